@@ -57,13 +57,12 @@ def ours(rows: list[tuple[int, int, int]]) -> dict[str, Any]:
     """CPU seconds from rows to labels, the labels, and those of shuffled rows."""
     import numpy as np
 
-    from custodes.stats.people.answers import Answers
-    from custodes.stats.people.mace import mace
+    from custodes.stats.annotator_models import AnnotatorLabels, mace
 
     def fit(said: Any, restarts: int) -> tuple[list[int], bytes]:
         sizes = dict(zip(("n_tasks", "n_workers", "n_labels"), (int(k) + 1 for k in said.max(axis=0)), strict=True))
-        answers = Answers.of(*said.T, **sizes)
-        made = mace(answers, fit="vb", restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
+        answers = AnnotatorLabels.of(*said.T, **sizes)
+        made = mace(answers, restarts=restarts, iterations=ITERATIONS, rng=np.random.default_rng(0))
         return made.posterior.argmax(axis=1).tolist(), made.posterior.tobytes()
 
     said = np.array(rows)
@@ -84,9 +83,7 @@ def million() -> tuple[float, float]:
     """CPU seconds of MACE and of Dawid and Skene's model on a million answers of 2,000 people to 333,333 tasks."""
     import numpy as np
 
-    from custodes.stats.people.answers import Answers
-    from custodes.stats.people.dawid_skene import dawid_skene
-    from custodes.stats.people.mace import mace
+    from custodes.stats.annotator_models import AnnotatorLabels, dawid_skene, mace
 
     rng, tasks, people = np.random.default_rng(0), 333_333, 2_000
     task = np.repeat(np.arange(tasks), 3)
@@ -94,8 +91,8 @@ def million() -> tuple[float, float]:
     knows = rng.beta(5, 2, people)
     label = np.where(rng.random(len(task)) < knows[worker], truth[task], rng.integers(3, size=len(task)))
     start = time.process_time()
-    answers = Answers.of(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=3)
-    mace(answers, fit="vb", restarts=RESTARTS, iterations=ITERATIONS, rng=rng)
+    answers = AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=3)
+    mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng)
     middle = time.process_time()
     dawid_skene(answers, iterations=100)
     return middle - start, time.process_time() - middle

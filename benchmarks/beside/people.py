@@ -32,14 +32,14 @@ def answers(folder: Path) -> Any:
 
 
 def arrays(folder: Path) -> Any:
-    from custodes.stats.people.answers import Answers
+    from custodes.stats.annotator_models import AnnotatorLabels
 
     columns = [answers(folder)[name].to_numpy() for name in ("task", "worker", "label")]
-    return lambda: Answers.of(*columns, n_tasks=TASKS, n_workers=PEOPLE, n_labels=LABELS)
+    return lambda: AnnotatorLabels.of(*columns, n_tasks=TASKS, n_workers=PEOPLE, n_labels=LABELS)
 
 
 def dawid_skene(folder: Path) -> Work:
-    from custodes.stats.people.dawid_skene import dawid_skene
+    from custodes.stats.annotator_models import dawid_skene
 
     made = arrays(folder)
     return lambda: said(dawid_skene(made(), iterations=ITERATIONS).posterior.argmax(axis=1))
@@ -48,10 +48,10 @@ def dawid_skene(folder: Path) -> Work:
 def mace(folder: Path) -> Work:
     import numpy as np
 
-    from custodes.stats.people.mace import mace
+    from custodes.stats.annotator_models import mace
 
     made, rng = arrays(folder), np.random.default_rng(0)
-    how: dict[str, Any] = {"fit": "vb", "restarts": RESTARTS, "iterations": STEPS}
+    how: dict[str, Any] = {"restarts": RESTARTS, "iterations": STEPS}
     return lambda: said(mace(made(), rng=rng, **how).posterior.argmax(axis=1))
 
 

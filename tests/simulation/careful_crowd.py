@@ -10,7 +10,7 @@ import numpy as np
 
 from custodes.annotate.crowd import DIFFICULTY, SPREAD, Habits, gap_of
 from custodes.data.simulate import marks
-from custodes.stats.people.careless import Careless, without_careless
+from custodes.stats.annotator_quality import CarefulMargins, careful_margins
 
 SYSTEMS = 4
 PAIRS = np.array(list(combinations(range(SYSTEMS), 2)))
@@ -55,7 +55,7 @@ def _preferred(first: np.ndarray, second: np.ndarray, reliability: float, rng: n
 class Answered(NamedTuple):
     """The result, the margins as seen (pairs,), and the share of answers by careful people."""
 
-    found: Careless
+    found: CarefulMargins
     seen: np.ndarray
     careful: float
 
@@ -85,7 +85,7 @@ def answered(rng: np.random.Generator, world: World) -> Answered:
     rows = kept[task]
     primary = (np.arange(len(task)) < len(pair))[rows].astype(np.float64)
     of_pair = pair[task[rows]]
-    found = without_careless(
+    found = careful_margins(
         sign[rows],
         task=(np.cumsum(kept) - 1)[task[rows]],
         person=person[rows],

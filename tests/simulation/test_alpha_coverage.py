@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.stats.people.alpha import alpha, coincidences, interval_alpha, moments
-from custodes.stats.people.answers import Answers
+from custodes.stats.annotator_models import AnnotatorLabels
+from custodes.stats.reliability import alpha, coincidences, interval_alpha, moments
 from custodes.stats.resampling import resample
 from custodes.stats.resampling.simultaneous import Estimate
 from tests.simulation.planted_people import PAIRS, STRENGTH
@@ -26,7 +26,7 @@ def shares(pair: np.ndarray) -> np.ndarray:
     return np.stack([win, np.full(len(pair), TIES), 1 - TIES - win], axis=1)
 
 
-def study(rng: np.random.Generator, *, skill: str, people: int, doubles: int) -> tuple[Answers, list[float]]:
+def study(rng: np.random.Generator, *, skill: str, people: int, doubles: int) -> tuple[AnnotatorLabels, list[float]]:
     """Two answers to each task, and alpha of all answers that these people might give: nominal, ordinal, interval."""
     law, guessers = SKILLS[skill]
     guesses = np.arange(people) < guessers * people
@@ -44,7 +44,7 @@ def study(rng: np.random.Generator, *, skill: str, people: int, doubles: int) ->
     both = 1e9 * both / both.sum()
     kinds, apart = both.sum(axis=0), np.subtract.outer(VALUES, VALUES) ** 2
     numbers = 1 - (both * apart).sum() * both.sum() / (np.outer(kinds, kinds) * apart).sum()
-    answers = Answers.of(task, person, label, n_tasks=doubles, n_workers=people, n_labels=3)
+    answers = AnnotatorLabels.of(task, person, label, n_tasks=doubles, n_workers=people, n_labels=3)
     return answers, [float(alpha(both, scale="nominal")), float(alpha(both, scale="ordinal")), float(numbers)]
 
 

@@ -15,7 +15,7 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.people.clustered import clustered
+from custodes.stats.reliability import clustered
 from tests.simulation.crowds import Crowd, arrived, attended, study
 
 USUAL = {"looks": (10, 20, 40), "boundary": "pocock"}

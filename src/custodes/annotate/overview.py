@@ -24,7 +24,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.readers.annotation import study_of
 from custodes.errors import listed
 from custodes.evaluate.annotators import margins
-from custodes.stats.people.careless import FEWEST
+from custodes.stats.annotator_quality import FEWEST_DOUBLED
 
 IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
 
@@ -136,7 +136,7 @@ def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
     shown = [row for row in shown if {row["system_a"], row["system_b"]} in closed]
     unknown = sum(row["careful_low"] is None for row in shown)
     message = (
-        f"{unknown} margins of careful people are not known: that takes {FEWEST} comparisons with several"
+        f"{unknown} margins of careful people are not known: that takes {FEWEST_DOUBLED} comparisons with several"
         " answers, and people who agree on them beyond chance"
     )
     return _columns(shown), noted(("care-unknown", unknown, message))

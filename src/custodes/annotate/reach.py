@@ -10,7 +10,7 @@ from custodes.annotate.book import Book
 from custodes.annotate.people import Worker
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
-from custodes.stats.people.clustered import FEWEST_PEOPLE
+from custodes.stats.reliability import FEWEST_PEOPLE
 
 STANDSTILL, FEW_PEOPLE = "standstill", "few-people"
 

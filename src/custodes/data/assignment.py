@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from custodes.stats.people.tastes import taste_p
+from custodes.stats.annotator_quality import taste_p
 
 if TYPE_CHECKING:
     from custodes.data.study import Study

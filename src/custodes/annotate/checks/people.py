@@ -14,7 +14,7 @@ from custodes.annotate.wording import completed
 from custodes.annotate.wording.sentences import LANGUAGES
 from custodes.data.notes import Note
 from custodes.evaluate.check.problems import Problem
-from custodes.stats.people.clustered import FEWEST_PEOPLE
+from custodes.stats.reliability import FEWEST_PEOPLE
 
 STRANGERS = ("open", "prolific", "mturk", "toloka")
 """Ways of recruiting whose people nobody knows."""

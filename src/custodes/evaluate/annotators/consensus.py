@@ -10,11 +10,15 @@ import numpy as np
 from custodes.errors import OptionError
 from custodes.evaluate.annotators.ends import intervals
 from custodes.evaluate.annotators.material import OUTCOMES, VERDICTS, Said
+from custodes.stats.annotator_models import (
+    UNKNOWN,
+    AnnotatorLabels,
+    dawid_skene,
+    mace,
+    majority_label,
+    vote_shares,
+)
 from custodes.stats.arrays import Floats
-from custodes.stats.people.answers import UNKNOWN, Answers, likeliest
-from custodes.stats.people.dawid_skene import again, dawid_skene
-from custodes.stats.people.mace import mace
-from custodes.stats.people.majority import majority
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling import resample
 
@@ -86,12 +90,12 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
     """
     nobody = np.full(len(said.raters), np.nan)
     if method == "majority":
-        share = majority(said.answers).share
+        share = vote_shares(said.answers)
         return Consensus(method, share, nobody, nobody, nobody, NOTHING)
     several = said.doubled.astype(np.float64)
     answers = replace(said.answers, weight=several)
     if method == "mace":
-        posterior = mace(answers, fit="vb", restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
+        posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
         return Consensus(method, posterior, _kappa(answers, posterior, least=LEAST), nobody, nobody, BY_MACE)
     made = dawid_skene(answers, iterations=MOST_STEPS)
     competence = _kappa(answers, made.posterior, least=LEAST)
@@ -100,8 +104,9 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
 
     def resampled(drawn: Floats) -> Floats:
         weight = several * drawn[said.unit]
-        fit = again(answers, made, iterations=ITERATIONS, weight=weight)
-        return _kappa(replace(answers, weight=weight), fit.posterior, least=0.0)
+        weighted = replace(answers, weight=weight)
+        fit = dawid_skene(weighted, iterations=ITERATIONS, start=made.posterior)
+        return _kappa(weighted, fit.posterior, least=0.0)
 
     draws = [resampled(drawn) for drawn in times[1 : 1 + MOST_RESAMPLES]]
     low, high = intervals(
@@ -119,25 +124,14 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
 def _enough(said: Said) -> bool:
     """Whether what people share tells enough of what is right for intervals of who is."""
     clusters = said.clusters
-    each = np.median(said.answers.asked[said.doubled])
+    each = np.median(said.answers.n_votes[said.doubled])
     return bool(each >= ENOUGH_EACH or np.median(clusters[clusters > 0]) >= FEWEST_UNITS)
 
 
-def _kappa(answers: Answers, posterior: Floats, *, least: float) -> Floats:
+def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floats:
     """(workers,): Cohen's kappa of a person's answers with what is right; NaN where neither varies, and where chance
     would make fewer than `least` of the answers wrong: then it says nothing of who is always right."""
-    size = (answers.n_workers, answers.n_labels)
-    counts = np.stack(
-        [
-            np.bincount(
-                answers.at_worker,
-                weights=(posterior[:, right] * answers.weight)[answers.task],
-                minlength=size[0] * size[1],
-            ).reshape(size)
-            for right in range(size[1])
-        ],
-        axis=1,
-    )
+    counts = answers.confusion(posterior)
     total = counts.sum(axis=(1, 2))
     same = ratio(np.trace(counts, axis1=1, axis2=2), total)
     by_chance = ratio((counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1), total**2)
@@ -147,7 +141,7 @@ def _kappa(answers: Answers, posterior: Floats, *, least: float) -> Floats:
 
 def label_columns(said: Said, made: Consensus) -> dict[str, Any]:
     """The columns of `labels`."""
-    asked, best = said.answers.asked, likeliest(np.nan_to_num(made.posterior))
+    asked, best = said.answers.n_votes, majority_label(np.nan_to_num(made.posterior))
     undecided = best == UNKNOWN
     verdicts = said.what == VERDICTS
     if verdicts:

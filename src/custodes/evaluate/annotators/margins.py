@@ -11,8 +11,8 @@ from custodes.answers.tables import count, difference, share, table
 from custodes.data.panel import label_codes
 from custodes.evaluate.annotators.material import VERDICTS, Said
 from custodes.evaluate.edges import PAIR
+from custodes.stats.annotator_quality import FEWEST_DOUBLED, careful_margins
 from custodes.stats.arrays import Floats
-from custodes.stats.people.careless import FEWEST, without_careless
 
 SAYS = (
     "One row per pair of systems that people compared, with several answers to some comparisons: by how much one is"
@@ -25,8 +25,8 @@ COLUMNS = (
     difference(
         "careful_low",
         "the margin of people who look lies between this and `careful_high`, at `confidence`. Both are null with fewer"
-        f" than {FEWEST} comparisons that several answered; the end far from 0 is null where nearly all might be"
-        " guesses",
+        f" than {FEWEST_DOUBLED} comparisons that several answered; the end far from 0 is null where nearly all might"
+        " be guesses",
         "Careful people, lower bound",
     ),
     difference("careful_high", "the other end", "Careful people, upper bound"),
@@ -51,7 +51,7 @@ def margin_columns(said: Said, second: pl.DataFrame, *, confidence: float) -> di
         return {}
     answers, tasks = said.answers, said.tasks
     first = primary(said, second)
-    made = without_careless(
+    made = careful_margins(
         said.value,
         task=answers.task,
         person=answers.worker,

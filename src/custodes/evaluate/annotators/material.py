@@ -14,8 +14,8 @@ from custodes.data.panel import label_codes
 from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.evaluate.design import Design
+from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
-from custodes.stats.people.answers import Answers
 
 VERDICTS, RATINGS = "verdicts", "ratings"
 OUTCOMES = ("win", "tie", "loss")
@@ -44,7 +44,7 @@ class Said:
     what: str
     raters: tuple[str, ...]
     tasks: pl.DataFrame
-    answers: Answers
+    answers: AnnotatorLabels
     value: Floats
     labels: tuple[float, ...]
     unit: Ints
@@ -68,7 +68,7 @@ class Said:
     @property
     def doubled(self) -> Bools:
         """(tasks,): whether several people answered."""
-        return self.answers.asked > 1
+        return self.answers.n_votes > 1
 
     @property
     def clusters(self) -> Ints:
@@ -167,7 +167,7 @@ def _said(
         "what": what,
         "raters": raters,
         "tasks": tasks.drop("_task"),
-        "answers": Answers.of(*columns, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
+        "answers": AnnotatorLabels.of(*columns, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
         "value": placed["_value"].to_numpy(),
         "unit": unit,
         "n_units": int(unit.max()) + 1,

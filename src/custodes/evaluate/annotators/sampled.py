@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from custodes.evaluate.annotators.material import VERDICTS, Said
-from custodes.stats.people.clustered import FEWEST_PEOPLE, clustered
+from custodes.stats.reliability import FEWEST_PEOPLE, clustered_margins
 
 TOO_FEW = f"fewer than {FEWEST_PEOPLE} people: this speaks of them alone"
 
@@ -18,7 +18,9 @@ def pair_columns(said: Said, *, slots: int, confidence: float) -> dict[str, Any]
         return {}
     answers = said.answers
     _, first = np.unique(said.group, return_index=True)
-    made = clustered(said.group[answers.task], answers.worker, said.value, pairs=len(first), confidence=confidence)
+    made = clustered_margins(
+        said.group[answers.task], answers.worker, said.value, pairs=len(first), confidence=confidence
+    )
     return {
         "system_a": said.tasks["system_a"].gather(first),
         "system_b": said.tasks["system_b"].gather(first),

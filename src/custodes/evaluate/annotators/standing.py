@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from custodes.evaluate.annotators.ends import intervals
 from custodes.evaluate.annotators.material import VERDICTS, Said
+from custodes.stats.annotator_quality import peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.judging.slot import slot_test
-from custodes.stats.people.peers import peers
-from custodes.stats.people.sides import sides
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling import resample
 
@@ -46,7 +45,7 @@ def standing_columns(said: Said, persons: Bools, *, times: Floats, confidence: f
     answers, n = said.answers, len(said.raters)
     number = np.bincount(answers.worker, minlength=n)
     unknown = np.where(persons, 1.0, np.nan)
-    sided = sides(said.sided_worker, said.sided_pair, said.sign, said.order, n_workers=n)
+    sided = position_tests(said.sided_worker, said.sided_pair, said.sign, said.order, n_workers=n)
     agreement = _agreement(said, times, confidence)
     compared = _compared(said, trusted=~(sided.p_value <= LEVEL))
     ties = np.bincount(answers.worker, weights=said.value == 0, minlength=n)
@@ -73,7 +72,7 @@ def _agreement(said: Said, times: Floats, confidence: float) -> dict[str, Floats
     drawn = np.full((len(times), len(said.raters)), np.nan)
     if not said.continuous:
         answers = said.answers
-        same = ratio(answers.votes[answers.task, answers.label] - 1, answers.asked[answers.task] - 1)
+        same = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
         for some, sums, counts in _by_unit(said, same):
             drawn[:, some] = ratio(resample.weighted_sums(times, sums), resample.weighted_sums(times, counts))
     low, high = intervals(drawn, said.clusters, confidence=confidence, bounds=resample.SHARE, fewest=FEWEST)
@@ -110,10 +109,10 @@ class _Compared(NamedTuple):
 def _compared(said: Said, *, trusted: Bools) -> _Compared:
     """Compare each annotator with the others, of whom only the `trusted` count, on the same tasks."""
     answers = said.answers
-    found = peers(answers.task, answers.worker, said.value, n_tasks=answers.n_tasks, trusted=trusted)
+    found = peer_agreement(answers.task, answers.worker, said.value, n_tasks=answers.n_tasks, trusted=trusted)
     clusters, others = _positive(said, found.others)
-    _, chance = _positive(said, found.own)
-    _, little = _positive(said, HALF * found.others - found.own)
+    _, chance = _positive(said, found.agreement)
+    _, little = _positive(said, HALF * found.others - found.agreement)
     equal = np.isnan(found.spread) & (said.clusters >= FEWEST)
     few, disagree = clusters < FEWEST, ~(others <= LEVEL)
     above = chance <= LEVEL

@@ -9,8 +9,16 @@ import numpy as np
 from custodes.answers.tables import with_interval
 from custodes.evaluate.annotators.material import Said
 from custodes.stats.arrays import Floats
-from custodes.stats.people.alpha import Scale, alpha, coincidences, interval_alpha, moments
-from custodes.stats.people.spread import effective_number, gini, taste
+from custodes.stats.reliability import (
+    Scale,
+    alpha,
+    coincidences,
+    effective_number,
+    gini,
+    interval_alpha,
+    moments,
+    taste,
+)
 from custodes.stats.resampling import resample
 
 FEW_DOUBLES = 30

@@ -11,8 +11,8 @@ from custodes.answers.tables import with_interval
 from custodes.evaluate.consistency.material import Material
 from custodes.stats.arrays import Floats
 from custodes.stats.judging.slot import Tested, slot_test
-from custodes.stats.people.alpha import alpha, of_two
 from custodes.stats.ratios import ratio
+from custodes.stats.reliability import alpha, of_two
 from custodes.stats.resampling import resample
 
 ONE_ORDER = "every pair was shown in one order only"

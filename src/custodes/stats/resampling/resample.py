@@ -256,6 +256,30 @@ def student_quantile(confidence: float, n_units: float) -> float:
     return float(stdtrit(max(n_units - 1, 1), (1 + confidence) / 2))
 
 
+def fieller_interval(
+    numerator: float, denominator: float, covariance: NDArray[Any], quantile: float
+) -> tuple[float, float]:
+    """Fieller's bounds of numerator / denominator, with their covariance (2, 2): all ratios r with
+    |numerator - r denominator| within `quantile` standard errors. NaN where these are not an interval.
+
+    >>> low, high = fieller_interval(1.0, 2.0, np.diag([0.01, 0.0]), 1.96)
+    >>> round(low, 3), round(high, 3)
+    (0.402, 0.598)
+
+    References
+    ----------
+    Fieller 1954.
+    """
+    v = quantile**2 * covariance
+    square = denominator**2 - v[1, 1]
+    middle = numerator * denominator - v[0, 1]
+    inside = middle**2 - square * (numerator**2 - v[0, 0])
+    if square <= 0 or inside < 0:
+        return np.nan, np.nan
+    reach = float(np.sqrt(inside))
+    return (middle - reach) / square, (middle + reach) / square
+
+
 def _stable(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
     least, largest = bounds
     if np.isfinite(largest):

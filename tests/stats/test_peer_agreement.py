@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 
-from custodes.stats.people.peers import Peers, peers
+from custodes.stats.annotator_quality import PeerAgreement, peer_agreement
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 7), st.integers(0, 4), st.integers(1, 5)),
@@ -20,23 +20,23 @@ ROWS = st.lists(
 )
 
 
-def of_rows(rows: np.ndarray, trusted: np.ndarray | None = None) -> tuple[np.ndarray, Peers]:
+def of_rows(rows: np.ndarray, trusted: np.ndarray | None = None) -> tuple[np.ndarray, PeerAgreement]:
     """Sorted rows, and their agreement."""
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     task, worker = rows[:, 0].astype(int), rows[:, 1].astype(int)
     trusted = np.ones(5, dtype=bool) if trusted is None else trusted
-    return rows, peers(task, worker, rows[:, 2].astype(float), n_tasks=8, trusted=trusted)
+    return rows, peer_agreement(task, worker, rows[:, 2].astype(float), n_tasks=8, trusted=trusted)
 
 
 def test_with_all_tasks_by_all_it_is_the_mean_of_spearman() -> None:
     rng = np.random.default_rng(0)
     value = rng.normal(size=(40, 1)) + rng.normal(size=(40, 4))
     task, worker = np.repeat(np.arange(40), 4), np.tile(np.arange(4), 40)
-    found = peers(task, worker, value.ravel(), n_tasks=40, trusted=np.ones(4, dtype=bool))
+    found = peer_agreement(task, worker, value.ravel(), n_tasks=40, trusted=np.ones(4, dtype=bool))
     expected = spearmanr(value).statistic
     for w in range(4):
         others = [k for k in range(4) if k != w]
-        own = found.own[worker == w].mean() / found.spread[w]
+        own = found.agreement[worker == w].mean() / found.spread[w]
         assert own == pytest.approx(expected[w, others].mean())
         among = np.mean([expected[j, k] for j, k in combinations(others, 2)])
         assert found.others[worker == w].mean() / found.spread[w] == pytest.approx(among)
@@ -78,7 +78,7 @@ def written_out(rows: np.ndarray, trusted: np.ndarray) -> tuple[np.ndarray, np.n
 def test_it_is_what_loops_give(rows: list[tuple[int, int, int]], trusted: list[bool]) -> None:
     ordered, found = of_rows(np.array(rows), np.array(trusted))
     own, others = written_out(ordered, np.array(trusted))
-    assert found.own == pytest.approx(own, nan_ok=True)
+    assert found.agreement == pytest.approx(own, nan_ok=True)
     assert found.others == pytest.approx(others, nan_ok=True)
 
 
@@ -88,7 +88,7 @@ def test_severity_and_use_of_the_scale_do_not_matter(rows: list[tuple[int, int, 
     severe = np.array(rows)
     severe[:, 2] = np.where(severe[:, 1] == worker, severe[:, 2] ** 3 - 40, severe[:, 2])
     _, other = of_rows(severe)
-    assert np.array_equal(plain.own, other.own, equal_nan=True)
+    assert np.array_equal(plain.agreement, other.agreement, equal_nan=True)
     assert np.array_equal(plain.others, other.others, equal_nan=True)
 
 
@@ -96,7 +96,7 @@ def test_severity_and_use_of_the_scale_do_not_matter(rows: list[tuple[int, int, 
 def test_all_values_reversed_are_the_same_agreement(rows: list[tuple[int, int, int]]) -> None:
     _, plain = of_rows(np.array(rows))
     _, turned = of_rows(np.array(rows) * (1, 1, -1))
-    assert plain.own == pytest.approx(turned.own, nan_ok=True)
+    assert plain.agreement == pytest.approx(turned.agreement, nan_ok=True)
     assert plain.others == pytest.approx(turned.others, nan_ok=True)
 
 
@@ -107,6 +107,6 @@ def test_coarse_answers_estimate_the_correlation_of_fine_ones() -> None:
     value = rng.normal(size=(20_000, 1)) + 0.7 * rng.normal(size=(20_000, 3))
     value[:, 0] = value[:, 0] > 1.28 * np.sqrt(1.49)
     task, worker = np.repeat(np.arange(20_000), 3), np.tile(np.arange(3), 20_000)
-    found = peers(task, worker, value.ravel(), n_tasks=20_000, trusted=np.ones(3, dtype=bool))
+    found = peer_agreement(task, worker, value.ravel(), n_tasks=20_000, trusted=np.ones(3, dtype=bool))
     first = worker == 0
-    assert found.own[first].mean() / found.others[first].mean() == pytest.approx(1, abs=0.15)
+    assert found.agreement[first].mean() / found.others[first].mean() == pytest.approx(1, abs=0.15)

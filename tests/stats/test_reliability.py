@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.stats.people.spread import effective_number, gini, taste
+from custodes.stats.reliability import effective_number, gini, taste
 
 COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=30).filter(any).map(np.array)
 

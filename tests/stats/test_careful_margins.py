@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from custodes.stats.people.careless import FEWEST, Careless, without_careless
+from custodes.stats.annotator_quality import FEWEST_DOUBLED, CarefulMargins, careful_margins
 from tests.simulation.careful_crowd import World, rates
 
 
@@ -22,7 +22,7 @@ class Asked:
     primary: np.ndarray
     care: float
 
-    def corrected(self, **changed: np.ndarray) -> Careless:
+    def corrected(self, **changed: np.ndarray) -> CarefulMargins:
         named = {
             "sign": self.sign,
             "task": self.task,
@@ -31,7 +31,7 @@ class Asked:
             "primary": self.primary,
         }
         given = named | changed
-        return without_careless(**given, unit=given["task"], confidence=0.95)
+        return careful_margins(**given, unit=given["task"], confidence=0.95)
 
 
 def asked(
@@ -97,12 +97,12 @@ def test_the_order_of_rows_changes_nothing_but_rounding() -> None:
 def test_second_opinions_move_no_margin_as_seen() -> None:
     """Where all agree, a corrected margin is the one that first answers have."""
     n = 60
-    task = np.concatenate([np.arange(n), np.arange(FEWEST)])
+    task = np.concatenate([np.arange(n), np.arange(FEWEST_DOUBLED)])
     sign = np.where(task % 3 == 0, -1.0, 1.0)
-    made = without_careless(
+    made = careful_margins(
         sign,
         task=task,
-        person=np.concatenate([np.arange(n) % 7, 7 + np.arange(FEWEST) % 5]),
+        person=np.concatenate([np.arange(n) % 7, 7 + np.arange(FEWEST_DOUBLED) % 5]),
         pair=np.zeros(n, dtype=np.int64),
         unit=task,
         primary=(np.arange(len(task)) < n).astype(np.float64),
@@ -116,10 +116,10 @@ def test_where_nothing_can_be_said(why: str) -> None:
     made = asked(np.random.default_rng(4))
     second = made.primary == 0
     if why == "few":
-        kept = ~second | (np.cumsum(second) < FEWEST)
+        kept = ~second | (np.cumsum(second) < FEWEST_DOUBLED)
         names = ("sign", "task", "person", "primary")
         found = made.corrected(**{name: getattr(made, name)[kept] for name in names})
-        assert found.doubled == FEWEST - 1
+        assert found.doubled == FEWEST_DOUBLED - 1
     elif why == "opposite":
         sign = np.where(second, -made.sign[made.task], made.sign)
         found = made.corrected(sign=sign)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.people.alpha import Scale, alpha, coincidences, interval_alpha, moments, of_two
-from custodes.stats.people.answers import Answers
+from custodes.stats.annotator_models import AnnotatorLabels
+from custodes.stats.reliability import Scale, alpha, coincidences, interval_alpha, moments, of_two
 
 SMALL = st.lists(st.integers(0, 3), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3)).filter(np.any)
 TABLES = st.lists(st.integers(0, 20), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3))
@@ -38,9 +38,9 @@ def alpha_by_pairs(said: np.ndarray, kind: str) -> float:
     return 1 - observed / expected if expected else np.nan
 
 
-def answers_of(said: np.ndarray) -> Answers:
+def answers_of(said: np.ndarray) -> AnnotatorLabels:
     task, worker = np.nonzero(said >= 0)
-    return Answers.of(
+    return AnnotatorLabels.of(
         task, worker, said[task, worker], n_tasks=len(said), n_workers=said.shape[1], n_labels=max(5, said.max() + 1)
     )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.people.answers import Answers
+from custodes.stats.annotator_models import AnnotatorLabels
 
 
 def planted(
     rng: np.random.Generator, *, tasks: int, people: int, each: int, knows: np.ndarray, labels: int = 3
-) -> tuple[Answers, np.ndarray]:
+) -> tuple[AnnotatorLabels, np.ndarray]:
     """Who does not know guesses evenly; and what is right."""
     truth = rng.integers(labels, size=tasks)
     task = np.repeat(np.arange(tasks), each)
     worker = np.concatenate([rng.choice(people, each, replace=False) for _ in range(tasks)])
     guess = rng.integers(labels, size=len(task))
     label = np.where(rng.random(len(task)) < knows[worker], truth[task], guess)
-    return Answers.of(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=labels), truth
+    return AnnotatorLabels.of(task, worker, label, n_tasks=tasks, n_workers=people, n_labels=labels), truth

@@ -1,0 +1,279 @@
+"""Models of annotators who label the same tasks: majority vote, Dawid and Skene's model, and MACE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.ratios import ratio
+
+UNKNOWN = -1
+"""The majority label of a task without a single label with most votes."""
+
+_SAME = 1e-9  # votes and probabilities that differ by less are equal: rounding
+
+# Dawid and Skene
+_PSEUDO_COUNT = 0.5  # of every cell of the confusion matrix of an annotator, and of the prior
+_DIAGONAL = 1.0  # additional pseudo-counts of correct labels: an annotator without data is not adversarial
+_CONVERGED = 1e-6  # largest change of a probability
+
+# MACE
+_COMPETENCE_PRIOR = 0.5  # pseudo-counts of knowing and of guessing, a beta distribution
+_STRATEGY_PRIOR = 10.0  # pseudo-counts of each label among guesses
+_START_NOISE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatorLabels:
+    """Labels of tasks by annotators; build it with `of`, so that the order of rows changes no bit of a result.
+
+    Attributes
+    ----------
+    task, worker, label : arrays of int of shape (n,)
+        Positions from 0, sorted. A worker labels a task once. Labels are in an order that can be reversed: of
+        a comparison 0 win, 1 tie, 2 loss.
+    n_tasks, n_workers, n_labels : int
+        Numbers of tasks, workers and labels.
+    weight : array of shape (tasks,)
+        How often a task counts.
+    """
+
+    task: Ints
+    worker: Ints
+    label: Ints
+    n_tasks: int
+    n_workers: int
+    n_labels: int
+    weight: Floats
+
+    @classmethod
+    def of(
+        cls,
+        task: NDArray[Any],
+        worker: NDArray[Any],
+        label: NDArray[Any],
+        *,
+        n_tasks: int,
+        n_workers: int,
+        n_labels: int,
+    ) -> AnnotatorLabels:
+        """Labels in any order.
+
+        >>> rows = np.array([1, 0]), np.array([0, 0]), np.array([2, 1])
+        >>> AnnotatorLabels.of(*rows, n_tasks=2, n_workers=1, n_labels=3).label.tolist()
+        [1, 2]
+        """
+        order = np.lexsort((label, worker, task))
+        task, worker, label = (np.asarray(values, dtype=np.int64)[order] for values in (task, worker, label))
+        return cls(
+            task=task,
+            worker=worker,
+            label=label,
+            n_tasks=n_tasks,
+            n_workers=n_workers,
+            n_labels=n_labels,
+            weight=np.ones(n_tasks),
+        )
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    @property
+    def votes(self) -> Floats:
+        """(tasks, labels): number of annotators with each label."""
+        return self.sum_by(self.task, np.ones(len(self)), self.n_tasks)
+
+    @property
+    def n_votes(self) -> Ints:
+        """(tasks,): number of annotators of each task."""
+        return np.bincount(self.task, minlength=self.n_tasks)
+
+    def sum_by(self, rows: Ints, values: Floats, n: int) -> Floats:
+        """Sum of values (n labels,) by their row and label: (n, labels)."""
+        size = n * self.n_labels
+        sums = np.bincount(rows * self.n_labels + self.label, weights=values, minlength=size)
+        return sums.reshape(n, self.n_labels).astype(np.float64)
+
+    def confusion(self, posterior: Floats) -> Floats:
+        """Expected confusion counts (workers, correct label, label) by probabilities (tasks, labels) of the labels."""
+        weighted = (posterior * self.weight[:, np.newaxis])[self.task]
+        return np.stack([self.sum_by(self.worker, correct, self.n_workers) for correct in weighted.T], axis=1)
+
+
+def row_sums(values: Floats) -> Floats:
+    """Sums over the last axis that are the same to the last bit when it is reversed: (..., k) -> (..., 1).
+
+    >>> row_sums(np.array([0.1, 0.2, 0.3])) == row_sums(np.array([0.3, 0.2, 0.1]))
+    array([ True])
+    """
+    return np.asarray((values + values[..., ::-1]).sum(axis=-1, keepdims=True) / 2)
+
+
+def majority_label(votes: Floats) -> Ints:
+    """The label with most votes, or the highest probability: (tasks, labels) -> (tasks,); `UNKNOWN` where several
+    labels have it.
+
+    >>> majority_label(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
+    [1, -1]
+    """
+    highest = votes.max(axis=-1, keepdims=True)
+    return np.where((votes >= highest - _SAME).sum(axis=-1) == 1, votes.argmax(axis=-1), UNKNOWN)
+
+
+def vote_shares(labels: AnnotatorLabels) -> Floats:
+    """Share of each label among the votes of a task: (tasks, labels); NaN for a task without votes."""
+    return ratio(labels.votes, labels.n_votes[:, np.newaxis])
+
+
+class DawidSkene(NamedTuple):
+    """`posterior` (tasks, labels); `confusion` (workers, correct label, label), rows sum to 1; `prior` (labels,)."""
+
+    posterior: Floats
+    confusion: Floats
+    prior: Floats
+
+
+def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | None = None) -> DawidSkene:
+    """Fit the model of Dawid and Skene by the EM algorithm.
+
+    Parameters
+    ----------
+    labels : AnnotatorLabels
+        A task without labels has the prior.
+    iterations : int
+        Maximum number of steps; fewer where no probability changes by more than 1e-6.
+    start : array of shape (tasks, labels), optional
+        Probabilities of the correct labels to start from, such as those of the whole sample for a resample. By default
+        shares of votes.
+
+    Returns
+    -------
+    DawidSkene
+
+    References
+    ----------
+    Dawid and Skene 1979; pseudo-counts as Paun et al. 2018 find them needed where annotators label little.
+
+    Examples
+    --------
+    >>> rows = np.repeat(np.arange(6), 3), np.tile(np.arange(3), 6), np.array([0, 0, 1, 2, 2, 1] * 3)
+    >>> fit = dawid_skene(AnnotatorLabels.of(*rows, n_tasks=6, n_workers=3, n_labels=3), iterations=20)
+    >>> fit.posterior.argmax(axis=1).tolist()
+    [0, 2, 0, 2, 0, 2]
+    """
+    if start is None:
+        votes = labels.votes
+        start = np.nan_to_num(ratio(votes, row_sums(votes)), nan=1 / labels.n_labels)
+    fit = DawidSkene(start, *_confusion_and_prior(labels, start))
+    for _ in range(iterations):
+        log_confusion = np.log(fit.confusion)[labels.worker, :, labels.label]
+        scores = [np.bincount(labels.task, weights=column, minlength=labels.n_tasks) for column in log_confusion.T]
+        posterior = _softmax(np.stack(scores, axis=1).astype(np.float64) + np.log(fit.prior))[0]
+        change = float(np.abs(posterior - fit.posterior).max(initial=0.0))
+        fit = DawidSkene(posterior, *_confusion_and_prior(labels, posterior))
+        if change < _CONVERGED:
+            break
+    return fit
+
+
+def _confusion_and_prior(labels: AnnotatorLabels, posterior: Floats) -> tuple[Floats, Floats]:
+    confusion = labels.confusion(posterior) + _PSEUDO_COUNT + _DIAGONAL * np.eye(labels.n_labels)
+    prior = (posterior * labels.weight[:, np.newaxis]).sum(axis=0) + _PSEUDO_COUNT
+    return confusion / row_sums(confusion), prior / row_sums(prior)
+
+
+def _softmax(scores: Floats) -> tuple[Floats, Floats]:
+    """Probabilities from log weights (tasks, labels), and the log of the sum of weights (tasks,)."""
+    highest = scores.max(axis=-1, keepdims=True)
+    weights = np.exp(scores - highest)
+    total = row_sums(weights)
+    return weights / total, (highest + np.log(total))[..., 0]
+
+
+class Mace(NamedTuple):
+    """`posterior` (tasks, labels); `competence` (workers,), the probability that an annotator knows the label, NaN
+    without labels; `strategy` (workers, labels), the probability of each label among guesses; `log_likelihood`."""
+
+    posterior: Floats
+    competence: Floats
+    strategy: Floats
+    log_likelihood: float
+
+
+def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.random.Generator) -> Mace:
+    """Fit MACE by variational Bayes.
+
+    An annotator knows the label of a task with probability `competence`, and else guesses by `strategy`, whatever the
+    task.
+
+    Parameters
+    ----------
+    labels : AnnotatorLabels
+        A task without labels has equal probabilities of all labels.
+    restarts : int
+        Number of random starts, each with its own random numbers; the fit with the highest likelihood is returned.
+    iterations : int
+        Number of steps of each.
+    rng : numpy.random.Generator
+        Of the starts.
+
+    Returns
+    -------
+    Mace
+
+    References
+    ----------
+    Hovy, Berg-Kirkpatrick, Vaswani and Hovy 2013, "Learning whom to trust with MACE"; priors and starts as in the
+    program of its authors.
+
+    Examples
+    --------
+    >>> rows = np.repeat(np.arange(6), 3), np.tile(np.arange(3), 6), np.array([0, 0, 1, 2, 2, 1] * 3)
+    >>> labels = AnnotatorLabels.of(*rows, n_tasks=6, n_workers=3, n_labels=3)
+    >>> fit = mace(labels, restarts=2, iterations=20, rng=np.random.default_rng(0))
+    >>> fit.posterior.argmax(axis=1).tolist(), (fit.competence > 0.5).tolist()
+    ([0, 2, 0, 2, 0, 2], [True, True, False])
+    """
+    fits = (_mace_from(labels, iterations, generator) for generator in rng.spawn(restarts))
+    return max(fits, key=lambda fit: fit.log_likelihood)
+
+
+def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator) -> Mace:
+    """Fit MACE from one random start."""
+    from scipy.special import digamma
+
+    weight, worker, label = labels.weight[labels.task], labels.worker, labels.label
+    number = labels.sum_by(worker, weight, labels.n_workers)
+
+    def posterior(guess: Floats, know: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of labels (tasks, labels), and the log likelihood of each task without that of guesses."""
+        gain = np.log1p(know[:, np.newaxis] / np.maximum(guess, 1e-300))
+        return _softmax(labels.sum_by(labels.task, gain[worker, label], labels.n_tasks))
+
+    # No noise between labels, so that none is favored.
+    start = 1 + _START_NOISE * rng.random((labels.n_workers, 2))
+    guessing, know = (start / start.sum(axis=1, keepdims=True)).T
+    strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)
+    for _ in range(iterations):
+        guess = guessing[:, np.newaxis] * strategy
+        known = know[:, np.newaxis] / (guess + know[:, np.newaxis])
+        probability = posterior(guess, know)[0][labels.task, label] * known[worker, label]
+        guesses = labels.sum_by(worker, (1 - probability) * weight, labels.n_workers)
+        n_guesses, n = row_sums(guesses)[:, 0], row_sums(number)[:, 0]
+        # Exponents of expected logarithms, whose sums are below 1.
+        counts = np.stack([n_guesses, np.maximum(n - n_guesses, 0.0)]) + _COMPETENCE_PRIOR
+        guessing, know = np.exp(digamma(counts) - digamma(counts.sum(axis=0)))
+        strategy = np.exp(digamma(guesses + _STRATEGY_PRIOR) - digamma(row_sums(guesses + _STRATEGY_PRIOR)))
+    guess = guessing[:, np.newaxis] * strategy
+    probabilities, log_weight = posterior(guess, know)
+    log_likelihood = (log_weight * labels.weight).sum() + (number * np.log(np.maximum(guess, 1e-300))).sum()
+    return Mace(
+        probabilities,
+        np.where(number.sum(axis=1) > 0, know / (guessing + know), np.nan),
+        strategy / row_sums(strategy),
+        float(log_likelihood) - labels.n_tasks * np.log(labels.n_labels),
+    )

@@ -1,0 +1,367 @@
+"""Quality of annotators: agreement with peers, position bias, differing tastes, and carelessness."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.ratios import ratio
+from custodes.stats.resampling.resample import fieller_interval, student_quantile
+
+FEWEST_DOUBLED = 30
+"""Comparisons with two answers below which carelessness is not estimated."""
+
+PERMUTATIONS = 199
+_SAME = 1e-9  # of a statistic; a smaller difference is rounding
+
+
+class PeerAgreement(NamedTuple):
+    """Agreement of each answer (n,) to a task that at least two others answered: `agreement` is the annotator's with
+    them, `others` theirs with one another. Both estimate rank correlations up to one common factor for each annotator,
+    so that signs and ratios of their sums are meaningful. NaN for all other answers. `spread` (workers,) is the
+    variance of an annotator's scores, NaN where all answers are equal."""
+
+    agreement: Floats
+    others: Floats
+    spread: Floats
+
+
+def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Bools) -> PeerAgreement:
+    """Compare each annotator with the others on the same tasks: long arrays (n,) sorted by task.
+
+    `value` is a score, or 1, 0, -1 for the first system of a comparison; only its order counts. `trusted` (workers,)
+    marks those who count among the others.
+
+    Answers become mid-ranks within their annotator, divided by their variance. So neither severity nor the use of the
+    scale matters, and coarse answers estimate the correlation that fine ones would have. Agreement of two answers is
+    their product. It is 0 on average for an annotator whose answers do not depend on the task. The others are centred
+    on the tasks of the annotator, and their spread is measured there, so that neither harder nor more similar tasks
+    make the annotator look worse than they do.
+
+    References
+    ----------
+    Ours; Spearman 1904 for rank correlation; Kruskal 1958 for its loss by ties.
+
+    Examples
+    --------
+    >>> task, worker = np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3)
+    >>> value = np.array([1.0, 2, 2, 5, 2, 3, 4, 3, 4, 5, 5, 1])
+    >>> result = peer_agreement(task, worker, value, n_tasks=3, trusted=np.ones(4, dtype=bool))
+    >>> [bool(result.agreement[worker == w].sum() > 0) for w in range(4)]
+    [True, True, True, False]
+    """
+    n_workers = len(trusted)
+    number = np.bincount(task, minlength=n_tasks)
+    shared = (number > 1)[task]
+    score, spread = _scores(worker, np.where(shared, value, np.nan), n_workers)
+    agreement, others = np.full((2, len(value)), np.nan)
+    starts = np.append(0, np.cumsum(number))
+    by_worker = np.argsort(np.where(shared, worker, n_workers), kind="stable")
+    limits = np.searchsorted(worker[by_worker[: int(shared.sum())]], np.arange(n_workers + 1))
+    for w in np.flatnonzero(np.isfinite(spread)):
+        rows = by_worker[limits[w] : limits[w + 1]]
+        tasks = task[rows]
+        size = number[tasks]
+        place = np.repeat(np.arange(len(rows)), size)
+        answers = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size) + np.repeat(starts[tasks], size)
+        by = worker[answers]
+        counted = (by != w) & trusted[by] & np.isfinite(spread[by])
+        place, answers, by = place[counted], answers[counted], by[counted]
+        many = np.bincount(place, minlength=len(rows))
+        if not (many > 1).any():
+            continue
+        centred = score[answers] - score[answers].mean()
+        relative = np.sqrt((centred**2).sum() / spread[by].sum())
+        total, squares = (np.bincount(place, values, len(rows)) for values in (centred, centred**2))
+        several = many > 1
+        agreement[rows] = np.where(several, score[rows] * ratio(total, many) * relative, np.nan)
+        others[rows] = np.where(several, ratio(total**2 - squares, many * (many - 1.0)), np.nan)
+    return PeerAgreement(agreement, others, spread)
+
+
+def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
+    """Of each answer (n,) the mid-rank within its annotator over the variance of these, 0 for a missing value; and the
+    variance of that (workers,), NaN for annotators whose answers are all equal."""
+    order = np.lexsort((value, worker))
+    order = order[np.isfinite(value[order])]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (np.diff(worker[order]) != 0) | (np.diff(value[order]) != 0)
+    begin = np.flatnonzero(first)
+    length = np.diff(np.append(begin, len(order)))
+    number = np.bincount(worker[order], minlength=n_workers)
+    middle = np.repeat(begin + (length - 1) / 2, length)
+    start = np.cumsum(number) - number
+    rank = (middle - start[worker[order]] + 0.5) / number[worker[order]] - 0.5
+    variance = ratio(np.bincount(worker[order], rank**2, n_workers), number)
+    spread = ratio(np.ones(n_workers), np.where(variance > 1e-12, variance, 0.0))
+    score = np.zeros(len(value))
+    score[order] = np.nan_to_num(rank * spread[worker[order]])
+    return score, spread
+
+
+MOST_EXACT = 1000
+"""Answers of an annotator up to which the p-value is exact; beyond, a normal approximation with its correction."""
+
+
+class PositionTests(NamedTuple):
+    """Tests of position bias of annotators (workers,): number of `decided` answers, the `share` of them for the first
+    position (NaN: none), and its `p_value` (NaN where every pair was shown in one order)."""
+
+    decided: Ints
+    share: Floats
+    p_value: Floats
+
+
+def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8], *, n_workers: int) -> PositionTests:
+    """Exact tests of position bias, an annotator at a time.
+
+    If an annotator has no position bias, and orders are random within a pair of systems, the system shown first is
+    chosen with the share of the pair's orders that put it first. So the number of choices of the first position has
+    a Poisson binomial distribution. The two-sided p-value is the probability of all numbers that are no more probable.
+
+    Parameters
+    ----------
+    worker, pair : arrays of int of shape (n,)
+        Annotator and pair of systems of each decided answer, from 0.
+    sign : array of shape (n,)
+        1 where the first system of the pair was chosen, else -1.
+    order : array of shape (n,)
+        1 where that system was shown first, else -1.
+    n_workers : int
+        Number of annotators.
+
+    Returns
+    -------
+    PositionTests
+
+    References
+    ----------
+    Poisson 1837.
+
+    Examples
+    --------
+    >>> n = 20
+    >>> rows = np.zeros(n, dtype=int), np.zeros(n, dtype=int), np.tile([1, -1], 10), np.tile([1, -1], 10)
+    >>> result = position_tests(*rows, n_workers=1)  # always the first
+    >>> result.share.item(), f"{result.p_value.item():.7f}"
+    (1.0, '0.0000019')
+    """
+    n_pairs = int(pair.max(initial=-1)) + 1
+    shown_first = np.bincount(pair, weights=order > 0, minlength=n_pairs)
+    first_shown = ratio(shown_first, np.bincount(pair, minlength=n_pairs))[pair]
+    probability = np.where(sign > 0, first_shown, 1 - first_shown)
+    first = sign == order
+    decided = np.bincount(worker, minlength=n_workers)
+    share = ratio(np.bincount(worker, weights=first, minlength=n_workers), decided)
+    random = (probability > 0) & (probability < 1)
+    p_value = np.full(n_workers, np.nan)
+    rows = np.flatnonzero(random)
+    rows = rows[np.argsort(worker[rows], kind="stable")]
+    present, start = np.unique(worker[rows], return_index=True)
+    for w, answers in zip(present, np.split(rows, start)[1:], strict=True):
+        p_value[w] = _poisson_binomial_p(np.sort(probability[answers]), int(first[answers].sum()))
+    return PositionTests(decided, share, p_value)
+
+
+def _poisson_binomial_p(probability: Floats, observed: int) -> float:
+    """Two-sided p-value of an observed number of successes in trials with these probabilities (n,)."""
+    if len(probability) > MOST_EXACT:
+        from scipy.special import ndtr
+
+        distance = max(0.0, abs(observed - probability.sum()) - 0.5)
+        return float(2 * ndtr(-distance / np.sqrt((probability * (1 - probability)).sum())))
+    mass = np.ones(1)
+    for p in probability:
+        mass = np.append(mass * (1 - p), 0.0) + np.append(0.0, mass * p)
+    return float(min(1.0, mass[mass <= mass[observed] * (1 + 1e-9)].sum()))
+
+
+def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> float:
+    """p-value of the hypothesis that all annotators have the same preferences between systems.
+
+    Permutation test: the statistic is the sum of squared sums of each annotator over the number of its tasks; the
+    annotators are permuted over tasks, which are exchangeable if tasks are assigned at random.
+
+    Parameters
+    ----------
+    preferences : sparse array of shape (tasks, columns)
+        How much each system is preferred in a task, less the mean of all tasks; a column per aspect and system.
+    annotator : array of int of shape (tasks,)
+        Who did the task, from 0.
+    rng : numpy.random.Generator
+        Draws the permutations.
+
+    Returns
+    -------
+    float
+        NaN with one annotator, or one task for each.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> rng = np.random.default_rng(0)
+    >>> annotator = np.repeat(np.arange(4), 25)
+    >>> noise, tastes = rng.normal(size=(100, 3)), rng.normal(size=(4, 3))
+    >>> taste_p(csr_array(noise), annotator, rng) > 0.05, taste_p(csr_array(noise + tastes[annotator]), annotator, rng)
+    (True, 0.005)
+    """
+    from scipy.sparse import csr_array
+
+    n, tasks = len(annotator), np.bincount(annotator)
+    if (tasks > 0).sum() < 2 or tasks.max() < 2:
+        return np.nan
+
+    def statistic(worker: Ints) -> float:
+        member = csr_array((np.ones(n), (worker, np.arange(n))), shape=(len(tasks), n))
+        squares = (member @ preferences).power(2).sum(axis=1)
+        return float((np.asarray(squares).ravel() / np.maximum(tasks, 1)).sum())
+
+    observed = statistic(annotator)
+    permuted = np.array([statistic(rng.permutation(annotator)) for _ in range(PERMUTATIONS)])
+    return float((1 + (permuted >= observed * (1 - _SAME)).sum()) / (1 + PERMUTATIONS))
+
+
+class CarefulMargins(NamedTuple):
+    """Margins of pairs (pairs,) without careless answers.
+
+    `margin` is the margin if all disagreement were carelessness. The margin of careful answers lies between `low` and
+    `high`. `care` is the mean probability of a careful answer if all disagreement were carelessness, and `care_low` the
+    lower bound of its interval. NaN where undefined. `doubled`: number of comparisons with several answers.
+    """
+
+    margin: Floats
+    low: Floats
+    high: Floats
+    care: float
+    care_low: float
+    doubled: int
+
+
+def careful_margins(
+    sign: Floats,
+    *,
+    task: Ints,
+    person: Ints,
+    pair: Ints,
+    unit: Ints,
+    primary: Floats,
+    confidence: float,
+) -> CarefulMargins:
+    """Bounds of the margins of careful annotators, from their agreement with second opinions.
+
+    An answer is the label T of its comparison (1, 0, -1) with the probability `care`, which differs between annotators,
+    and else a guess independent of T. Positions are random, so that guesses favor no system, and the observed margin is
+    mean care times the true one. Two answers y, z to one comparison identify the mean: with A the mean of y z, B the
+    share of answers that are no tie, C the share of comparisons where neither is one, A = care^2 t and
+    C - B^2 = care^2 t (1 - t), with t the share of labels that are no tie; so care = A / sqrt(A - C + B^2).
+
+    Careful annotators may disagree, too. Then there is no such label, and this care is too small. So the margin of
+    careful annotators lies between the observed margin, which careless answers bring nearer to 0, and the margin over
+    this care. From `low` to `high` are both intervals: that of the observed margin (with one answer more for each side)
+    and Fieller's of the other one, with errors clustered by items and by annotators.
+
+    Parameters
+    ----------
+    sign : array of shape (n,)
+        1, 0 or -1 for the first system, of each answer.
+    task, person, unit : arrays of int of shape (n,)
+        Comparison, annotator, and cluster of the item of each answer.
+    pair : array of int of shape (tasks,)
+        Pair of systems of each comparison.
+    primary : array of shape (n,)
+        1 for an answer that counts for the margin, 0 for a second opinion.
+    confidence : float
+        Of the intervals.
+
+    Returns
+    -------
+    CarefulMargins
+        The bound far from 0 is NaN where the interval of care contains 0, and everything with fewer than
+        `FEWEST_DOUBLED` comparisons of several answers or two annotators.
+
+    References
+    ----------
+    Ours, by moments; Bonett and Price 2012; Fieller 1954; Cameron, Gelbach and Miller 2011 for two-way clustering.
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 1, -1, -1, 1, 1, 1, 1] * 10)
+    >>> rows = np.arange(80)
+    >>> result = careful_margins(
+    ...     y, task=rows // 2, person=rows % 7, pair=np.zeros(40, dtype=int), unit=rows // 2,
+    ...     primary=(rows % 2 == 0) * 1.0, confidence=0.95,
+    ... )
+    >>> result.care, result.margin.tolist()
+    (1.0, [0.5])
+    """
+    number = np.bincount(task, minlength=len(pair)).astype(np.float64)
+    several = number > 1
+    margin, low, high = np.full((3, int(pair.max(initial=-1)) + 1), np.nan)
+    doubled = int(several.sum())
+    result = CarefulMargins(margin, low, high, np.nan, np.nan, doubled)
+    if doubled < FEWEST_DOUBLED or len(np.unique(person)) < 2:
+        return result
+    # Of each comparison with several answers: means over pairs of its answers.
+    n_pairs = np.where(several, number * (number - 1), 1.0)
+    total, decided = (np.bincount(task, values, len(pair)) for values in (sign, sign**2))
+    product = ((total**2 - decided) / n_pairs)[several]
+    both = ((decided**2 - decided) / n_pairs)[several]
+    share = (decided / np.maximum(number, 1))[several]
+    a, b, c = product.mean(), share.mean(), both.mean()
+    if a <= 0 or a - c + b**2 <= 0:
+        return result
+    root = np.sqrt(a - c + b**2)
+    # Each answer adds an equal part of what its comparison adds to the errors of root and A.
+    errors = np.zeros((2, len(pair)))
+    errors[0, several] = ((product - a) - (both - c) + 2 * b * (share - b)) / (2 * root) / doubled
+    errors[1, several] = (product - a) / doubled
+    root_error, product_error = (errors / np.maximum(number, 1))[:, task]
+    quantile = student_quantile(confidence, min(len(np.unique(unit)), len(np.unique(person))))
+    clusters = unit, person, np.unique(unit * (person.max() + 1) + person, return_inverse=True)[1]
+
+    for k in range(len(margin)):
+        counted = primary * (pair[task] == k)
+        n = counted.sum()
+        if not n:
+            continue
+        observed = (counted @ sign) / n
+        margin[k] = observed * max(root / a, 1.0)
+        # With one answer more for each side, so that few equal answers have an interval.
+        mean = (counted @ sign) / (n + 2)
+        variance = _two_way_covariance((counted * (sign - mean) / (n + 2))[np.newaxis], clusters)[0, 0]
+        reach = quantile * np.sqrt(variance + ((1 - mean) ** 2 + (1 + mean) ** 2) / (n + 2) ** 2)
+        ratio_errors = np.stack([root * counted * (sign - observed) / n + observed * root_error, product_error])
+        bounds = fieller_interval(observed * root, a, _two_way_covariance(ratio_errors, clusters), quantile)
+        if np.isfinite(bounds).all():
+            low[k], high[k] = min(mean - reach, bounds[0]), max(mean + reach, bounds[1])
+        else:  # only the bound near 0, if the sign is clear
+            low[k] = mean - reach if mean - reach > 0 else np.nan
+            high[k] = mean + reach if mean + reach < 0 else np.nan
+    care_covariance = _two_way_covariance(np.stack([product_error, root_error]), clusters)
+    care_low, _ = fieller_interval(a, root, care_covariance, quantile)
+    return CarefulMargins(
+        margin=margin.clip(-1.0, 1.0),
+        low=low.clip(-1.0, 1.0),
+        high=high.clip(-1.0, 1.0),
+        care=float(min(a / root, 1.0)),
+        care_low=float(np.clip(care_low, 0.0, 1.0)),
+        doubled=doubled,
+    )
+
+
+def _two_way_covariance(errors: Floats, clusters: tuple[Ints, Ints, Ints]) -> Floats:
+    """Covariance (k, k) of sums of errors (k, n), clustered by items and by annotators; `clusters`: the item cluster,
+    the annotator, and both, (n,) each."""
+
+    def covariance(cluster: Ints) -> Floats:
+        sums = np.stack([np.bincount(cluster, values) for values in errors])
+        return np.asarray(sums @ sums.T)
+
+    by_unit, by_person, by_both = map(covariance, clusters)
+    result = by_unit + by_person - by_both
+    # The difference may be smaller than one of the two alone.
+    larger = by_unit if np.trace(by_unit) > np.trace(by_person) else by_person
+    return result if np.linalg.eigvalsh(result)[0] > 0 and np.trace(result) > np.trace(larger) else larger

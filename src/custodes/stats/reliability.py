@@ -1,0 +1,272 @@
+"""Reliability of annotators: Krippendorff's alpha, intraclass correlation, and annotators as clusters."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.annotator_models import AnnotatorLabels
+from custodes.stats.arrays import Bools, Floats, Ints, unit_of
+from custodes.stats.ratios import ratio
+
+Scale = Literal["nominal", "ordinal"]
+
+FEWEST_PEOPLE = 10
+"""Annotators of a pair below which its interval would describe these annotators alone."""
+
+MOST_BLOCKS = 50
+"""Blocks of annotators of a jackknife."""
+
+_SAME = 1e-12  # relative: the same number computed in another way
+
+
+def of_two(table: NDArray[Any]) -> Floats:
+    """Coincidences of two codings of the same things: counts (..., k, k) of one by the other -> (..., k, k)."""
+    counts = np.asarray(table, dtype=np.float64)
+    return counts + np.swapaxes(counts, -1, -2)
+
+
+def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:
+    """Coincidences of labels of a task, summed over the tasks of each unit: units (tasks,) -> (units, labels, labels).
+
+    Each of the m labels of a task is paired with m - 1 others and counts once; tasks with one label do not count.
+    """
+    votes, n = labels.votes, labels.n_votes
+    share = np.where(n > 1, 1 / np.maximum(n - 1, 1), 0.0)
+    result = np.zeros((n_units, labels.n_labels, labels.n_labels))
+    for one in range(labels.n_labels):
+        for other in range(one + 1):
+            pairs = votes[:, one] * (votes[:, other] - (one == other)) * share
+            result[:, one, other] = result[:, other, one] = np.bincount(units, weights=pairs, minlength=n_units)
+    return result
+
+
+def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
+    """Krippendorff's alpha from coincidences (..., k, k), labels in order: 1 - observed over expected disagreement.
+
+    NaN where all labels are equal, or none coincide.
+
+    >>> alpha(of_two(np.array([[40, 10], [10, 40]])), scale="nominal").round(3).item()
+    0.602
+
+    References
+    ----------
+    Krippendorff 1970; 2019, "Content Analysis", chapter 12 (coincidences; differences of nominal and ordinal data).
+    """
+    counts = np.asarray(coincidences, dtype=np.float64)
+    by_label = counts.sum(axis=-1)
+    if scale == "nominal":
+        difference = 1 - np.eye(counts.shape[-1])
+    else:  # all that lies between two labels, each of the two by half
+        middle = np.cumsum(by_label, axis=-1) - by_label / 2
+        difference = (middle[..., :, np.newaxis] - middle[..., np.newaxis, :]) ** 2
+    observed = (counts * difference).sum(axis=(-1, -2))
+    products = by_label[..., :, np.newaxis] * by_label[..., np.newaxis, :]
+    expected = ratio((products * difference).sum(axis=(-1, -2)), by_label.sum(axis=-1) - 1)
+    return np.asarray(1 - ratio(observed, expected))
+
+
+def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
+    """Sums for `interval_alpha` in each unit of tasks: task, value (n,), units (tasks,) -> (units, 4)."""
+    scores = value - value.mean() if len(value) else value
+    deviation = np.sqrt((scores**2).mean()) if len(value) else 0.0
+    scores = scores / deviation if deviation > 0 else scores
+    number, total, square = (
+        np.bincount(task, weights=values, minlength=len(units)) for values in (np.ones(len(task)), scores, scores**2)
+    )
+    within = 2 * (number * square - total**2) / np.maximum(number - 1, 1)
+    parts = (np.where(number > 1, part, 0.0) for part in (within, number, total, square))
+    return np.stack([np.bincount(units, weights=part, minlength=n_units) for part in parts], axis=1)
+
+
+def interval_alpha(moments: NDArray[Any]) -> Floats:
+    """Krippendorff's alpha of numbers by their squared differences: sums of `moments` (..., 4) -> (...).
+
+    >>> two = moments(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 3.0, 3.0]), units=np.array([0, 1]), n_units=2)
+    >>> interval_alpha(two.sum(axis=0)).item()
+    1.0
+
+    References
+    ----------
+    Krippendorff 2019, chapter 12 (interval data).
+    """
+    within, number, total, square = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
+    expected = ratio(2 * (number * square - total**2), number - 1)
+    return np.asarray(1 - ratio(within, np.where(expected > 1e-9 * number, expected, 0.0)))
+
+
+def gini(counts: Ints) -> float:
+    """Gini coefficient of the work of annotators: 0 where all do the same, near 1 where one does all; NaN for nobody.
+
+    >>> gini(np.array([5, 5, 5, 5])), gini(np.array([0, 0, 0, 20]))
+    (0.0, 0.75)
+
+    References
+    ----------
+    Gini 1912, by the mean absolute difference.
+    """
+    ordered = np.sort(np.asarray(counts, dtype=np.float64))
+    n, total = len(ordered), ordered.sum()
+    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * total)) if total else float("nan")
+
+
+def effective_number(counts: Ints) -> float:
+    """Effective number of annotators, the squared sum of counts over the sum of squares; NaN for nobody.
+
+    >>> effective_number(np.array([5, 5, 5, 5])), effective_number(np.array([8, 1, 1]))
+    (4.0, 1.5151515151515151)
+
+    References
+    ----------
+    Kish 1965.
+    """
+    values = np.asarray(counts, dtype=np.float64)
+    return float(values.sum() ** 2 / (values**2).sum()) if values.any() else float("nan")
+
+
+class Taste(NamedTuple):
+    """Intraclass correlation of answers of annotators.
+
+    `icc`: the correlation of two answers of one annotator on different items of a group, beyond that of two annotators;
+    `error`, its standard error over annotators; `alike`, the mean number of answers of the annotator of an answer in
+    its group; `effect`, the design effect of variances of shares of answers. NaN where nobody answered twice in
+    a group, or one annotator only did.
+    """
+
+    icc: float
+    error: float
+    alike: float
+    effect: float
+
+
+def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
+    """Intraclass correlation within annotators: long arrays (n,), an annotator answers an item of a group once.
+
+    By means of products of answers: same annotator and other item, other annotator and other item. So it does not
+    matter which items annotators share. The error is a jackknife over annotators, in at most `MOST_BLOCKS` blocks.
+
+    >>> worker, item = np.repeat(np.arange(4), 5), np.arange(20)
+    >>> result = taste(np.zeros(20, dtype=int), item, worker, np.repeat([1.0, -1.0, 1.0, -1.0], 5))
+    >>> round(result.icc, 9), result.alike
+    (1.0, 5.0)
+
+    References
+    ----------
+    Ours, a moment estimator; Kish 1965 for the design effect 1 + (k - 1) rho.
+    """
+    icc = _icc(group, item, worker, value, np.ones(len(value), dtype=np.bool_))
+    present, place = np.unique(worker, return_inverse=True)
+    n = min(len(present), MOST_BLOCKS)
+    left = np.array([_icc(group, item, worker, value, place % n != block) for block in range(n)])
+    defined = np.isfinite(left).all() and n > 1
+    error = float(np.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum())) if defined else float("nan")
+    _, number = np.unique(np.stack([group, worker]), axis=1, return_counts=True)
+    alike = float((number**2).sum() / number.sum()) if len(number) else float("nan")
+    return Taste(icc, error, alike, 1 + (alike - 1) * max(icc, 0.0) if np.isfinite(icc) else float("nan"))
+
+
+def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> float:
+    item, worker, value = item[used], worker[used], value[used]
+    _, place = np.unique(group[used], return_inverse=True)
+    n_groups = int(place.max(initial=-1)) + 1
+
+    def sums(values: Floats) -> Floats:
+        return np.bincount(place, weights=values, minlength=n_groups).astype(np.float64)
+
+    n = sums(np.ones(len(value)))
+    # Around the mean of the group: products of answers would depend on the level where items are shared unevenly.
+    centred = value - (sums(value) / np.maximum(n, 1))[place]
+    value = np.where(np.abs(centred) <= _SAME * np.abs(value), 0.0, centred)  # equal answers leave rounding
+    value = value / unit_of(value)
+
+    def cells(within: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+        """Group and number of each cell of answers of a group, and by group sums of squared sums and numbers."""
+        keys, at = np.unique(np.stack([place, within]), axis=1, return_inverse=True)
+        total, number = np.bincount(at, weights=value), np.bincount(at, minlength=keys.shape[1])
+        squares = (np.bincount(keys[0], weights=own**2.0, minlength=n_groups) for own in (total, number))
+        return keys[0], at, *squares
+
+    total, square = sums(value), sums(value**2)
+    of_worker, at, same, same_n = cells(worker)
+    _, _, shared, shared_n = cells(item)
+    others_n = n**2 - same_n - shared_n + n
+    between = ratio(total**2 - same - shared + square, others_n)
+    # Each annotator by their answers but one, so that those with most answers do not dominate.
+    number = np.bincount(at, minlength=len(of_worker))
+    product = ratio(np.bincount(at, weights=value) ** 2 - np.bincount(at, weights=value**2), number)
+    used = (number > 1) & (others_n[of_worker] > 0)
+    weight, middle = (number - 1)[used], between[of_worker][used]
+    above = product[used].sum() - (weight * middle).sum()
+    spread = (weight * ((square / np.maximum(n, 1))[of_worker][used] - middle)).sum()
+    return float(np.clip(above / spread, -1.0, 1.0)) if spread > _SAME * weight.sum() else float("nan")
+
+
+class ClusteredMargins(NamedTuple):
+    """Margins of pairs (pairs,) with bounds and the two-sided p-value of "no difference"; `people`, the number of
+    annotators, and `effective`, their effective number. NaN with fewer annotators than `FEWEST_PEOPLE`."""
+
+    margin: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    people: Ints
+    effective: Floats
+
+
+def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, confidence: float) -> ClusteredMargins:
+    """Mean preferences with standard errors clustered by annotator.
+
+    The variance is that of sums over annotators, times G / (G - 1); t has as many degrees of freedom as the effective
+    number of annotators, less one, so that a few who did most of the work count as a few. For a sample of fixed size.
+
+    Parameters
+    ----------
+    pair, worker : arrays of int of shape (n,)
+        The pair of systems and the annotator of each answer, from 0.
+    value : array of shape (n,)
+        1, 0 or -1 for the first system of the pair.
+    pairs : int
+        Number of pairs.
+    confidence : float
+        Of the intervals.
+
+    Returns
+    -------
+    ClusteredMargins
+
+    References
+    ----------
+    Liang and Zeger 1986; Kish 1965 and Carter, Schnepel and Steigerwald 2017 for the effective number.
+
+    Examples
+    --------
+    >>> worker = np.repeat(np.arange(12), 5)
+    >>> value = np.where(worker < 9, 1.0, -1.0)
+    >>> result = clustered_margins(np.zeros(60, dtype=int), worker, value, pairs=1, confidence=0.95)
+    >>> result.margin.tolist(), result.people.tolist(), result.low.round(2).tolist(), result.high.round(2).tolist()
+    ([0.5], [12], [-0.07], [1.0])
+    """
+    from scipy.special import stdtr, stdtrit
+
+    cells, where = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
+    where = where.reshape(-1)
+    number = np.bincount(where, minlength=cells.shape[1]).astype(np.float64)
+    total = np.bincount(where, weights=value, minlength=cells.shape[1])
+
+    def by_pair(values: NDArray[Any]) -> Floats:
+        return np.bincount(cells[0], weights=values, minlength=pairs).astype(np.float64)
+
+    n, people = by_pair(number), np.bincount(cells[0], minlength=pairs)
+    margin, effective = ratio(by_pair(total), n), ratio(n**2, by_pair(number**2))
+    squares = by_pair((total - number * margin[cells[0]]) ** 2)
+    error = np.sqrt(ratio(squares * people, people - 1.0)) / np.maximum(n, 1)
+    enough = (people >= FEWEST_PEOPLE) & (effective > 1)
+    freedom = np.where(enough, effective - 1, 1.0)
+    reach = stdtrit(freedom, (1 + confidence) / 2) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(margin == 0, 0.0, np.abs(margin) / error)
+    bounds_and_p = np.clip(margin - reach, -1, 1), np.clip(margin + reach, -1, 1), 2 * stdtr(freedom, -t)
+    low, high, p = (np.where(enough, values, np.nan) for values in bounds_and_p)
+    return ClusteredMargins(margin, low, high, p, people, effective)
