@@ -1,11 +1,8 @@
-"""What would not fit in memory is refused before it is tried (the system would end the process without a word), and
-what was freed is given back."""
+"""Refuse what would not fit in memory before it is tried: the system would end the process without a message."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-from contextlib import suppress
 
 from custodes.errors import OptionError
 
@@ -46,10 +43,3 @@ def check_memory(name: str, value: int, numbers: float) -> None:
             f"{name}={value}: takes about {needed / 1e9:.0f} GB of memory, and this machine has {there / 1e9:.0f} GB;"
             " ask for fewer"
         )
-
-
-def give_back() -> None:
-    """Return to the system what the arrays of a question that is answered took: glibc keeps it for more of the same
-    sizes, and the next question asks for others. Does nothing with another C library."""
-    with suppress(AttributeError, OSError, TypeError):  # none of that name; no library of the process, as on Windows
-        ctypes.CDLL(None).malloc_trim(0)

@@ -8,7 +8,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -257,7 +257,6 @@ def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator
 
     from custodes.annotate.site.connection import patient
 
-    _many_files()
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -294,20 +293,6 @@ def _started(server: uvicorn.Server, thread: threading.Thread) -> None:
             break
         pause.wait(0.02)
     raise OptionError("the server did not start; `custodes doctor` says what is missing")
-
-
-def _many_files() -> None:
-    """As many open connections as the system allows a process, up to what is served."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS + 256
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 @contextmanager

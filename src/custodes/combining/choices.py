@@ -73,7 +73,7 @@ def of_all(
             said[own.name].reshape(-1)[held[k]] = values
 
     if wanting:
-        list(each(answer, range(len(held)), rng=rng, progress=progress, desc="inner folds", label=str))
+        each(answer, range(len(held)), rng=rng, progress=progress, desc="inner folds", label=str)
     flat = {name: own.ravel() for name, own in said.items()}
     parts = [{name: own[cells] for name, own in flat.items()} for cells in held]
     return _by_name([_scores(of, terms, cells, own, among) for cells, own in zip(held, parts, strict=True)], among)

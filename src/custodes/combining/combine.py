@@ -43,7 +43,7 @@ from custodes.data.scale import BEYOND
 from custodes.data.study import Study
 from custodes.errors import CustodesError, OptionError, listed, shown
 from custodes.evaluate.judges import few_clusters_notes
-from custodes.evaluate.parallel import one_core
+from custodes.evaluate.parallel import one_blas_thread
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
@@ -253,8 +253,8 @@ def combine(
         except CustodesError as error:
             return error
 
-    # The limit of cores must be set by the thread that was there first: others cannot lower it.
-    with one_core(), ThreadPoolExecutor(os.cpu_count()) as pool:
+    # threadpoolctl lets one thread set the limit at a time: this one, before those of the pool.
+    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
         if several:
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:

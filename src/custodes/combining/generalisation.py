@@ -133,7 +133,7 @@ def _systems(
             predicted[repeat, m, k].reshape(-1)[cells] = scores
 
     jobs = [(*own, k) for own in trial.jobs for k in range(n_held)]
-    list(each(answer, jobs, rng=rng, progress=progress, desc="unseen systems", label=str))
+    each(answer, jobs, rng=rng, progress=progress, desc="unseen systems", label=str)
     return Generalisation(
         unseen=SYSTEMS,
         methods=[own.name for own in methods],
@@ -167,7 +167,7 @@ def _groups(
         for m, (_, _, scores) in enumerate(said):
             predicted[m, 0].reshape(-1)[cells] = scores
 
-    list(each(answer, range(int(group.max()) + 1), rng=rng, progress=progress, desc=f"unseen {name}", label=str))
+    each(answer, range(int(group.max()) + 1), rng=rng, progress=progress, desc=f"unseen {name}", label=str)
     # Folds of items part what is compared here, too, so that the comparisons are the same.
     used = [(group >= 0) & (fold >= 0) for fold in trial.folds]
     design: dict[str, Any] = {

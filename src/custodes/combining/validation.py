@@ -153,7 +153,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
             told.append((seconds, used))
         return told
 
-    told = np.array(list(each(answer, jobs, rng=rng, progress=progress, desc="combine", label=str)))
+    told = np.array(each(answer, jobs, rng=rng, progress=progress, desc="combine", label=str))
     n = len(terms.methods)
     seconds, used = told.mean(axis=0)[:n].T
     known = {own.name: grid for own, grid in zip(methods, predicted[0], strict=True)} if of_items else {}

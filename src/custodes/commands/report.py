@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
 from custodes.console import say
+from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.files import check_apart, folder, is_folder
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.plots import alt
+from custodes.process import return_memory
+from custodes.progress import Progress
+from custodes.reporting import Report
 from custodes.reporting import report as asked
+from custodes.reporting.assembly import SECTION_PROGRESS
 from custodes.verbs import OUTPUT, READING, DryRun, answered, arguments_of, reading_of, tell_effort, with_options
+
+T = TypeVar("T")
 
 PAGE = "report.html"
 """Where a report goes unless told otherwise."""
@@ -54,7 +63,7 @@ def report(
         alt.load()  # where it cannot be, no answer is computed first
     if figures is not None:
         folder(figures)
-    made, seconds = answered(asked, study, output, arguments_of(asked, options), lines=True)
+    made, seconds = answered(_in_sections, study, output, arguments_of(asked, options), lines=True)
     if figures is not None:
         with output.progress("figures"):
             made.save_figures(figures, format=figure_format)
@@ -64,6 +73,19 @@ def report(
         say(str(place))
     else:
         output.tell_whole(made.told_whole(), seconds)
+
+
+@wraps(asked)
+def _in_sections(study: Study, *, progress: Progress, **options: Any) -> Report:
+    """The report; memory that one section freed goes back to the system before the next, which takes other sizes."""
+
+    def between(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterator[T]:
+        for part in progress(iterable, total=total, desc=desc):
+            yield part
+            if desc == SECTION_PROGRESS:
+                return_memory()
+
+    return asked(study, progress=between, **options)
 
 
 with_options(report, asked)

@@ -1,14 +1,14 @@
-"""One part of the work a thread: NumPy works outside the interpreter's lock, so the cores share the parts."""
+"""Parts of a question on threads: NumPy works outside the interpreter's lock, so the cores share the parts."""
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +16,18 @@ from custodes.progress import Progress
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Limit matrix products to one thread while the context is open, and restore the former limit.
+
+    Most products here are small. They are several times slower on all cores than on one, and more so where each thread
+    of a pool starts threads of its own: on SummEval, `agreement` takes five times as long without the limit.
+    """
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limits
 
 
 def each(
@@ -26,27 +38,20 @@ def each(
     progress: Progress,
     desc: str,
     label: Callable[[Part], str] = attrgetter("aspect"),
-) -> Iterator[Answer]:
-    """The answer to each part in order.
+) -> list[Answer]:
+    """The answer to each part, in order.
 
-    Every part has its own generator, made from the given one and the label of the part (its aspect): neither threads
-    nor the other parts that are asked about change an answer.
+    Every part has its own generator, made from `rng` and the label of the part (its aspect): neither threads nor the
+    other parts of a question change an answer.
     """
     generators = labelled_generators(map(label, parts), rng)
-    from threadpoolctl import threadpool_limits
-
-    cores = os.cpu_count() or 1
-    workers = max(1, min(len(parts), cores))
-    # Matrix products would start threads of their own in every thread, and the cores be fought for: small products,
-    # which are most here, are several times slower on two.
-    limits = threadpool_limits(1, user_api="blas")
-    with limits, ThreadPoolExecutor(max_workers=workers) as pool:
-        answers = pool.map(answer, parts, generators)
-        yield from progress(answers, total=len(parts), desc=desc)
+    workers = max(1, min(len(parts), os.cpu_count() or 1))
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=workers) as pool:
+        return list(progress(pool.map(answer, parts, generators), total=len(parts), desc=desc))
 
 
 def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list[np.random.Generator]:
-    """A generator for each label, from the given one and the label alone: the order of the labels does not matter.
+    """A generator for each label, from `rng` and the label alone: the order of the labels does not matter.
 
     >>> one, other = labelled_generators(["a", "b"], np.random.default_rng(0))
     >>> labelled_generators(["b"], np.random.default_rng(0))[0].random() == other.random()
@@ -54,11 +59,3 @@ def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list
     """
     root = int(rng.integers(2**63))
     return [np.random.default_rng([root, zlib.crc32(label.encode())]) for label in labels]
-
-
-def one_core() -> AbstractContextManager[Any]:
-    """Matrix products on one core for a while: small ones are several times slower on two that others use too."""
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
-    return limits

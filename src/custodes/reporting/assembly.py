@@ -19,7 +19,6 @@ from custodes.errors import InputError
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
 from custodes.evaluate.verdict.verdict import Verdict, told_by
 from custodes.files import folder, write_atomically
-from custodes.memory import give_back
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
 from custodes.reporting.file_names import file_names
@@ -27,6 +26,8 @@ from custodes.reporting.page import page
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
 
+SECTION_PROGRESS = "sections"
+"""What the progress of a report over its sections is called."""
 STATISTICS = (CHOOSING, ORDERING)
 """What pictures of agreement show when they are saved."""
 
@@ -132,11 +133,10 @@ def report(
     context = Context(study=study.with_cache(), options=options | {"rng": source, "progress": progress})
     people_alone = not context.study.select(**selection_of(setting), one_side=True).metrics
     sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
-    for section in progress(sections, total=len(sections), desc="sections"):
+    for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
         if people_alone and "leaderboard" in context.absent:  # of people alone no page makes sense without it
             raise InputError(f"{study.name}: {context.absent['leaderboard']}")
-        give_back()
     told = told_by(context.results)
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))

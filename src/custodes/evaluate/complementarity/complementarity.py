@@ -27,7 +27,7 @@ from custodes.evaluate.complementarity.distances import (
 )
 from custodes.evaluate.complementarity.rater_space import SHARE, labelled, structure
 from custodes.evaluate.judges import METRIC, People, few_clusters_notes, judges
-from custodes.evaluate.parallel import one_core
+from custodes.evaluate.parallel import one_blas_thread
 from custodes.progress import Progress, silent
 from custodes.stats.complementarity import rank_distance, seriation
 from custodes.stats.resampling import resample
@@ -208,7 +208,7 @@ def complementarity(
     defined = np.isfinite(distances.columns["complementarity"])
     if not defined.any():
         raise InputError(f"{study.name}: no two raters rank two outputs in common; is every rater constant?")
-    with one_core():
+    with one_blas_thread():
         # A generator of its own: estimates do not depend on the number of resamples.
         space = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
     more, less = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())

@@ -226,7 +226,7 @@ def gate(
         sample = Sample(comparison=comparison, times=times(comparison), flips=flips_of(comparison))
         return [measured(rule, name, sample) for rule in rules]
 
-    found = list(each(answer, comparisons, rng=generator, progress=progress, desc="gate"))
+    found = each(answer, comparisons, rng=generator, progress=progress, desc="gate")
     tests = together(
         [own.estimate for part in found for own in part],
         [rule.threshold for rule in rules] * len(found),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -184,12 +185,12 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
         from huggingface_hub.utils import logging
     except ImportError as error:
         raise MissingExtraError("models of the hub need huggingface_hub: pip install 'custodes[encode]'") from error
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it says of each try is said once below
     known = revision or "main"
     try:
-        siblings = HfApi().model_info(model, revision=known, timeout=SECONDS).siblings or []
-        names = _wanted(model, [own.rfilename for own in siblings], backend)
-        return Path(snapshot_download(model, revision=known, allow_patterns=names))
+        with errors_only(logging):  # what it says of each try is said once below
+            siblings = HfApi().model_info(model, revision=known, timeout=SECONDS).siblings or []
+            names = _wanted(model, [own.rfilename for own in siblings], backend)
+            return Path(snapshot_download(model, revision=known, allow_patterns=names))
     except CustodesError:
         raise
     except HFValidationError:
@@ -205,6 +206,17 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
             f"{shown(model)}: no such file or folder here, and the hub gives nothing ({said(problem)}); give a"
             " folder with the model, or the name of one that was downloaded before"
         ) from None
+
+
+@contextmanager
+def errors_only(logging: Any) -> Iterator[None]:
+    """Only errors from a library of Hugging Face, of which this is the module `logging`, while the context is open."""
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
 
 
 def said(problem: Exception) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from custodes.errors import InputError, MissingExtraError, OptionError, shown
 from custodes.scoring.encoder.backend import Device, Vectors
-from custodes.scoring.encoder.files import Found, said
+from custodes.scoring.encoder.files import Found, errors_only, said
 from custodes.scoring.encoder.tokens import TextTokenizer, tokenizer_of
 from custodes.stats.arrays import Ints
 
@@ -25,6 +27,19 @@ def _libraries(name: str) -> tuple[Any, Any]:
     return torch, transformers
 
 
+@contextmanager
+def _quiet(logging: Any) -> Iterator[None]:
+    """Without progress bars, and without warnings about the weights of heads, which are not used."""
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        with errors_only(logging):
+            yield
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+
+
 class TransformersModel:
     """The encoder of a model, cut after a layer: as in bert-score, what comes behind it is not even computed."""
 
@@ -36,14 +51,13 @@ class TransformersModel:
         if half and device.kind == "cpu":
             raise OptionError("half=true is for GPUs: choose another device, or leave it out")
         self._device = _device(self._torch, device)
-        transformers.utils.logging.set_verbosity_error()  # it tells of weights of heads, which are not used
-        transformers.utils.logging.disable_progress_bar()
         folder = str(found.folder)
         try:
             config = transformers.AutoConfig.from_pretrained(folder)
             _cut(config, layer)
             dtype = self._torch.float16 if half else self._torch.float32
-            model = transformers.AutoModel.from_pretrained(folder, config=config, dtype=dtype)
+            with _quiet(transformers.utils.logging):
+                model = transformers.AutoModel.from_pretrained(folder, config=config, dtype=dtype)
             model = model.get_encoder() if config.is_encoder_decoder else model
             self._model = model.to(self._device).eval()
         except OptionError:
