@@ -31,7 +31,7 @@ from custodes.data.mapping.words import NAMES, named, sides
 from custodes.data.notes import noted
 from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
-from custodes.data.readers.nested import top_keys
+from custodes.data.readers.logs import top_keys
 from custodes.data.readers.plugins import plugged_readers
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader

@@ -117,6 +117,19 @@ def check_columns(
     return noted(("unused-columns", len(extra), f"{where}: columns not used: {listed(extra)}"))
 
 
+def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
+    """The first of several sets of columns that a table has; raises where it has none, naming what the nearest lacks.
+
+    >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
+    ('id', 'text')
+    """
+    present = set(frame.columns)
+    nearest = max(alternatives, key=lambda names: len(present.intersection(names)))
+    fitting = next((names for names in alternatives if present.issuperset(names)), nearest)
+    check_columns(frame, where=where, required=fitting, optional=frame.columns)
+    return fitting
+
+
 def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
     """A column of labels as stripped strings; an empty cell becomes '' where allowed and is an error elsewhere."""
     if name not in frame.columns:

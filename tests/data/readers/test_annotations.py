@@ -159,7 +159,7 @@ def test_columns_of_json_min_are_named(tmp_path: Path) -> None:
         ),
         (
             label_studio_task(1, ONE, (None, "q", "rating", {"rating": 4})),
-            "export.json: a score has an empty rater; every score needs a label for it",
+            "export.json: column 'rater' is empty in row 1; every row needs a label",
         ),
         (
             label_studio_task(1, ONE) | {"annotations": [{"result": "x"}]},
@@ -266,5 +266,5 @@ def test_bad_exports_of_argilla_are_one_line(record: dict[str, Any], expected: s
 
 @pytest.mark.parametrize(("reader", "needed"), [("label_studio", "data, annotations"), ("argilla", "id, fields")])
 def test_a_forced_reader_names_what_it_needs(reader: str, needed: str) -> None:
-    with pytest.raises(InputError, match=f"^table: not the layout of .*: columns item, score; needed: {needed}"):
+    with pytest.raises(InputError, match=f"^table: column .* is missing; columns: item, score; needed: {needed}"):
         read(pl.DataFrame({"item": [1], "score": [2]}), reader=reader)

@@ -134,11 +134,11 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
         ),
         (
             inspect_log([inspect_sample(1, float("inf"))]),
-            "a.json: the score of match for item 'qa/1' is infinite; a score is finite",
+            "a.json: score is infinite in row 1; a score must be finite (empty where not rated)",
         ),
         (
             inspect_log([inspect_sample(1)], model=" "),
-            "a.json: a score has an empty system; every score needs a label for it",
+            "a.json: column 'system' is empty in row 1; every row needs a label",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
         ({"num_correct": None}, "neither scores and num_correct (RewardBench 2) nor scores_chosen and scores_rejected"),
         ({"id": ["1", "1", "1"], "subset": ["a"] * 3}, "prompt 'a/1' stands twice (the second is entry 2)"),
         ({"num_correct": [4, 4, 3]}, "no prompt with a right and a wrong completion; there is nothing to judge"),
-        ({"model": "ref"}, "the model is called 'ref', which is the person here; rename it"),
+        ({"model": "ref"}, "the model is called 'ref', which is the human rater here; rename it"),
         ({"subset": 3}, "not the layout of scores of RewardBench: Expected `array`, got `int` - at `$.subset`"),
     ],
 )

@@ -10,16 +10,13 @@ from hashlib import sha256
 
 import polars as pl
 
-from custodes.data.items import Items
 from custodes.data.notes import Note, noted
-from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.texts import outputs_of
-from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
+from custodes.data.readers.verdicts import log_study
 from custodes.data.readers.words import without_empty
 from custodes.data.study import Study
-from custodes.data.table import label_column
-from custodes.errors import InputError, listed
+from custodes.data.table import fitting_columns, label_column
 
 COLUMNS = (
     ("instruction", "generator_1", "generator_2", "preference"),
@@ -41,17 +38,13 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     generators: systems are output_1 and output_2, and an instruction with several pairs of texts is several items of
     one cluster.
     """
-    needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
-    if needed is None:
-        missing = next(name for name in COLUMNS[0] if name not in frame.columns)
-        raise InputError(
-            f"{where}: column {missing!r} is missing; columns: {listed(frame.columns)}; needed: {', '.join(COLUMNS[0])}"
-        )
-    anonymous = needed == COLUMNS[2]
-    instruction = _instructions(frame, where=where)
+    _, *generators, _ = columns = fitting_columns(frame, COLUMNS, where=where)
+    anonymous = columns == COLUMNS[2]
+    alone, more = (label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input"))
+    # As AlpacaEval itself puts them together.
+    instruction = pl.select(pl.when(more == "").then(alone).otherwise(alone + "\n\n" + more)).to_series()
     systems = [
-        pl.Series([name] * frame.height) if anonymous else label_column(frame, name, where=where)
-        for name in needed[1:3]
+        pl.Series([name] * frame.height) if anonymous else label_column(frame, name, where=where) for name in generators
     ]
     texts = [_texts(frame, name) for name in ("output_1", "output_2")]
     rater, people = _annotators(frame, anonymous=anonymous, where=where)
@@ -71,66 +64,40 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
             "preference": (1.5 - value).sign(),
         }
     )
-    kept, told = between_two(table, where=where)
-    kept, again = as_repeats(kept, where=where)
-    preferences, notes = read_verdicts(kept, where=where, allowed=ALLOWED, invalid=invalid, failure=UNPARSED)
     old = int(draw.sum())
-    graded = _graded(value, systems[1], where=where)
-    notes = [
-        *noted(
-            ("no-generators", anonymous, f"{where}: no generators are named; the systems are output_1 and output_2"),
-            ("old-draw", old, f"{where}: {old} preferences are 0, AlpacaEval's old draw, and count as ties"),
-        ),
-        *graded,
-        *told,
-        *again,
-        *notes,
-    ]
-    groups = label_column(frame, "dataset", where=where, empty=True)
-    about = pl.DataFrame({"item": item, "group": groups, "dataset": groups, "cluster": instruction}).with_columns(
-        cluster=pl.when(pl.col("cluster") == pl.col("item")).then(pl.lit("")).otherwise("cluster")
+    notes = noted(
+        ("no-generators", anonymous, f"{where}: no generators are named; the systems are output_1 and output_2"),
+        ("old-draw", old, f"{where}: {old} preferences are 0, AlpacaEval's old draw, and count as ties"),
     )
-    items, _ = Items.make(about.unique("item", keep="first", maintain_order=True), where=where)
-    kinds = dict.fromkeys(rater.unique(maintain_order=True), "human" if people else "")
-    return Study(
-        preferences=preferences,
-        raters=Raters.infer(kinds),
-        items=items,
+    groups = label_column(frame, "dataset", where=where, empty=True)
+    cluster = instruction.set(instruction == item, "")
+    return log_study(
+        table,
+        where=where,
+        invalid=invalid,
+        allowed=ALLOWED,
+        failure=UNPARSED,
+        items=pl.DataFrame({"item": item, "group": groups, "dataset": groups, "cluster": cluster}),
+        kinds=dict.fromkeys(rater.unique(maintain_order=True), "human" if people else ""),
         outputs=outputs_of(
-            (
-                (i, s, t)
-                for own, said in zip(systems, texts, strict=True)
-                for i, s, t in zip(item, own, said, strict=True)
-            ),
+            (row for system, text in zip(systems, texts, strict=True) for row in zip(item, system, text, strict=True)),
             zip(item, instruction, strict=True),
         ),
-        notes=tuple(notes),
-        name=where,
+        notes=[*notes, *_graded(value, systems[1], where=where)],
     )
 
 
 def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
-    """What to say of preferences between 1 and 2, which are taken as the side they are on."""
-    given = value.drop_nulls()
-    between = int((~given.is_in([1.0, 1.5, 2.0])).sum())
-    rate = f"{100 * (given.mean() - 1):.1f} %" if between else ""  # type: ignore[operator]
+    """A note on preferences between 1 and 2, which count as the side they are on."""
+    values = value.drop_nulls()
+    between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
+    rate = f"{100 * (values.mean() - 1):.1f} %" if between else ""  # type: ignore[operator]
     model = f" of {second[0]}" if second.n_unique() == 1 else ""
     message = (
-        f"{where}: {between} of {given.len()} preferences are not whole and are taken as the side they are on;"
+        f"{where}: {between} of {values.len()} preferences are not whole and are taken as the side they are on;"
         f" AlpacaEval's own win rate{model}, the mean of preference - 1, is {rate}"
     )
     return noted(("graded-preference", between, message))
-
-
-def _instructions(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The instruction, with its `input` where there is one, as AlpacaEval itself puts them together."""
-    instruction = label_column(frame, "instruction", where=where)
-    more = label_column(frame, "input", where=where, empty=True)
-    both = pl.DataFrame({"instruction": instruction, "input": more})
-    whole = (
-        pl.when(pl.col("input") == "").then("instruction").otherwise(pl.col("instruction") + "\n\n" + pl.col("input"))
-    )
-    return both.select(whole.alias("instruction")).to_series()
 
 
 def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
@@ -141,9 +108,8 @@ def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
 
 def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl.Series, bool]:
     """Who annotated, and whether these are people: only files of people number their annotators."""
-    named = "annotator" in frame.columns
-    column = "annotator" if named else "annotator_index" if "annotator_index" in frame.columns else ""
-    if not column:
+    column = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
+    if column is None:
         name = "human" if anonymous else "annotator"
         return pl.Series("rater", [name] * frame.height), anonymous
     labels = label_column(frame, column, where=where).alias("rater")

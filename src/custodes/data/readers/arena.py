@@ -12,19 +12,16 @@ from itertools import chain
 
 import polars as pl
 
-from custodes.data.items import Items
 from custodes.data.notes import Note, noted
-from custodes.data.raters import Raters
 from custodes.data.readers import words
 from custodes.data.readers.battles import in_each_row, judged, refuse_nameless
 from custodes.data.readers.mtbench import items_of, judges
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.texts import messages, outputs_of, spoken
-from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
-from custodes.data.readers.words import likely, without_empty
+from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
-from custodes.data.table import label_column
-from custodes.errors import InputError, listed
+from custodes.data.table import fitting_columns, label_column
+from custodes.errors import listed
 
 PAIR = ("model_a", "model_b")
 ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
@@ -65,46 +62,38 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     battle or two each and are one rater, `arena_user`; without a column `judge` all verdicts are one person's. Texts
     are what the models answered. Which conversation was shown first is not said by these files.
     """
-    needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
-    if needed is None:
-        missing = next(name for name in COLUMNS[0] if name not in frame.columns)
-        raise InputError(
-            f"{where}: column {missing!r} is missing; columns: {listed(frame.columns)}; needed: {', '.join(COLUMNS[0])}"
-        )
-    unused = frame.drop(needed[0], *READ, *MARKS, *METADATA, strict=False)
+    question = fitting_columns(frame, COLUMNS, where=where)[0]
+    unused = frame.drop(question, *READ, *MARKS, *METADATA, strict=False)
     turn = not set(COUNTS_TURNS) & set(frame.columns)
-    about = items_of(frame, where=where, question=needed[0], turn=turn)
+    items = items_of(frame, where=where, question=question, turn=turn)
     rater, notes = _raters(frame, where=where)
     verdict = _one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
     verdict = label_column(frame.with_columns(winner=verdict), "winner", where=where, empty=True)
     table = pl.DataFrame(
         [
             pl.Series("row", range(1, frame.height + 1)),
-            about["item"],
+            items["item"],
             *(label_column(frame, name, where=where).alias(f"system_{name[-1]}") for name in PAIR),
             rater,
-            without_empty(verdict).alias("verdict"),
+            words.without_empty(verdict).alias("verdict"),
         ]
     )
-    made, told = judged(table, frame, where=where, column="winner")
-    made, alone = between_two(made, where=where)
-    made, again = as_repeats(made, where=where, unused=unused)
-    guess = partial(likely, systems=set(table["system_a"]) | set(table["system_b"]))
-    preferences, counted = read_verdicts(made, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess)
-    group = label_column(frame, "language", where=where, empty=True).alias("group")
-    beside = f"{where}: columns not used: {listed(unused.columns)}"
-    notes += noted(("unused-columns", unused.width, beside))
-    notes += in_each_row(frame, needed[0], [*unused.columns, "prompt"], where=where)
-    items, _ = Items.make(pl.DataFrame([*about, group]).unique("item", keep="first", maintain_order=True), where=where)
+    verdicts, order_notes = judged(table, frame, where=where, column="winner")
+    notes += noted(("unused-columns", unused.width, f"{where}: columns not used: {listed(unused.columns)}"))
+    notes += in_each_row(frame, question, [*unused.columns, "prompt"], where=where)
     turns = label_column(frame if turn else frame.select(PAIR), "turn", where=where, empty=True)
     texts, sources = _texts(frame, table, turns.cast(pl.Int64, strict=False).fill_null(0), where=where)
-    return Study(
-        preferences=preferences,
-        raters=Raters.infer({name: _kind(name) for name in rater.unique(maintain_order=True)}),
-        items=items,
+    return log_study(
+        verdicts,
+        where=where,
+        invalid=invalid,
+        allowed=words.ALLOWED,
+        likely=partial(words.likely, systems=set(table["system_a"]) | set(table["system_b"])),
+        unused=unused,
+        items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
+        kinds={name: _kind(name) for name in rater.unique(maintain_order=True)},
         outputs=outputs_of(texts, sources),
-        notes=(*notes, *told, *alone, *again, *counted),
-        name=where,
+        notes=[*notes, *order_notes],
     )
 
 

@@ -10,16 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.items import Items
 from custodes.data.loading import parse_json
 from custodes.data.notes import noted
-from custodes.data.raters import Raters
 from custodes.data.readers.mtbench import judges
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
+from custodes.data.readers.verdicts import log_study
 from custodes.data.readers.words import TIES, UNSURE, plain
 from custodes.data.study import Study
-from custodes.data.table import label_column
+from custodes.data.table import fitting_columns, label_column
 from custodes.errors import InputError, listed
 
 COLUMNS = (("uid", "model", "judge", "games"), ("question_id", "model", "judge", "games"))
@@ -34,15 +32,12 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     A strong verdict (A>>B) is one win. A game without a score is an answer that could not be parsed,
     a game that is null was not judged.
     """
-    needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
-    if needed is None:
-        missing = next(name for name in COLUMNS[1] if name not in frame.columns)
-        raise InputError(f"{where}: column {missing!r} is missing; columns: {listed(frame.columns)}")
+    question = fitting_columns(frame, COLUMNS, where=where)[0]
     named = BASELINE in frame.columns
     rows = pl.DataFrame(
         [
             pl.Series("row", range(1, frame.height + 1)),
-            label_column(frame, needed[0], where=where).alias("item"),
+            label_column(frame, question, where=where).alias("item"),
             label_column(frame, "model", where=where).alias("system_a"),
             label_column(frame, BASELINE, where=where).alias("system_b")
             if named
@@ -63,18 +58,17 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     table = table.with_columns(preference=said).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
-    table, told = between_two(table, where=where)
-    table, again = as_repeats(table, where=where)
-    preferences, notes = read_verdicts(table, where=where, allowed=ALLOWED, invalid=invalid, failure=NO_SCORE)
     unnamed = f"{where}: the log does not name its baseline (gpt-4-0314, if nothing else was configured): {BASELINE!r}"
-    about = rows.select("item").with_columns(label_column(frame, "category", where=where, empty=True).alias("group"))
-    items, _ = Items.make(about.unique("item", keep="first", maintain_order=True), where=where)
-    return Study(
-        preferences=preferences,
-        raters=Raters.infer(dict.fromkeys(table["rater"].unique(maintain_order=True), "metric")),
-        items=items,
-        notes=(*noted(("baseline-unnamed", not named, unnamed)), *told, *again, *notes),
-        name=where,
+    raters = table.filter(pl.col("system_a") != pl.col("system_b"))["rater"]
+    return log_study(
+        table,
+        where=where,
+        invalid=invalid,
+        allowed=ALLOWED,
+        failure=NO_SCORE,
+        items=rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
+        kinds=dict.fromkeys(raters.unique(maintain_order=True), "metric"),
+        notes=noted(("baseline-unnamed", not named, unnamed)),
     )
 
 

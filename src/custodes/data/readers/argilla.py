@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
 
 from custodes.data.notes import noted
-from custodes.data.readers.annotations import Answers, Task, check_fits
-from custodes.data.readers.nested import Label, cells, label, nested
+from custodes.data.readers.annotations import AnnotationExport
+from custodes.data.readers.logs import Label, label, nested
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
+from custodes.data.table import fitting_columns
 from custodes.errors import InputError
 from custodes.sealed import layout
 
@@ -26,7 +27,6 @@ WHAT = "an export of Argilla"
 NESTED = ("id", "fields", "responses", "suggestions")
 FLAT = ("id", "status", "_server_id")
 RESPONSES, SUGGESTION = ".responses", ".suggestion"
-NOT_GIVEN = ("draft", "discarded")
 
 
 @layout
@@ -44,78 +44,67 @@ class _Suggestion(msgspec.Struct):
 def read_argilla(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of responses and suggestions: item, system (or system_a, system_b) and aspect are metadata, or fields.
 
-    Without them the item is the id of the record and the aspect the name of the question. Users are people; a
-    suggestion is a metric's, called by its agent.
+    Without them the item is the id of the record and the aspect the name of the question. Users are human raters; a
+    suggestion is a metric's, named by its agent.
     """
-    check_fits(frame, (NESTED, FLAT), where=where, what=WHAT)
-    answers = Answers(where=where)
-    flat = not set(NESTED) <= set(frame.columns)
-    given = {name: cells(frame, name) for name in frame.columns}
+    parse = _flat_record if fitting_columns(frame, (NESTED, FLAT), where=where) == FLAT else _nested_record
+    export = AnnotationExport(where=where)
     lost = 0
-    for row in range(frame.height):
-        place = f"{where}, record {row + 1}"
-        cell = {name: column[row] for name, column in given.items()}
-        fields = _flat_fields(cell) if flat else _fields(cell, place)
-        record = str(cell["id"] or row + 1)
-        task = answers.task(fields, record)
-        if flat:
-            lost += _take_flat(answers, task, cell, place)
-        else:
-            _take(answers, task, cell, place)
-    study = answers.study(invalid=invalid, questions="its questions")
+    for number, row in enumerate(frame.iter_rows(named=True), start=1):
+        place = f"{where}, record {number}"
+        record = parse(row, place)
+        task = export.task(record.fields, str(row["id"] or number))
+        for question, value, user, status in record.responses:
+            if status in ("draft", "discarded"):
+                lost += 1
+                continue
+            if not isinstance(user, Label):
+                raise InputError(f"{place}: a response to {question!r} names no user")
+            export.add(task, question, value, rater=label(user), kind="human")
+        for question, value, agent in record.suggestions:
+            export.add(task, question, value, rater=str(agent or "suggestion"), kind="metric")
+    study = export.study(invalid=invalid, questions="its questions")
     notes = noted(("not-submitted", lost, f"{where}: {lost} responses were drafts or discarded, and are not read"))
     return replace(study, notes=(*notes, *study.notes))
 
 
-def _fields(cell: Mapping[str, Any], place: str) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for name in ("fields", "metadata"):
-        made |= nested(cell.get(name), dict[str, Any], place, WHAT)
-    return made
+class _Record(NamedTuple):
+    """Fields; question, value, user and status of responses; question, value and agent of suggestions."""
+
+    fields: dict[str, Any]
+    responses: list[tuple[str, Any, Any, str]]
+    suggestions: list[tuple[str, Any, Any]]
 
 
-def _flat_fields(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns that belong to no question; those of the metadata may say so in their name."""
-    plain = {name: value for name, value in cell.items() if RESPONSES not in name and SUGGESTION not in name}
-    return plain | {name.removeprefix("metadata."): value for name, value in plain.items()}
+def _nested_record(row: Mapping[str, Any], place: str) -> _Record:
+    fields, metadata = (nested(row.get(name), dict[str, Any], place, WHAT) for name in ("fields", "metadata"))
+    responses = nested(row["responses"], dict[str, list[_Response]], place, WHAT)
+    suggestions = nested(row["suggestions"], dict[str, _Suggestion], place, WHAT)
+    return _Record(
+        fields | metadata,
+        [(name, given.value, given.user_id, "") for name, several in responses.items() for given in several],
+        [(name, suggestion.value, suggestion.agent) for name, suggestion in suggestions.items()],
+    )
 
 
-def _take(answers: Answers, task: Task, cell: Mapping[str, Any], place: str) -> None:
-    for question, told in nested(cell["responses"], dict[str, list[_Response]], place, WHAT).items():
-        for response in told:
-            _one(answers, task, question, response.value, response.user_id, place)
-    for question, suggested in nested(cell["suggestions"], dict[str, _Suggestion], place, WHAT).items():
-        answers.add(task, question, suggested.value, rater=suggested.agent or "suggestion", kind="metric")
-
-
-def _take_flat(answers: Answers, task: Task, cell: Mapping[str, Any], place: str) -> int:
-    """How many responses were not submitted; the others are taken."""
-    lost = 0
-    for name in cell:
-        question, end = name.removesuffix(RESPONSES), name.endswith(RESPONSES)
-        if end and cell[name] is not None:
-            values = nested(cell[name], list[Any], place, WHAT)
-            users = nested(cell.get(f"{name}.users"), list[Any], place, WHAT)
-            states = nested(cell.get(f"{name}.status"), list[Any], place, WHAT) or ["submitted"] * len(values)
-            if not len(values) == len(users) == len(states):
+def _flat_record(row: Mapping[str, Any], place: str) -> _Record:
+    """A row of columns; those that belong to no question are fields, also where their name begins with `metadata.`."""
+    fields = {name: value for name, value in row.items() if RESPONSES not in name and SUGGESTION not in name}
+    record = _Record(fields | {name.removeprefix("metadata."): value for name, value in fields.items()}, [], [])
+    for name, cell in row.items():
+        if name.endswith(RESPONSES) and cell is not None:
+            question = name.removesuffix(RESPONSES)
+            parts = (cell, row.get(f"{name}.users"), row.get(f"{name}.status"))
+            values, users, status = (nested(part, list[Any], place, WHAT) for part in parts)
+            status = status or ["submitted"] * len(values)
+            if not len(values) == len(users) == len(status):
                 raise InputError(
                     f"{place}: {len(values)} responses to {question!r}, but {len(users)} users; is it whole?"
                 )
-            for value, user, state in zip(values, users, states, strict=True):
-                lost += state in NOT_GIVEN
-                if state not in NOT_GIVEN:
-                    _one(answers, task, question, value, user, place)
+            record.responses.extend(zip([question] * len(values), values, users, status, strict=True))
         if name.endswith(SUGGESTION):
-            agent = cell.get(f"{name}.agent")
-            rater = str(agent) if agent else "suggestion"
-            answers.add(task, name.removesuffix(SUGGESTION), cell[name], rater=rater, kind="metric")
-    return lost
-
-
-def _one(answers: Answers, task: Task, question: str, value: Any, user: Label | None, place: str) -> None:
-    if not isinstance(user, str | int | float):
-        raise InputError(f"{place}: a response to {question!r} names no user")
-    answers.add(task, question, value, rater=label(user), kind="human")
+            record.suggestions.append((name.removesuffix(SUGGESTION), cell, row.get(f"{name}.agent")))
+    return record
 
 
 READER = TableReader(name="argilla", columns=(NESTED, FLAT), make=read_argilla)

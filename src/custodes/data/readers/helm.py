@@ -8,22 +8,20 @@ classes `RunSpec`, `ScenarioState`, `PerInstanceStats`, `Stat`, `MetricName` the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from custodes.data.notes import noted
-from custodes.data.readers.nested import Found, Label, digest, label, log_bytes, parsed
-from custodes.data.readers.reader import Invalid, PathReader
+from custodes.data.readers.logs import Label, LogRecords, label, log_reader, parsed
+from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.sealed import layout
 
 WHAT = "a run of HELM"
 SPEC, STATS, STATE = "run_spec.json", "per_instance_stats.json", "scenario_state.json"
-TEST = ("test", None)
-"""The split that is read; a stat may name none."""
 
 
 @layout
@@ -74,7 +72,7 @@ class _Reference(msgspec.Struct):
 
 
 @layout
-class _Asked(msgspec.Struct):
+class _RequestInstance(msgspec.Struct):
     input: _Text
     id: Label = ""
     references: list[_Reference] = []
@@ -88,7 +86,7 @@ class _Result(msgspec.Struct):
 
 @layout
 class _Request(msgspec.Struct):
-    instance: _Asked
+    instance: _RequestInstance
     reference_index: int | None = None
     result: _Result | None = None
 
@@ -98,46 +96,32 @@ class _State(msgspec.Struct):
     request_states: list[_Request] = []
 
 
-def read_helm(path: Path, *, part: str | None, invalid: Invalid) -> Study:
+def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """A study of scores: item = run/instance (run/instance/perturbation), system = model, rater = name of the stat.
 
-    A run is called by its name without the model; that is the group, too. Only the test split is read. Trials with
+    A run is called by its name without the model, which is also the group. Only the test split is read. Trials with
     other training examples are repeats.
     """
-    where = path.resolve().name
-    if part is not None:
-        raise InputError(f"{where}: {WHAT} has no parts, but ::{part} came; give the folder of one run, or of a suite")
-    runs = sorted(_runs_of(path if path.is_dir() else path.parent))
-    if not runs:
-        raise InputError(f"{where}: no {WHAT[2:]} in it: no folder that holds {STATS}")
-    found = Found(where=where)
+    records = LogRecords(where=where)
     splits: Counter[str] = Counter()
-    seen: dict[tuple[str, str], Path] = {}
-    parts = []
-    for folder in runs:
-        files = [name for name in (SPEC, STATS, STATE) if (folder / name).is_file()]
-        if SPEC not in files:
+    for folder in sorted(file.parent for file in files):
+        names = [name for name in (SPEC, STATS, STATE) if (folder / name).is_file()]
+        if SPEC not in names:
             raise InputError(f"{where}: {folder.name} holds {STATS} but no {SPEC}, which names the model")
-        data = {name: log_bytes(folder / name) for name in files}
-        parts += [(f"{folder.name}/{name}", data[name]) for name in files]
-        shown = {name: f"{folder.name}/{name}" for name in files}
-        spec = parsed(data[SPEC], _Spec, where=shown[SPEC], what=WHAT)
+        data = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
+        spec = parsed(data[SPEC], _Spec, where=f"{folder.name}/{SPEC}", what=WHAT)
         model, task = spec.adapter_spec.model, _without_model(spec.name)
-        if (task, model) in seen:
-            raise InputError(
-                f"{where}: {seen[task, model]} and {folder} are both of {model} on {task}; give one of them"
-            )
-        seen[task, model] = folder
-        for instance in parsed(data[STATS], list[_Instance], where=shown[STATS], what=WHAT):
+        records.run(task, model, str(folder))
+        for instance in parsed(data[STATS], list[_Instance], where=f"{folder.name}/{STATS}", what=WHAT):
             item = _item(task, instance.instance_id, instance.perturbation)
             for stat in instance.stats:
-                if stat.name.split not in TEST:
+                if stat.name.split not in ("test", None):
                     splits[str(stat.name.split)] += 1
                     continue
-                found.groups.setdefault(item, task)
-                found.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
+                records.groups.setdefault(item, task)
+                records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
         if STATE in data:
-            _texts(parsed(data[STATE], _State, where=shown[STATE], what=WHAT), task, model, found)
+            _add_texts(parsed(data[STATE], _State, where=f"{folder.name}/{STATE}", what=WHAT), task, model, records)
     notes = noted(
         (
             "other-splits",
@@ -151,20 +135,20 @@ def read_helm(path: Path, *, part: str | None, invalid: Invalid) -> Study:
             " say otherwise (higher_is_better)",
         ),
     )
-    return found.study(digest=digest(parts), notes=notes)
+    return records.study(notes=notes)
 
 
-def _texts(state: _State, task: str, model: str, found: Found) -> None:
-    """Sources and what the model wrote; requests that score one reference each hold no answer."""
+def _add_texts(state: _State, task: str, model: str, records: LogRecords) -> None:
+    """Sources and the model's answers; requests that score one reference each hold no answer."""
     for request in state.request_states:
-        asked = request.instance
-        item = _item(task, asked.id, asked.perturbation)
-        if request.reference_index is not None or item not in found.groups:
+        instance = request.instance
+        item = _item(task, instance.id, instance.perturbation)
+        if request.reference_index is not None or item not in records.groups:
             continue
-        right = [reference.output.text for reference in asked.references if "correct" in reference.tags]
-        found.source(item, asked.input.text, right)
+        references = [reference.output.text for reference in instance.references if "correct" in reference.tags]
+        records.source(item, instance.input.text, references)
         if request.result and request.result.completions:
-            found.text(item, model, request.result.completions[0].text)
+            records.text(item, model, request.result.completions[0].text)
 
 
 def _item(task: str, instance: Label, perturbation: _Perturbation | None) -> str:
@@ -172,21 +156,17 @@ def _item(task: str, instance: Label, perturbation: _Perturbation | None) -> str
 
 
 def _without_model(name: str) -> str:
-    """The name of a run without what says which model it is of: runs of other models have the same."""
+    """The name of a run without the arguments that name its model: runs of other models have the same."""
     scenario, _, arguments = name.partition(":")
-    kept = [word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))]
-    return f"{scenario}:{','.join(kept)}" if kept else scenario
+    others = [word for word in arguments.split(",") if word and not word.startswith(("model=", "model_deployment="))]
+    return f"{scenario}:{','.join(others)}" if others else scenario
 
 
-def _runs_of(folder: Path) -> Iterator[Path]:
-    for depth in ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/"):
-        yield from (file.parent for file in folder.glob(f"{depth}{STATS}") if file.is_file())
-
-
-def _fits(path: Path) -> bool:
-    if path.is_dir():
-        return next(_runs_of(path), None) is not None
-    return path.name == STATS
-
-
-READER = PathReader(name="helm", fits=_fits, make=read_helm)
+READER = log_reader(
+    "helm",
+    what=WHAT,
+    patterns=[f"{depth}{STATS}" for depth in ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/")],
+    contents=f"no folder that holds {STATS}",
+    is_log=lambda file: file.name == STATS,
+    make=read_helm,
+)

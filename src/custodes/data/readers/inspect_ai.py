@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,8 @@ import msgspec
 
 from custodes.data.loading import LARGEST, LARGEST_MEMBER
 from custodes.data.notes import noted
-from custodes.data.readers.nested import (
-    Found,
-    Label,
-    digest,
-    label,
-    log_bytes,
-    number,
-    parsed,
-    top_keys,
-)
-from custodes.data.readers.reader import Invalid, PathReader
+from custodes.data.readers.logs import Label, LogRecords, label, log_reader, number, parsed, top_keys
+from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, MissingExtraError, listed
 from custodes.sealed import layout
@@ -38,8 +29,6 @@ HEADERS = ("header.json", "_journal/start.json")
 GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """Correct, partial, incorrect, no answer; and words for true and false (all in lower case)."""
 STEP = 4096
-ZSTD = 93
-"""What zip archives call compression by zstd."""
 
 
 @layout
@@ -92,36 +81,23 @@ class _Log(msgspec.Struct):
     samples: list[_Sample] | None = None
 
 
-def read_inspect_ai(path: Path, *, part: str | None, invalid: Invalid) -> Study:
+def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """A study of scores: item = task/sample, system = model, rater = scorer (of several values: scorer/value).
 
-    Epochs are repeats, the group is the task, texts are what the model answered last.
+    Epochs are repeats, the group is the task, texts are the last answer of the model.
     """
-    where = path.resolve().name
-    if part is not None:
-        raise InputError(f"{where}: {WHAT} has no parts, but ::{part} came; give the path alone")
-    files = _logs(path) if path.is_dir() else [path]
-    found = Found(where=where)
-    seen: dict[tuple[str, str], str] = {}
+    records = LogRecords(where=where)
     unfinished: list[str] = []
     texts: dict[str, Counter[str]] = defaultdict(Counter)
     lists: Counter[str] = Counter()
-    parts = []
     for file in files:
-        data = log_bytes(file)
-        parts.append((file.name, data))
-        log, samples = _opened(file, data)
-        task, model = log.eval.task, log.eval.model
-        if (task, model) in seen:
-            raise InputError(
-                f"{where}: {seen[task, model]} and {file.name} are both of {model} on {task}; give one of them"
-            )
-        seen[task, model] = file.name
+        log, samples = _parsed_log(file, records.load(file, file.name))
+        records.run(log.eval.task, log.eval.model, file.name)
         if log.status != "success":
             unfinished.append(f"{file.name} ({log.status})")
         for sample in samples:
-            _take(sample, f"{task}/{label(sample.id)}", log.eval, found, texts, lists)
-    mixed = {rater: counts for rater, counts in texts.items() if rater in found.kinds}
+            _add_sample(sample, f"{log.eval.task}/{label(sample.id)}", log.eval, records, texts, lists)
+    mixed = {rater: counts for rater, counts in texts.items() if rater in records.kinds}
     lost = sum(counts.total() for counts in mixed.values())
     if mixed and invalid == "error":
         shown = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
@@ -130,41 +106,25 @@ def read_inspect_ai(path: Path, *, part: str | None, invalid: Invalid) -> Study:
             f" {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}; leave such scores out and"
             " count them with invalid='drop' (--invalid drop)"
         )
-    spare = lists + Counter({rater: counts.total() for rater, counts in texts.items() if rater not in mixed})
+    not_numbers = lists + Counter({rater: counts.total() for rater, counts in texts.items() if rater not in mixed})
     notes = noted(
         ("unfinished-log", len(unfinished), f"{where}: logs of runs that did not end well: {listed(unfinished)}"),
         ("unreadable-score", lost, f"{where}: {lost} scores are text that stands for no number, and were dropped"),
         (
             "score-not-number",
-            spare.total(),
-            f"{where}: {spare.total()} scores are lists or text, not numbers, and were left out ({listed(spare)})",
+            not_numbers.total(),
+            f"{where}: {not_numbers.total()} scores are lists or text, not numbers, and were left out"
+            f" ({listed(not_numbers)})",
         ),
     )
-    return found.study(digest=digest(parts), notes=notes)
-
-
-def _fits(path: Path) -> bool:
-    return bool(next(_logs_of(path), None)) if path.is_dir() else _is_log(path)
+    return records.study(notes=notes)
 
 
 def _is_log(file: Path) -> bool:
     return file.suffix.lower() == SUFFIX or {"eval", "version"} <= top_keys(file)
 
 
-def _logs_of(folder: Path) -> Iterator[Path]:
-    for depth in ("*", "*/*"):
-        for suffix in (SUFFIX, ".json"):
-            yield from (file for file in sorted(folder.glob(depth + suffix)) if file.is_file() and _is_log(file))
-
-
-def _logs(folder: Path) -> list[Path]:
-    logs = list(_logs_of(folder))
-    if not logs:
-        raise InputError(f"{folder.resolve().name}: no {WHAT} in it: no .eval file, and no .json of such a log")
-    return logs
-
-
-def _opened(file: Path, data: bytes) -> tuple[_Log, Iterator[_Sample]]:
+def _parsed_log(file: Path, data: bytes) -> tuple[_Log, Iterator[_Sample]]:
     """A log, and its samples one after the other."""
     if not zipfile.is_zipfile(file):
         if file.suffix.lower() == SUFFIX:
@@ -192,18 +152,14 @@ def _samples(file: Path, names: list[str]) -> Iterator[_Sample]:
             yield parsed(data, _Sample, where=f"{file.name}, {name}", what=WHAT)
 
 
-def _zip_module() -> Any:
-    """The zipfile of Python 3.14, which knows the compression of recent logs (zstd), or its backport; else our own."""
-    try:
-        from backports.zstd import zipfile as ported
-    except ImportError:
-        return zipfile
-    return ported
-
-
 def _archive(file: Path) -> Any:
+    """The zip file, opened by the zipfile of Python 3.14, which reads zstd, or by its backport where there is one."""
     try:
-        return _zip_module().ZipFile(file)
+        from backports.zstd import zipfile as with_zstd
+    except ImportError:
+        with_zstd = zipfile
+    try:
+        return with_zstd.ZipFile(file)
     except Exception as error:  # zipfile raises half a dozen kinds on damaged bytes
         raise InputError(f"{file.name}: a damaged or truncated zip file ({error}); copy the log again") from None
 
@@ -216,7 +172,7 @@ def _member(file: Path, archive: Any, entry: Any) -> bytes:
         with archive.open(entry) as stream:
             return b"".join(iter(lambda: stream.read(STEP), b""))
     except Exception as error:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
-        if isinstance(error, NotImplementedError) and entry.compress_type == ZSTD:
+        if isinstance(error, NotImplementedError) and entry.compress_type == 93:  # zstd
             raise MissingExtraError(
                 f"{file.name}: compressed by zstd: pip install 'custodes[logs]', or take Python 3.14, or write the log"
                 " as JSON with: inspect log convert --to json"
@@ -224,27 +180,26 @@ def _member(file: Path, archive: Any, entry: Any) -> bytes:
         raise InputError(f"{file.name}: {entry.filename} is damaged ({error}); copy the log again") from None
 
 
-def _take(
-    sample: _Sample, item: str, run: _Eval, found: Found, texts: Mapping[str, Counter[str]], lists: Counter[str]
+def _add_sample(
+    sample: _Sample, item: str, run: _Eval, records: LogRecords, texts: Mapping[str, Counter[str]], lists: Counter[str]
 ) -> None:
-    """Scores, text and source of one sample; what is no number is counted by its scorer."""
-    found.groups.setdefault(item, run.task)
-    found.source(
-        item, _plain(sample.input, sample), [sample.target] if isinstance(sample.target, str) else sample.target
-    )
+    """Add scores, text and source of one sample; values that are no numbers are counted by their scorer."""
+    records.groups.setdefault(item, run.task)
+    references = [sample.target] if isinstance(sample.target, str) else sample.target
+    records.source(item, _plain(sample.input, sample), references)
     if sample.output and sample.output.choices:
-        found.text(item, run.model, _plain(sample.output.choices[0].message.content, sample))
+        records.text(item, run.model, _plain(sample.output.choices[0].message.content, sample))
     for scorer, score in (sample.scores or {}).items():
         parts = score.value if isinstance(score.value, dict) else {"": score.value}
         for name, value in parts.items():
             rater = f"{scorer}/{name}" if name else scorer
-            given = number(value, GRADES)
+            numeric = number(value, GRADES)
             if isinstance(value, list | dict):
                 lists[rater] += 1
-            elif given is None and value is not None:
+            elif numeric is None and value is not None:
                 texts[rater][str(value)[:40]] += 1
             else:
-                found.score(item, run.model, rater, given, repeat=str(sample.epoch))
+                records.score(item, run.model, rater, numeric, repeat=str(sample.epoch))
 
 
 def _plain(content: str | list[_Part] | list[_Message], sample: _Sample) -> str:
@@ -255,4 +210,11 @@ def _plain(content: str | list[_Part] | list[_Message], sample: _Sample) -> str:
     return "\n".join(text for text in shown if text)
 
 
-READER = PathReader(name="inspect_ai", fits=_fits, make=read_inspect_ai)
+READER = log_reader(
+    "inspect_ai",
+    what=WHAT,
+    patterns=[f"{depth}{suffix}" for depth in ("*", "*/*") for suffix in (SUFFIX, ".json")],
+    contents="no .eval file, and no .json of such a log",
+    is_log=_is_log,
+    make=read_inspect_ai,
+)

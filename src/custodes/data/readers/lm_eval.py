@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import KeysView, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from custodes.data.notes import noted
-from custodes.data.readers.nested import Found, Label, digest, label, laid_out, log_bytes, number, parsed
-from custodes.data.readers.reader import Invalid, PathReader
+from custodes.data.readers.logs import Label, LogRecords, label, laid_out, log_bytes, log_reader, number, parsed
+from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.sealed import layout
@@ -27,8 +27,7 @@ KNOWN = {
     *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
     *("doc_hash", "prompt_hash", "target_hash", "input"),
 }
-"""What stands in a sample beside its metrics."""
-UNFILTERED = ("", "none")
+"""Keys of a sample that are no metrics."""
 
 
 @layout
@@ -47,90 +46,87 @@ class _Results(msgspec.Struct):
     higher_is_better: dict[str, dict[str, bool | None]] = {}
 
 
-def read_lm_eval(path: Path, *, part: str | None, invalid: Invalid) -> Study:
+def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """A study of scores: item = task/doc_id, system = model, rater = metric (or metric/filter).
 
     The group is the task. A filter is what the answers went through before they were scored. Model and directions are
     those of the results file of the run; without one, the system is the name of the folder and more is better.
     """
-    where = path.resolve().name
-    if part is not None:
-        raise InputError(f"{where}: {WHAT} have no parts, but ::{part} came; give the path alone")
-    found = Found(where=where)
+    records = LogRecords(where=where)
     upward: dict[str, dict[bool, str]] = {}
-    unnamed: list[str] = []
-    spare: Counter[str] = Counter()
-    parts = []
-    files, older = _latest(sorted(_samples_of(path))) if path.is_dir() else ([path], [])
-    if not files:
-        raise InputError(f"{where}: no {WHAT} in it: no file samples_TASK_DATE.jsonl")
-    for file in files:
-        named = NAME.fullmatch(file.name)
-        task = named["task"] if named else file.stem
-        results = _results(file, named["date"] if named else None)
-        model = (results.model_name if results else None) or file.resolve().parent.name
-        if not (results and results.model_name):
-            unnamed.append(model)
-        data = log_bytes(file)
-        parts.append((f"{model}/{file.name}", data))
-        directions = results.higher_is_better.get(task, {}) if results else {}
-        for metric, value in _rows(file, data, task, model, found, spare):
+    unnamed: dict[str, None] = {}
+    not_numbers: Counter[str] = Counter()
+    latest: dict[tuple[Path, str], Path] = {}
+    older: list[str] = []
+    for file in sorted(files):  # in the order of their dates
+        match = NAME.fullmatch(file.name)
+        key = (file.parent, match["task"] if match else file.stem)
+        older += [latest[key].name] if key in latest else []
+        latest[key] = file
+    for (_, task), file in latest.items():
+        results = _results(file)
+        model = results.model_name or file.resolve().parent.name
+        if not results.model_name:
+            unnamed[model] = None
+        directions = results.higher_is_better.get(task, {})
+        data = records.load(file, f"{model}/{file.name}")
+        for metric, rater in _add_samples(file, data, task, model, records, not_numbers):
             up = directions.get(metric.split("/")[0])
             if up is not None:
-                upward.setdefault(value, {})[up] = task
-    for rater, said in upward.items():
-        if len(said) > 1:
+                upward.setdefault(rater, {})[up] = task
+    for rater, tasks in upward.items():
+        if len(tasks) > 1:
             raise InputError(
-                f"{where}: of {rater}, more is better in {said[True]} and worse in {said[False]}; read them apart"
+                f"{where}: of {rater}, more is better in {tasks[True]} and worse in {tasks[False]}; read them apart"
             )
-        if False in said:
-            found.lower.add(rater)
+        if False in tasks:
+            records.lower.add(rater)
     notes = noted(
         ("older-runs", len(older), f"{where}: of several runs the last is read; not read: {listed(older)}"),
         (
             "system-from-folder",
-            len(set(unnamed)),
-            f"{where}: no results file names the model; systems are called by their folders:"
-            f" {listed(dict.fromkeys(unnamed))}",
+            len(unnamed),
+            f"{where}: no results file names the model; systems are called by their folders: {listed(unnamed)}",
         ),
         (
             "score-not-number",
-            spare.total(),
-            f"{where}: {spare.total()} values are no number of their sample, and were left out ({listed(spare)})",
+            not_numbers.total(),
+            f"{where}: {not_numbers.total()} values are no number of their sample, and were left out"
+            f" ({listed(not_numbers)})",
         ),
     )
-    return found.study(digest=digest(parts), notes=notes)
+    return records.study(notes=notes)
 
 
-def _rows(
-    file: Path, data: bytes, task: str, model: str, found: Found, spare: Counter[str]
-) -> Iterator[tuple[str, str]]:
-    """Take what the lines of one file say; the metrics as the run and as the study call them."""
-    named: dict[str, str] = {}
-    for place, line in enumerate(data.split(b"\n"), start=1):
+def _add_samples(
+    file: Path, data: bytes, task: str, model: str, records: LogRecords, not_numbers: Counter[str]
+) -> KeysView[tuple[str, str]]:
+    """Add the lines of one file; the metrics as the run and as the study name them."""
+    raters: dict[tuple[str, str], None] = {}
+    for number_of_line, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
-        where = f"{file.name}, line {place}"
+        where = f"{file.name}, line {number_of_line}"
         record = parsed(line, dict[str, Any], where=where, what=WHAT)
         sample = laid_out(record, _Sample, where=where, what=WHAT)
         item = f"{task}/{label(sample.doc_id)}"
-        found.groups.setdefault(item, task)
-        found.text(item, model, _text(sample.resps))
-        found.source(item, _prompt(sample.arguments), [sample.target] if isinstance(sample.target, str) else [])
-        filtered = "" if sample.filter in UNFILTERED else f"/{sample.filter}"
+        records.groups.setdefault(item, task)
+        records.text(item, model, _text(sample.resps))
+        records.source(item, _prompt(sample.arguments), [sample.target] if isinstance(sample.target, str) else [])
+        suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
         for metric in sample.metrics or [name for name in record if name not in KNOWN]:
             value = record.get(metric)
-            given = number(value)
-            if given is None and value is not None:
-                spare[metric] += 1
+            numeric = number(value)
+            if numeric is None and value is not None:
+                not_numbers[metric] += 1
             else:
-                found.score(item, model, metric + filtered, given)
-                named[metric] = metric + filtered
-                yield metric, metric + filtered
-    if not named and not spare:
+                records.score(item, model, metric + suffix, numeric)
+                raters[metric, metric + suffix] = None
+    if not raters and not not_numbers:
         raise InputError(
             f"{file.name}: no metric in any line; keys beside {listed(sorted(KNOWN), limit=3)} are metrics"
         )
+    return raters.keys()
 
 
 def _text(resps: list[Any]) -> str | None:
@@ -147,44 +143,34 @@ def _prompt(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else ""
 
 
-def _results(file: Path, date: str | None) -> _Results | None:
-    """The results file of the run of a sample file: of its date, else the last one beside it."""
-    beside = sorted(file.parent.glob("results_*.json"))
-    own = [other for other in beside if other.name == f"results_{date}.json"] or beside
-    return (
-        parsed(log_bytes(own[-1]), _Results, where=own[-1].name, what="results of lm-evaluation-harness")
-        if own
-        else None
-    )
+def _results(file: Path) -> _Results:
+    """The results of the run of a sample file: those of its date, else the last ones in its folder."""
+    match = NAME.fullmatch(file.name)
+    sidecars = sorted(file.parent.glob("results_*.json"))
+    results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars
+    if not results:
+        return _Results()
+    return parsed(log_bytes(results[-1]), _Results, where=results[-1].name, what="results of lm-evaluation-harness")
 
 
-def _samples_of(folder: Path) -> Iterator[Path]:
-    for depth in ("", "*/", "*/*/"):
-        yield from (file for file in folder.glob(f"{depth}samples_*.jsonl") if NAME.fullmatch(file.name))
+def _is_named(file: Path) -> bool:
+    return bool(NAME.fullmatch(file.name))
 
 
-def _latest(files: list[Path]) -> tuple[list[Path], list[str]]:
-    """The last run of each task in each folder, and the names of the others."""
-    last: dict[tuple[Path, str], Path] = {}
-    older = []
-    for file in files:  # in the order of their dates
-        named = NAME.fullmatch(file.name)
-        assert named is not None
-        key = (file.parent, named["task"])
-        if key in last:
-            older.append(last[key].name)
-        last[key] = file
-    return list(last.values()), older
-
-
-def _fits(path: Path) -> bool:
-    if path.is_dir():
-        return next(_samples_of(path), None) is not None
-    if not NAME.fullmatch(path.name) or not path.is_file():
+def _is_single_log(file: Path) -> bool:
+    if not _is_named(file) or not file.is_file():
         return False
-    with path.open("rb") as stream:
+    with file.open("rb") as stream:
         head = stream.read(2**20)
     return b'"doc_id"' in head and b'"resps"' in head
 
 
-READER = PathReader(name="lm_eval", fits=_fits, make=read_lm_eval)
+READER = log_reader(
+    "lm_eval",
+    what=WHAT,
+    patterns=[f"{depth}samples_*.jsonl" for depth in ("", "*/", "*/*/")],
+    contents="no file samples_TASK_DATE.jsonl",
+    is_log=_is_named,
+    is_single_log=_is_single_log,
+    make=read_lm_eval,
+)

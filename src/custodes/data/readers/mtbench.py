@@ -10,22 +10,18 @@ import polars as pl
 from custodes.data.items import Items
 from custodes.data.loading import parse_json
 from custodes.data.notes import Note, noted
-from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
+from custodes.data.readers.verdicts import log_study
 from custodes.data.readers.words import without_empty
 from custodes.data.study import Study
-from custodes.data.table import label_column, number_column
-from custodes.errors import InputError, listed
+from custodes.data.table import check_columns, label_column, number_column
+from custodes.errors import InputError
 
 PAIR = ("question_id", "model_1", "model_2", "g1_winner", "g2_winner")
 SINGLE = ("question_id", "model", "judge", "score")
-GAMES = {"g1_winner": "ab", "g2_winner": "ba"}
 WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
-ERROR, FAILED = "error", -1
-"""What the log writes where it found no verdict, or no score, in the judge's answer."""
 
 
 def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -33,32 +29,29 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
     The rater is the model that judged: the name of its prompt, which differs by category and turn, is left off.
     """
-    pairs = set(PAIR) <= set(frame.columns)
-    missing = [name for name in (PAIR if pairs or "model_1" in frame.columns else SINGLE) if name not in frame.columns]
-    if missing:
-        raise InputError(f"{where}: column {missing[0]!r} is missing; columns: {listed(frame.columns)}")
+    pairs = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
+    check_columns(frame, where=where, required=PAIR if pairs else SINGLE, optional=frame.columns)
     items = items_of(frame, where=where)
     rater = judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
     keys = pl.DataFrame([items["item"], rater])
-    ratings, preferences = Ratings.empty(), Preferences.empty()
-    if pairs:
-        preferences, notes = _pairs(frame, keys, where=where, invalid=invalid)
-    else:
-        ratings, notes = _scores(frame, keys, where=where)
-    made, _ = Items.make(items.unique("item", keep="first", maintain_order=True), where=where)
     kinds = dict.fromkeys(rater.unique(maintain_order=True), "metric")
-    return Study(
-        ratings=ratings,
-        preferences=preferences,
-        raters=Raters.infer(kinds),
-        items=made,
-        notes=tuple(notes),
-        name=where,
-    )
+    if pairs:
+        return log_study(
+            _games(frame, keys, where=where),
+            where=where,
+            invalid=invalid,
+            allowed="model_1, model_2, tie, error",
+            failure="error",
+            items=items,
+            kinds=kinds,
+        )
+    ratings, notes = _scores(frame, keys, where=where)
+    unique_items, _ = Items.make(items.unique("item", keep="first", maintain_order=True), where=where)
+    return Study(ratings=ratings, raters=Raters.infer(kinds), items=unique_items, notes=tuple(notes), name=where)
 
 
-def _pairs(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str, invalid: Invalid) -> tuple[Preferences, list[Note]]:
-    """Winners of both games are written by the log as models: model_1 was shown first in the first game."""
+def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """A row per game. Winners of both games are written by the log as models: model_1 was shown first in the first."""
     systems = [
         label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
     ]
@@ -70,31 +63,21 @@ def _pairs(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str, invalid: Inva
             verdict=without_empty(label_column(frame, name, where=where, empty=True)),
             order=pl.when("scored").then(pl.lit("")).otherwise(pl.lit(order)),
         ).filter(~pl.col("scored") | (order == "ab"))
-        for name, order in GAMES.items()
+        for name, order in (("g1_winner", "ab"), ("g2_winner", "ba"))
     ]
-    table = (
-        pl.concat(games)
-        .drop("scored")
-        .with_columns(preference=pl.col("verdict").replace_strict(WINNERS, default=None, return_dtype=pl.Float64))
-    )
-    table, told = between_two(table, where=where)
-    table, again = as_repeats(table, where=where)
-    allowed = "model_1, model_2, tie, error"
-    preferences, notes = read_verdicts(table, where=where, allowed=allowed, invalid=invalid, failure=ERROR)
-    return preferences, [*told, *again, *notes]
+    preference = pl.col("verdict").replace_strict(WINNERS, default=None, return_dtype=pl.Float64)
+    return pl.concat(games).drop("scored").with_columns(preference=preference)
 
 
 def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
-    """Scores of single answers; -1 is what the log writes where it found none in the judge's words."""
+    """Scores of single answers; the log writes -1 where it found none in the judge's answer."""
     score = number_column(frame, "score", where=where)
-    failed = score == FAILED
+    failed = score == -1
     rows = keys.with_columns(
         label_column(frame, "model", where=where).alias("system"), score=score.set(failed.fill_null(False), None)
-    )
-    run = pl.int_range(pl.len()).over("item", "rater", "system")
-    ratings, notes = Ratings.make(rows.with_columns(repeat=run), where=where)
-    count, empty = int(failed.sum()), score.null_count()
-    again = rows.select(run.alias("run")).filter(pl.col("run") > 0).height
+    ).with_columns(repeat=pl.int_range(pl.len()).over("item", "rater", "system"))
+    ratings, notes = Ratings.make(rows, where=where)
+    count, empty, repeats = int(failed.sum()), score.null_count(), int((rows["repeat"] > 0).sum())
     return ratings, [
         *(note for note in notes if note.rule != "missing-score"),
         *noted(
@@ -104,7 +87,11 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
                 count,
                 f"{where}: {count} scores are -1 (none was found in the judge's answer): not rated",
             ),
-            ("repeats", again, f"{where}: {again} scores stand again for the same rater and output: taken for repeats"),
+            (
+                "repeats",
+                repeats,
+                f"{where}: {repeats} scores stand again for the same rater and output: taken for repeats",
+            ),
         ),
     ]
 

@@ -9,8 +9,7 @@ Hugging Face Hub, where `chosen` and `rejected` are lists, and of allenai/reward
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,18 +17,8 @@ import msgspec
 import polars as pl
 
 from custodes.data.preferences import Preferences
-from custodes.data.readers.nested import (
-    Found,
-    Label,
-    digest,
-    label,
-    log_bytes,
-    nested,
-    number,
-    parsed,
-    top_keys,
-)
-from custodes.data.readers.reader import Invalid, PathReader, TableReader
+from custodes.data.readers.logs import Label, LogRecords, label, log_reader, nested, number, parsed, top_keys
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study, join
 from custodes.data.table import check_columns, label_column
 from custodes.errors import InputError, listed
@@ -55,92 +44,76 @@ class _Scores(msgspec.Struct):
     text_rejected: list[Any] | None = None
 
 
-def read_rewardbench2(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """A study of prompts: item = subset/id, group = subset, rater = the reward model, the person is `ref`.
+def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
+    """A study of prompts: item = subset/id, group = subset, rater = the reward model, the human rater is `ref`.
 
     Systems are the places of the completions (chosen, rejected_1, rejected_2, rejected_3; in subsets with several right
-    ones chosen_1, chosen_2, ...). The person prefers every right one to every wrong one, and says nothing of two right
-    or two wrong ones.
+    ones chosen_1, chosen_2, ...). `ref` prefers every right one to every wrong one, and has no preference between two
+    right or two wrong ones.
     """
-    where = path.resolve().name
-    if part is not None:
-        raise InputError(f"{where}: {WHAT} have no parts, but ::{part} came; give the path alone")
-    if path.is_dir():
-        files = list(_files_of(path))
-        if not files:
-            raise InputError(f"{where}: no {WHAT} in it: no .json with id, subset, model and scores")
-        return replace(join([_read(file) for file in files]), name=where)
-    return _read(path)
+    return replace(join([_read(file) for file in files]), name=where)
 
 
 def _read(path: Path) -> Study:
-    where = path.name
-    data = log_bytes(path)
-    table = parsed(data, _Scores, where=where, what=WHAT)
-    found = Found(where=where)
-    verdicts: list[tuple[str, str, str]] = []
-    for place, (item, subset, right, wrong, texts) in enumerate(_prompts(table, where), start=1):
-        names = _judge(found, verdicts, item, subset, right, wrong, texts, place)
+    records = _PairRecords(where=path.name)
+    table = parsed(records.load(path, path.name), _Scores, where=path.name, what=WHAT)
+    for number_of_entry, (item, subset, right, wrong, texts) in enumerate(_prompts(table, path.name), start=1):
+        names = records.prompt(item, subset, len(right), texts, number_of_entry)
         for name, value in zip(names, [*right, *wrong], strict=True):
-            found.score(item, name, table.model, _score(value, f"{where}: entry {place}"))
+            records.score(item, name, table.model, _score(value, f"{path.name}: entry {number_of_entry}"))
     if table.model == PERSON:
-        raise InputError(f"{where}: the model is called {PERSON!r}, which is the person here; rename it")
-    return _study(found, verdicts, digest=digest([(where, data)]))
+        raise InputError(f"{path.name}: the model is called {PERSON!r}, which is the human rater here; rename it")
+    return records.study_of_pairs()
 
 
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of what is right and of the texts, to be joined to scores with the labels of `read_rewardbench2`."""
+    """A study of preferences and texts, to be joined to scores with the labels of `read_rewardbench2`."""
     check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
     ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
-    found = Found(where=where)
-    verdicts: list[tuple[str, str, str]] = []
-    for place, (name, subset) in enumerate(zip(ids, subsets, strict=True), start=1):
-        row = frame.row(place - 1, named=True)
-        told = f"{where}, row {place}"
-        right, wrong = (_texts(row[side], told) for side in ("chosen", "rejected"))
+    records = _PairRecords(where=where)
+    for number_of_row, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
+        right, wrong = (_texts(row[side], f"{where}, row {number_of_row}") for side in ("chosen", "rejected"))
         item = f"{subset}/{name}"
-        _judge(found, verdicts, item, subset, right, wrong, [*right, *wrong], place)
-        found.source(item, str(row["prompt"] or ""))
-    return _study(found, verdicts, digest="")
+        records.prompt(item, subset, len(right), [*right, *wrong], number_of_row)
+        records.source(item, str(row["prompt"] or ""))
+    return records.study_of_pairs()
 
 
 def _texts(cell: Any, place: str) -> list[str]:
-    """The texts of a side: a list, of which a table file made JSON, or one text."""
-    if isinstance(cell, str):
-        with suppress(InputError):
-            return cast(list[str], nested(cell, list[str], place, DATA_WHAT))
-        return [cell]
-    return cast(list[str], nested(cell, list[str], place, DATA_WHAT))
+    """The texts of a side: a list, its JSON, or one text."""
+    try:
+        return cast(list[str], nested(cell, list[str], place, DATA_WHAT))
+    except InputError:
+        if isinstance(cell, str):
+            return [cell]
+        raise
 
 
-def _judge(
-    found: Found,
-    verdicts: list[tuple[str, str, str]],
-    item: str,
-    subset: str,
-    right: Sequence[Any],
-    wrong: Sequence[Any],
-    texts: Sequence[Any],
-    place: int,
-) -> list[str]:
-    """Take one prompt: what is right before what is wrong, and the texts; the systems in the order of the texts."""
-    if item in found.groups:
-        raise InputError(f"{found.where}: prompt {item!r} stands twice (the second is entry {place})")
-    found.groups[item] = subset
-    names = [*_numbered("chosen", len(right)), *_numbered("rejected", len(wrong))]
-    for name, text in zip(names, texts, strict=True):
-        found.text(item, name, text if isinstance(text, str) else None)
-    verdicts += [(item, good, bad) for good in names[: len(right)] for bad in names[len(right) :]]
-    return names
+@dataclass(kw_only=True)
+class _PairRecords(LogRecords):
+    """Records of prompts with right and wrong completions; `pairs`: item, right and wrong system."""
 
+    pairs: list[tuple[str, str, str]] = field(default_factory=list)
 
-def _study(found: Found, verdicts: list[tuple[str, str, str]], *, digest: str) -> Study:
-    if not verdicts:
-        raise InputError(f"{found.where}: no prompt with a right and a wrong completion; there is nothing to judge")
-    found.kinds = {PERSON: "human", **found.kinds}
-    pairs = pl.DataFrame(verdicts, schema=["item", "system_a", "system_b"], orient="row")
-    preferences, _ = Preferences.make(pairs.with_columns(rater=pl.lit(PERSON), preference=1), where=found.where)
-    return found.study(digest=digest, preferences=preferences, sides=True)
+    def prompt(self, item: str, subset: str, n_right: int, texts: Sequence[Any], place: int) -> list[str]:
+        """Add one prompt, its right texts first, and return the systems of its texts."""
+        if item in self.groups:
+            raise InputError(f"{self.where}: prompt {item!r} stands twice (the second is entry {place})")
+        self.groups[item] = subset
+        right, wrong = _numbered("chosen", n_right), _numbered("rejected", len(texts) - n_right)
+        for name, text in zip([*right, *wrong], texts, strict=True):
+            self.text(item, name, text if isinstance(text, str) else None)
+        self.pairs += [(item, good, bad) for good in right for bad in wrong]
+        return [*right, *wrong]
+
+    def study_of_pairs(self) -> Study:
+        """The study of scores and of the preferences for right completions."""
+        if not self.pairs:
+            raise InputError(f"{self.where}: no prompt with a right and a wrong completion; there is nothing to judge")
+        self.kinds = {PERSON: "human", **self.kinds}
+        pairs = pl.DataFrame(self.pairs, schema=["item", "system_a", "system_b"], orient="row")
+        preferences, _ = Preferences.make(pairs.with_columns(rater=pl.lit(PERSON), preference=1), where=self.where)
+        return self.study(preferences=preferences, sides=True)
 
 
 def _prompts(table: _Scores, where: str) -> Iterator[tuple[str, str, list[Any], list[Any], list[Any]]]:
@@ -189,19 +162,17 @@ def _numbered(side: str, count: int) -> list[str]:
     return [side] if count == 1 else [f"{side}_{place}" for place in range(1, count + 1)]
 
 
-def _files_of(folder: Path) -> Iterator[Path]:
-    for depth in ("*", "*/*"):
-        yield from (file for file in sorted(folder.glob(f"{depth}.json")) if _is_scores(file))
-
-
-def _fits(path: Path) -> bool:
-    return next(_files_of(path), None) is not None if path.is_dir() else _is_scores(path)
-
-
 def _is_scores(path: Path) -> bool:
     keys = top_keys(path)
     return {"id", "subset", "model"} <= keys and bool({"scores", "scores_chosen"} & keys)
 
 
-READER = PathReader(name="rewardbench2", fits=_fits, make=read_rewardbench2)
+READER = log_reader(
+    "rewardbench2",
+    what=WHAT,
+    patterns=["*.json", "*/*.json"],
+    contents="no .json with id, subset, model and scores",
+    is_log=_is_scores,
+    make=read_rewardbench2,
+)
 DATA = TableReader(name="rewardbench2_data", columns=(COLUMNS,), make=read_rewardbench2_data)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
+from custodes.data.items import Items
 from custodes.data.notes import Note, noted
+from custodes.data.outputs import Outputs
 from custodes.data.preferences import Preferences, option
+from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid
+from custodes.data.study import Study
 from custodes.errors import InputError, listed
 
 DROPPED = 0.05
-"""The share of unreadable verdicts that `drop` takes, of a file and of each rater (who may always lose one)."""
-
+"""The rate of unreadable verdicts that `drop` allows in a file and for each rater (who may always lose one)."""
 
 FEW = 20
 """The most values of a column that may tell doubled verdicts apart: an order, a run, an aspect."""
@@ -116,45 +119,85 @@ def _word(verdict: str, likely: Callable[[str], str]) -> str:
     return f"{verdict[:40]!r}{f', did you mean {near!r}?' if near else ''}"
 
 
-def between_two(table: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """The rows that compare two systems; published logs hold some of a system with itself, which say nothing."""
+def log_study(
+    table: pl.DataFrame,
+    *,
+    where: str,
+    invalid: Invalid,
+    allowed: str,
+    items: pl.DataFrame,
+    kinds: Mapping[str, str],
+    failure: str = "",
+    likely: Callable[[str], str] = lambda word: "",
+    unused: pl.DataFrame | None = None,
+    outputs: Outputs | None = None,
+    notes: Sequence[Note] = (),
+) -> Study:
+    """The study of a published log of verdicts.
+
+    Rows that compare a system with itself are left out. A question of a rater that stands again is a repeat.
+
+    Parameters
+    ----------
+    table
+        As for `read_verdicts`, which also takes `allowed`, `invalid`, `failure` and `likely`.
+    items
+        What the log says of items; the first row of each item counts.
+    kinds
+        Rater to kind.
+    unused
+        Columns of the file that were not read, a row for each of `row`. One of few values that differs between all
+        repeats is refused, as it may be their order or their question.
+    """
     with_itself = table["system_a"] == table["system_b"]
     count = int(with_itself.sum())
     if count == table.height:
         raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two systems")
-    message = f"{where}: {count} verdicts compare a system with itself and are left out"
-    return table.filter(~with_itself), noted(("system-with-itself", count, message))
-
-
-def as_repeats(
-    table: pl.DataFrame, *, where: str, unused: pl.DataFrame | None = None
-) -> tuple[pl.DataFrame, list[Note]]:
-    """A log in which the same question of a rater stands again holds runs of that rater: they are numbered.
-
-    `unused` are columns of the file that were not read, a row for each of `row`; one of few values that tells doubled
-    rows apart is refused, as it may be their order or what was asked.
-    """
     low, high = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
-    keys = [name for name in ("item", "rater", "aspect") if name in table.columns]
-    order = [pl.col("order")] if "order" in table.columns else []
-    run = pl.int_range(pl.len()).over([*keys, low, high, *order])
-    made = table.with_columns(repeat=run)
-    again = made.filter(pl.col("repeat") > 0).height
-    if again and unused is not None:
-        same = made.select(pl.struct(*keys, low.alias("low"), high.alias("high"), *order).alias("key")).to_series()
-        telling = _telling(unused[(made["row"] - 1).to_list()], same)
-        if telling:
+    keys = [name for name in ("item", "rater", "aspect", "order") if name in table.columns]
+    table = table.filter(~with_itself).with_columns(low=low, high=high)
+    table = table.with_columns(repeat=pl.int_range(pl.len()).over([*keys, "low", "high"]))
+    repeats = table.filter(pl.col("repeat") > 0).height
+    if repeats and unused is not None:
+        column = _distinguishing(unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high")))
+        if column:
             raise InputError(
-                f"{where}: {again} verdicts stand again for the same rater, item and order, and {telling!r}, which is"
-                f" not read, tells them apart; try {option('order', telling)} if it is the presentation order, or take"
+                f"{where}: {repeats} verdicts stand again for the same rater, item and order, and {column!r}, which is"
+                f" not read, tells them apart; try {option('order', column)} if it is the presentation order, or take"
                 " it out if they are runs"
             )
-    message = f"{where}: {again} verdicts stand again for the same rater, item and order: taken for repeats"
-    return made.with_columns(pl.col("repeat").cast(pl.String)), noted(("repeats", again, message))
+    table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
+    preferences, verdict_notes = read_verdicts(
+        table, where=where, allowed=allowed, invalid=invalid, likely=likely, failure=failure
+    )
+    return Study(
+        preferences=preferences,
+        raters=Raters.infer(kinds),
+        items=Items.make(items.unique("item", keep="first", maintain_order=True), where=where)[0],
+        outputs=outputs,
+        notes=(
+            *notes,
+            *noted(
+                (
+                    "system-with-itself",
+                    count,
+                    f"{where}: {count} verdicts compare a system with itself and are left out",
+                ),
+                (
+                    "repeats",
+                    repeats,
+                    f"{where}: {repeats} verdicts stand again for the same rater, item and order: taken for repeats",
+                ),
+            ),
+            *verdict_notes,
+        ),
+        name=where,
+    )
 
 
-def _telling(unused: pl.DataFrame, key: pl.Series) -> str:
-    """A column of few values that are different in all rows of the same key; '' where there is none."""
+def _distinguishing(unused: pl.DataFrame, keys: pl.DataFrame) -> str:
+    """A column of few values that differ in all rows of the same key; '' where there is none."""
+    key = keys.to_series()
     doubled = key.is_duplicated()
     few = min(FEW, int(doubled.sum()) / 2)
     for column in unused.filter(doubled).iter_columns():

@@ -1,6 +1,6 @@
-"""Nested logs: files within limits, JSON of a declared layout, and what was found in it as a study.
+"""Logs of evaluation tools: files within limits, JSON of a declared layout, and its records as a study.
 
-A layout is declared as msgspec structs of the few fields that are read; whatever else a log holds is passed over.
+A layout is declared as msgspec structs of the few fields that are read; other fields are ignored.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,8 @@ from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import SOURCES, Outputs
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
-from custodes.data.ratings import KEY, SCHEMA, Ratings
+from custodes.data.ratings import KEY, Ratings
+from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 
@@ -76,11 +77,6 @@ def laid_out(value: Any, layout: type[Layout], *, where: str, what: str) -> Layo
         raise InputError(f"{where}: not the layout of {what}: {error}{found}") from None
 
 
-def cells(frame: pl.DataFrame, name: str) -> Sequence[Any]:
-    """The cells of a column as plain values; a column that is not there is empty."""
-    return frame[name].to_list() if name in frame.columns else [None] * frame.height
-
-
 def nested(cell: Any, layout: Any, place: str, what: str) -> Any:
     """A nested cell, of which a table file made JSON text; an empty one is an empty value of its layout."""
     if isinstance(cell, str):
@@ -121,10 +117,12 @@ def label(value: Label) -> str:
 
 
 @dataclass(kw_only=True)
-class Found:
-    """What a log says of its outputs, collected a score at a time; `where` is what messages call it."""
+class LogRecords:
+    """Scores, texts and sources of a log, collected one at a time; `where` is the name of the log in messages."""
 
     where: str
+    contents: list[tuple[str, bytes]] = field(default_factory=list)
+    runs: dict[tuple[str, str], str] = field(default_factory=dict)
     scores: list[tuple[str, str, str, str, str, float | None]] = field(default_factory=list)
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
     sources: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
@@ -132,7 +130,20 @@ class Found:
     kinds: dict[str, str] = field(default_factory=dict)
     lower: set[str] = field(default_factory=set)
     """Raters of which less is better."""
-    spare_texts: int = 0
+    other_texts: int = 0
+
+    def load(self, file: Path, name: str) -> bytes:
+        """The bytes of a file, which become part of the digest under a name."""
+        data = log_bytes(file)
+        self.contents.append((name, data))
+        return data
+
+    def run(self, task: str, model: str, source: str) -> None:
+        """Register a run; a second one of the same model on the same task raises `InputError`."""
+        if (task, model) in self.runs:
+            first = self.runs[task, model]
+            raise InputError(f"{self.where}: {first} and {source} are both of {model} on {task}; give one of them")
+        self.runs[task, model] = source
 
     def score(
         self,
@@ -145,88 +156,119 @@ class Found:
         aspect: str = "",
         repeat: str = "0",
     ) -> None:
-        """One score; None and NaN were not given."""
-        if not item.strip() or not system.strip() or not rater.strip():
-            empty = next(
-                name for name, own in (("item", item), ("system", system), ("rater", rater)) if not own.strip()
-            )
-            raise InputError(f"{self.where}: a score has an empty {empty}; every score needs a label for it")
-        if value is not None and math.isinf(value):
-            raise InputError(f"{self.where}: the score of {rater} for item {item!r} is infinite; a score is finite")
-        if self.kinds.setdefault(rater, kind) != kind:
+        """One score; None and NaN are missing."""
+        if self.kinds.setdefault(rater.strip(), kind) != kind:
             raise InputError(f"{self.where}: {rater!r} is human and metric; a rater has one kind")
-        given = None if value is None or math.isnan(value) else float(value)
-        self.scores.append((item.strip(), system.strip(), rater.strip(), aspect.strip(), repeat, given))
+        missing = value is None or math.isnan(value)
+        self.scores.append((item, system, rater, aspect, repeat, None if missing else value))
 
     def text(self, item: str, system: str, text: str | None) -> None:
         """The text of an output; the first counts."""
         if text is not None:
-            self.spare_texts += self.texts.setdefault((item.strip(), system.strip()), text) != text
+            self.other_texts += self.texts.setdefault((item.strip(), system.strip()), text) != text
 
     def source(self, item: str, source: str, references: Sequence[str] = ()) -> None:
-        """What the systems were given, and texts that would have been right."""
+        """The input of an item, and its references."""
         self.sources.setdefault(item.strip(), (source, [text for text in references if text]))
 
     def study(
-        self, *, digest: str, preferences: Preferences | None = None, notes: Sequence[Note] = (), sides: bool = False
+        self, *, preferences: Preferences | None = None, notes: Sequence[Note] = (), sides: bool = False
     ) -> Study:
-        """The study of all that was found; scores that stand twice, and a log without any, are errors."""
+        """The study of all records; scores that stand twice, and a log without any, raise `InputError`."""
         try:
-            frame = pl.DataFrame(
+            scores = pl.DataFrame(
                 self.scores, schema={**dict.fromkeys(KEY, pl.String), "score": pl.Float64}, orient="row"
             )
-            outputs = self._outputs()
-            groups = {name.strip(): group for name, group in self.groups.items()}
+            texts = pl.DataFrame([(*key, text) for key, text in self.texts.items()], schema=TEXTS, orient="row")
+            sources = pl.DataFrame(
+                [(item, *values) for item, values in self.sources.items()],
+                schema={name: SOURCES[name] for name in ("item", "source", "references")},
+                orient="row",
+            )
             items = pl.DataFrame(
-                {"item": [*groups], "group": [*groups.values()]}, schema=dict.fromkeys(("item", "group"), pl.String)
+                list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
         except UnicodeEncodeError:
             raise InputError(f"{self.where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text") from None
-        doubled = frame.filter(pl.struct(KEY).is_duplicated())
-        if doubled.height:
-            first = doubled.row(0, named=True)
+        missing = scores["score"].null_count()
+        if missing == scores.height and not (preferences and preferences.frame.height):
+            raise InputError(f"{self.where}: no sample holds a score; there is nothing to judge")
+        repeated = scores.filter(pl.struct(KEY).is_duplicated())
+        if repeated.height:
+            first = repeated.row(0, named=True)
             raise InputError(
                 f"{self.where}: {first['rater']} scored item {first['item']!r} of {first['system']} more than once"
-                f" ({doubled.height} such scores); give one run of each system"
+                f" ({repeated.height} such scores); give one run of each system"
             )
-        missing = frame["score"].null_count()
-        ratings = Ratings(frame=frame.drop_nulls("score").select(list(SCHEMA)))
-        if not ratings.frame.height and not (preferences and preferences.frame.height):
-            raise InputError(f"{self.where}: no sample holds a score; there is nothing to judge")
+        ratings = Ratings.make(scores, where=self.where)[0] if scores.height else Ratings.empty()
         raters = Raters.infer(self.kinds).frame.with_columns(higher_is_better=~pl.col("rater").is_in([*self.lower]))
         return Study(
             ratings=ratings,
             preferences=preferences or Preferences.empty(),
             raters=Raters(frame=raters),
             items=Items.make(items, where=self.where)[0],
-            outputs=outputs,
+            outputs=Outputs.of(texts, sources) if texts.height else None,
             notes=(
                 *notes,
                 *noted(
                     ("missing-score", missing, f"{self.where}: {missing} scores were not given and count as not rated"),
                     (
                         "spare-texts",
-                        self.spare_texts,
-                        f"{self.where}: {self.spare_texts} texts of further runs are not kept",
+                        self.other_texts,
+                        f"{self.where}: {self.other_texts} texts of further runs are not kept",
                     ),
                 ),
             ),
             name=self.where,
-            digest=digest,
+            digest=digest(self.contents) if self.contents else "",
             sides=sides,
         )
 
-    def _outputs(self) -> Outputs | None:
-        if not self.texts:
-            return None
-        texts = [(item, system, text) for (item, system), text in self.texts.items()]
-        sources = {
-            "item": [*self.sources],
-            "source": [source for source, _ in self.sources.values()],
-            "references": [references for _, references in self.sources.values()],
-        }
-        schema = {name: SOURCES[name] for name in sources}
-        return Outputs.of(pl.DataFrame(texts, schema=TEXTS, orient="row"), pl.DataFrame(sources, schema=schema))
+
+def log_reader(
+    name: str,
+    *,
+    what: str,
+    patterns: Sequence[str],
+    contents: str,
+    is_log: Callable[[Path], bool],
+    make: Callable[..., Study],
+    is_single_log: Callable[[Path], bool] | None = None,
+) -> PathReader:
+    """The reader of a format of log files.
+
+    Parameters
+    ----------
+    name, what
+        The name of the reader, and the format as messages name it.
+    patterns
+        Globs of the log files in a folder, in the order in which they are read.
+    contents
+        What a folder lacks that holds no log, for the message.
+    is_log
+        Whether a file in a folder is a log; it sees names and first bytes only.
+    make
+        Makes a study: `make(files, where=, invalid=)`.
+    is_single_log
+        The same as `is_log` for the path of a single file (default: `is_log`).
+    """
+
+    def logs(path: Path) -> Iterator[Path]:
+        return (file for glob in patterns for file in sorted(path.glob(glob)) if file.is_file() and is_log(file))
+
+    def fits(path: Path) -> bool:
+        return next(logs(path), None) is not None if path.is_dir() else (is_single_log or is_log)(path)
+
+    def read(path: Path, *, part: str | None, invalid: Invalid) -> Study:
+        where = path.resolve().name
+        if part is not None:
+            raise InputError(f"{where}: {what} has no parts, but ::{part} came; give the path alone")
+        files = list(logs(path)) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{where}: nothing in it is {what}: {contents}")
+        return make(files, where=where, invalid=invalid)
+
+    return PathReader(name=name, fits=fits, make=read)
 
 
 def number(value: object, words: Mapping[str, float] = {}) -> float | None:
