@@ -11,12 +11,13 @@ import io
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
 
 from custodes.data.loading.compression import LARGEST, allowed, mebibytes, too_large
-from custodes.data.loading.table import named_columns
+from custodes.data.loading.table import named_columns, with_column_names
 from custodes.errors import InputError, MissingExtraError
 
 PARQUET = b"PAR1"
@@ -44,27 +45,23 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        return _with_polars(data, name, damaged)
-    try:
+        trial = subprocess.run([sys.executable, "-c", TRIAL], input=data, capture_output=True, check=False)
+        if trial.returncode:
+            raise damaged from None
+        return with_column_names(pl.read_parquet(io.BytesIO(data)), where=name)
+    with _one_error(damaged, name):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
-        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-        _check_size(sum(group.total_byte_size for group in groups), len(data), name)
+        sizes = [file.metadata.row_group(number).total_byte_size for number in range(file.metadata.num_row_groups)]
+        _check_size(sum(sizes), len(data), name)
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {file.metadata.num_rows} rows are too many to hold; count first, with count_pairs"
             )
-        largest = max((group.total_byte_size for group in groups), default=0)
-        rows = min(MOST_ROWS, max(FEWEST_ROWS, LARGEST // max(largest, 1)))
+        rows = min(MOST_ROWS, max(FEWEST_ROWS, LARGEST // max([1, *sizes])))
         batches = _within_limit(file.iter_batches(rows, use_threads=False), name)
-        # Some at a time, so that the table is not there twice, in PyArrow and in Polars.
-        parts = [_from_arrow(part, name) for part in _parts(batches, file.schema_arrow)]
-        return pl.concat(parts, rechunk=True)
-    except InputError:
-        raise
-    except (MemoryError, pyarrow.ArrowCapacityError):
-        raise _written_out(name) from None
-    except Exception:  # PyArrow raises half a dozen kinds on damaged bytes
-        raise damaged from None
+        # Batch by batch, so that the table is not in memory twice, in PyArrow and in Polars.
+        frames = [_from_arrow(pyarrow.Table.from_batches([batch]), name) for batch in batches]
+        return pl.concat(frames or [_from_arrow(file.schema_arrow.empty_table(), name)], rechunk=True)
 
 
 def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
@@ -74,58 +71,53 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
         import pyarrow.ipc
     except ImportError as error:
         raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
-    try:
+    with _one_error(InputError(f"{name}: not an Arrow file or stream, or a damaged one; write it again"), name):
         source = pyarrow.BufferReader(data)
         if data.startswith(ARROW_FILE):
             reader = pyarrow.ipc.open_file(source)
-            coming = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
         else:
-            reader = coming = pyarrow.ipc.open_stream(source)
-        batches, size = [], 0
-        for batch in _within_limit(coming, name):
-            batches.append(batch)
+            reader = batches = pyarrow.ipc.open_stream(source)
+        held, size = [], 0
+        for batch in _within_limit(batches, name):
+            held.append(batch)
             size += batch.nbytes
             _check_size(size, len(data), name)
-        return _from_arrow(pyarrow.Table.from_batches(batches, reader.schema), name)
+        return _from_arrow(pyarrow.Table.from_batches(held, reader.schema), name)
+
+
+@contextmanager
+def _one_error(damaged: InputError, name: str) -> Iterator[None]:
+    """Every fault of PyArrow, which raises half a dozen kinds on damaged bytes, as an `InputError`."""
+    import pyarrow
+
+    try:
+        yield
     except InputError:
         raise
     except (MemoryError, pyarrow.ArrowCapacityError):
-        raise _written_out(name) from None
-    except Exception:  # PyArrow raises half a dozen kinds on damaged bytes
-        raise InputError(f"{name}: not an Arrow file or stream, or a damaged one; write it again") from None
+        raise _too_large(name) from None
+    except Exception:
+        raise damaged from None
 
 
 def _within_limit(batches: Iterable[Any], name: str) -> Iterator[Any]:
-    """Batches of rows, until their cells take too much when each is written out: many may share one text."""
-    import pyarrow
+    """Batches of rows, until their decoded cells exceed the limit: many cells may share one text."""
+    from pyarrow import types
 
     size = 0
     for batch in batches:
         batch.validate()
-        for column in batch.columns:
-            size += _decoded_size(column) if pyarrow.types.is_dictionary(column.type) else column.nbytes
+        size += sum(
+            _decoded_size(column) if types.is_dictionary(column.type) else column.nbytes for column in batch.columns
+        )
         if size > LARGEST:
-            raise _written_out(name)
+            raise _too_large(name)
         yield batch
 
 
-def _parts(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """Tables of `MOST_ROWS` rows and more; one without rows where there is none."""
-    import pyarrow
-
-    held, rows, whole = [], 0, True
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= MOST_ROWS:
-            yield pyarrow.Table.from_batches(held, schema)
-            held, rows, whole = [], 0, False
-    if held or whole:
-        yield pyarrow.Table.from_batches(held, schema)
-
-
 def _decoded_size(column: Any) -> int:
-    """Bytes of labels that are stored as numbers, written out."""
+    """Bytes of dictionary-encoded labels once they are decoded."""
     from pyarrow import compute, types
 
     kind = column.type.value_type
@@ -134,7 +126,7 @@ def _decoded_size(column: Any) -> int:
     return compute.sum(compute.binary_length(column.dictionary).take(column.indices)).as_py() or 0
 
 
-def _written_out(name: str) -> InputError:
+def _too_large(name: str) -> InputError:
     return InputError(
         f"{name}: its cells take more than {mebibytes(LARGEST)} when each is written out; select columns or rows, and"
         " write them to a file"
@@ -146,40 +138,37 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
     import pyarrow
 
     table.validate(full=True)
-    columns = named_columns(table.schema.names, where=name)
-    made = []
-    for label, column in zip(columns, table.columns, strict=True):
+    names = named_columns(table.schema.names, where=name)
+    columns = []
+    for label, column in zip(names, table.columns, strict=True):
         try:
-            made.append(_checked(column))
+            columns.append(_plain_column(column))
         except NotImplementedError:
             raise InputError(f"{name}: column {label!r} holds {column.type}, which is not read; leave it out") from None
-    frame = pl.DataFrame(pl.from_arrow(pyarrow.table(made, names=columns)))
-    return frame.rechunk()
+    return pl.DataFrame(pl.from_arrow(pyarrow.table(columns, names=names))).rechunk()
 
 
-def _checked(column: Any) -> Any:
-    """A column without views into other buffers, whose text is text."""
+def _plain_column(column: Any) -> Any:
+    """A column without dictionaries and without views into other buffers, whose text is valid."""
     import pyarrow
 
-    plain = _plain(column.type)
+    plain = _plain_type(column.type)
     if pyarrow.types.is_dictionary(column.type):
-        return pyarrow.chunked_array([_decoded(chunk, plain) for chunk in column.chunks], type=plain)
+        labels = [chunk.dictionary.cast(plain) for chunk in column.chunks]
+        for dictionary in labels:
+            dictionary.validate(full=True)
+        arrays = zip(column.chunks, labels, strict=True)
+        chunks = [
+            pyarrow.DictionaryArray.from_arrays(chunk.indices, names).dictionary_decode() for chunk, names in arrays
+        ]
+        return pyarrow.chunked_array(chunks, type=plain)
     if plain != column.type:
         column = column.cast(plain)
         column.validate(full=True)
     return pyarrow.chunked_array(column.chunks, type=plain)
 
 
-def _decoded(chunk: Any, plain: Any) -> Any:
-    """Labels that are stored as numbers, written out."""
-    import pyarrow
-
-    labels = chunk.dictionary.cast(plain)
-    labels.validate(full=True)
-    return pyarrow.DictionaryArray.from_arrays(chunk.indices, labels).dictionary_decode()
-
-
-def _plain(kind: Any) -> Any:
+def _plain_type(kind: Any) -> Any:
     """A type with offsets in place of views, and without metadata in its names."""
     import pyarrow
 
@@ -190,13 +179,13 @@ def _plain(kind: Any) -> Any:
         return pyarrow.large_binary()
     if types.is_struct(kind):
         fields = [kind.field(number) for number in range(kind.num_fields)]
-        return pyarrow.struct([pyarrow.field(own.name, _plain(own.type)) for own in fields])
+        return pyarrow.struct([pyarrow.field(part.name, _plain_type(part.type)) for part in fields])
     if types.is_list(kind):
-        return pyarrow.list_(_plain(kind.value_type))
+        return pyarrow.list_(_plain_type(kind.value_type))
     if types.is_large_list(kind):
-        return pyarrow.large_list(_plain(kind.value_type))
+        return pyarrow.large_list(_plain_type(kind.value_type))
     if types.is_dictionary(kind):
-        return _plain(kind.value_type)
+        return _plain_type(kind.value_type)
     if types.is_nested(kind) and not types.is_fixed_size_list(kind):
         raise NotImplementedError
     return kind
@@ -206,10 +195,3 @@ def _check_size(size: int, packed: int, name: str) -> None:
     limit = allowed(packed)
     if size > limit:
         raise InputError(f"{name}: {too_large(packed, limit)}; select columns or rows, and write them to a file")
-
-
-def _with_polars(data: bytes, name: str, damaged: InputError) -> pl.DataFrame:
-    if subprocess.run([sys.executable, "-c", TRIAL], input=data, capture_output=True, check=False).returncode:
-        raise damaged
-    frame = pl.read_parquet(io.BytesIO(data))
-    return frame.rename(dict(zip(frame.columns, named_columns(frame.columns, where=name), strict=True)))

@@ -19,7 +19,7 @@ import polars as pl
 from custodes.data.loading.compression import allowed, mebibytes
 from custodes.data.loading.running import ANNOTATION_STUDY
 from custodes.data.loading.size import AT_ONCE
-from custodes.data.loading.table import chosen, named_columns
+from custodes.data.loading.table import chosen, named_columns, with_column_names
 from custodes.errors import InputError, MissingExtraError
 
 SQLITE = b"SQLite format 3\0"
@@ -144,8 +144,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
         finally:
             timer.cancel()
-    columns = named_columns(frame.columns, where=name)
-    return frame.rename(dict(zip(frame.columns, columns, strict=True)))
+    return with_column_names(frame, where=name)
 
 
 def _select(tables: Sequence[str], part: str | None, name: str) -> str:

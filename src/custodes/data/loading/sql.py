@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.data.loading.database import QUERY
 from custodes.data.loading.source import exists
-from custodes.data.loading.table import named_columns, short
+from custodes.data.loading.table import short, with_column_names
 from custodes.errors import InputError, MissingExtraError
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
@@ -69,8 +69,7 @@ def ask(uri: str, query: str, *, name: str) -> pl.DataFrame:
         raise InputError(
             f"{name}: the query failed: {_without_secrets(str(error), uri) or type(error).__name__}"
         ) from None
-    columns = named_columns(frame.columns, where=name)
-    return frame.rename(dict(zip(frame.columns, columns, strict=True)))
+    return with_column_names(frame, where=name)
 
 
 def _without_secrets(message: str, uri: str) -> str:

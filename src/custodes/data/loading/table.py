@@ -44,22 +44,17 @@ def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> s
 
 def named_columns(names: Iterable[str], *, where: str) -> list[str]:
     """Names of columns without blanks around them; one that stands twice or is a pattern of Polars is an error."""
-    made = [name.strip() for name in names]
-    check_names(made, where=where)
-    doubled = first_doubled(made)
-    if doubled is not None:
-        raise InputError(f"{where}: column {doubled!r} stands twice; rename one, or take it out")
-    return made
+    stripped = [name.strip() for name in names]
+    check_names(stripped, where=where)
+    if len(set(stripped)) < len(stripped):
+        twice = next(name for place, name in enumerate(stripped) if name in stripped[:place])
+        raise InputError(f"{where}: column {twice!r} stands twice; rename one, or take it out")
+    return stripped
 
 
-def first_doubled(names: Iterable[str]) -> str | None:
-    """The first name that stands twice, or None."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """The same table with its columns named by `named_columns`."""
+    return frame.rename(dict(zip(frame.columns, named_columns(frame.columns, where=where), strict=True)))
 
 
 def short(part: str) -> str:
