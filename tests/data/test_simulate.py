@@ -266,7 +266,7 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
         ({"quality": "x"}, "quality='x': must be numbers by name, one or a list each"),
         ({"metrics": ["m"]}, "give a list of cu.SimulatedMetric"),
         ({"annotators": {}}, "nobody rates"),
-        ({"missing": 2.0}, "a share lies between 0 and 1"),
+        ({"missing": 2.0}, "must lie between 0 and 1"),
         ({"spread": -1.0}, "spread=-1.0: must lie between 0 and"),
         ({"aspects": "-1", "items": 10**8, "quality": dict.fromkeys(map(str, range(999)), 0.0)}, "GB of memory"),
     ],

@@ -16,7 +16,7 @@ import msgspec
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.loading.exported import SIGNATURE, SIGNED, digest_line
+from custodes.data.loading.load import SIGNATURE, SIGNED, digest_line
 from custodes.data.loading.running import is_study, of_one_state
 from custodes.data.readers.annotation import study_of
 from custodes.data.study import Study

@@ -54,53 +54,62 @@ class Items:
         notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
         columns = [label_column(frame, "item", where=where)]
         columns += [label_column(frame, name, where=where, empty=True) for name in ("cluster", "group", "dataset")]
-        for name in ("weight", "probability"):
-            known = name in frame.columns
-            columns.append(
-                number_column(frame, name, where=where)
-                if known
-                else pl.Series(name, [None] * frame.height, dtype=pl.Float64)
-            )
-        made = pl.DataFrame(columns)
-        check_unique(made, ["item"], where=where, what="item", hint="one row per item")
+        columns += [
+            number_column(frame, name, where=where)
+            if name in frame.columns
+            else pl.Series(name, [None] * frame.height, dtype=pl.Float64)
+            for name in ("weight", "probability")
+        ]
+        rows = pl.DataFrame(columns)
+        check_unique(rows, ["item"], where=where, what="item", hint="one row per item")
         refuse(
-            made["weight"] <= 0,
-            lambda rows, _: f"{where}: weight in row {rows} is not positive; leave an item out by --group",
+            rows["weight"] <= 0,
+            lambda numbers, _: f"{where}: weight in row {numbers} is not positive; leave an item out by --group",
         )
         refuse(
-            ~made["weight"].is_between(1 / LARGEST, LARGEST),
-            lambda rows, first: (
-                f"{where}: weight {made['weight'][first]:g} in row {rows}; a weight lies between {1 / LARGEST:g} and"
+            ~rows["weight"].is_between(1 / LARGEST, LARGEST),
+            lambda numbers, first: (
+                f"{where}: weight {rows['weight'][first]:g} in row {numbers}; a weight lies between {1 / LARGEST:g} and"
                 f" {LARGEST:g}, and only ratios of weights matter, so divide all of them by the same number"
             ),
         )
         refuse(
-            ~made["probability"].is_between(1 / LARGEST, 1),
-            lambda rows, first: (
-                f"{where}: probability {made['probability'][first]:g} in row {rows}; it is the chance that people were"
+            ~rows["probability"].is_between(1 / LARGEST, 1),
+            lambda numbers, first: (
+                f"{where}: probability {rows['probability'][first]:g} in row {numbers}; it is the chance that people were"
                 f" asked about the item, at least {1 / LARGEST:g} and at most 1"
             ),
         )
-        return cls(frame=made), notes
+        return cls(frame=rows), notes
 
     def joined(self, other: Items) -> Items:
-        """What both say of items together; two values of one item raise `InputError`."""
+        """What both say of items; two values of one item raise `InputError`."""
         both = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
-        names = [name for name in SCHEMA if name != "item"]
-        grouped = both.group_by("item", maintain_order=True)
-        several = grouped.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
-        for name in names:
-            unlike = several.filter(pl.col(name).list.len() > 1)
-            if unlike.height:
-                item, values = unlike.select("item", name).row(0)
-                shown = listed(map(repr, values), limit=3)
-                raise InputError(f"item {item!r} has {name} {shown} in two inputs; an item has one {name}")
-        labels = pl.col("cluster", "group", "dataset").fill_null("")
-        return Items(frame=grouped.agg(pl.col(names).drop_nulls().first()).with_columns(labels))
+        frame = one_value_per_item(both)
+        return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown ones with empty labels."""
-        wanted = pl.DataFrame({"item": items}, schema={"item": pl.String})
-        return wanted.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
+        labels = pl.DataFrame({"item": items}, schema={"item": pl.String})
+        return labels.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
             pl.col("cluster", "group", "dataset").fill_null("")
         )
+
+
+def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
+    """A row per item with its value in each column; two values of one item in one column raise `InputError`.
+
+    `where` names the table in the message (default: the rows are of two inputs).
+    """
+    prefix, source = (f"{where}: ", "") if where else ("", " in two inputs")
+    grouped = rows.group_by("item", maintain_order=True)
+    names = [name for name in rows.columns if name != "item"]
+    values = grouped.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
+    for name in names:
+        several = values.filter(pl.col(name).list.len() > 1)
+        if several.height:
+            item, found = several.select("item", name).row(0)
+            raise InputError(
+                f"{prefix}item {item!r} has {name} {listed(map(repr, found), limit=3)}{source}; an item has one {name}"
+            )
+    return grouped.agg(pl.col(names).drop_nulls().first())

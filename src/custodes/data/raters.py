@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -20,6 +20,7 @@ from custodes.data.table import (
     refuse,
     refuse_values,
     to_polars,
+    truth_column,
 )
 from custodes.errors import InputError, listed, suggestion
 
@@ -46,7 +47,6 @@ UNTOLD = "direction-not-told"
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
 """Metrics of `custodes score` of which lower is better; scores of these names are likely to be theirs."""
 KINDS = ("human", "metric")
-TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,14 +194,8 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     """Pattern to what the row says (empty cells say nothing)."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
-    read: dict[str, Callable[..., pl.Series]] = {
-        **dict.fromkeys(("low", "high", "cost", "truncated"), number_column),
-        **dict.fromkeys(("higher_is_better", "person"), _truth_column),
-        "date": _date_column,
-        **dict.fromkeys(("cost_unit", "own_system", "signature"), _text_column),
-        "kind": lambda frame, _, where: kind_column(frame, where=where).replace("", None),
-    }
-    side = labels.with_columns(read[name](frame, name, where=where) for name in frame.columns if name in read)
+    columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]
+    side = labels.with_columns(_side_column(frame, name, where=where) for name in columns)
     if "truncated" in side.columns:
         refuse_values(
             side["truncated"], ~side["truncated"].is_between(0, 1), where=where, allowed="a share from 0 to 1"
@@ -212,6 +206,21 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
         row.pop("rater"): {name: value for name, value in row.items() if value is not None}
         for row in side.iter_rows(named=True)
     }
+
+
+def _side_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
+    """A column of a side table by its type in `SCHEMA`; empty cells become null."""
+    if SCHEMA[name] == pl.Float64:
+        return number_column(frame, name, where=where)
+    if SCHEMA[name] == pl.Boolean:
+        return truth_column(frame, name, where=where, empty=True)
+    if name == "kind":
+        return kind_column(frame, where=where).replace("", None)
+    text = label_column(frame, name, where=where, empty=True)
+    if name == "date":
+        wrong = [word != "" and not _is_date(word) for word in text]
+        refuse_values(text, pl.Series(wrong, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
+    return text.replace("", None)
 
 
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
@@ -235,29 +244,10 @@ def kinds_of(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     return {rater: known.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
 
 
-def _date_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
-    """Dates as they were written, to the year, month or day; empty cells become null."""
-    text = label_column(frame, name, where=where, empty=True)
-    wrong = pl.Series([word != "" and not _is_date(word) for word in text], dtype=pl.Boolean)
-    refuse_values(text, wrong, where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
-    return text.replace("", None)
-
-
 def _is_date(text: str) -> bool:
-    if not re.fullmatch(r"[0-9]{4}(-[0-9]{2}){0,2}", text):
-        return False
+    """Whether a text is YYYY, YYYY-MM or YYYY-MM-DD."""
     try:
         date.fromisoformat((text + "-01-01")[:10])
     except ValueError:
         return False
-    return True
-
-
-def _text_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
-    return label_column(frame, name, where=where, empty=True).replace("", None)
-
-
-def _truth_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
-    text = label_column(frame, name, where=where, empty=True).str.to_lowercase()
-    refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
-    return pl.Series(name, [None if word == "" else word in TRUE for word in text], dtype=pl.Boolean)
+    return bool(re.fullmatch(r"[0-9]{4}(-[0-9]{2}){0,2}", text))

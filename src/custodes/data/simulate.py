@@ -54,11 +54,10 @@ class SimulatedMetric:
         kinds = declared(SimulatedMetric)
         for own in fields(self):
             object.__setattr__(self, own.name, argument(own.name, getattr(self, own.name), kinds[own.name]))
-        numbers = {"signal": self.signal, **self.favours}
-        _check_numbers({**numbers, "noise": self.noise, "missing": self.missing}, where=repr(self.name))
-        _check_shares(missing=self.missing)
+        _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
+        _check_range("missing", self.missing, 0, 1)
         for name, value in (("noise", self.noise), ("levels", self.levels)):
-            _check_least(name, value, 0)
+            _check_range(name, value, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,9 +167,9 @@ def simulate(
     }
     systems = tuple(sorted(quality))
     _check_size(items, len(systems), len(aspects), len(groups))
-    _check_shares(missing=missing)
+    _check_range("missing", missing, 0, 1)
     for which, sd in (("difficulty", difficulty), ("spread", spread)):
-        _check_least(which, sd, 0)
+        _check_range(which, sd, 0)
     _check(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
     labels, side = _items(items, documents, tuple(groups))
@@ -327,22 +326,16 @@ def _check(
 
 def _check_size(items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
     """Of each output there is a number for each aspect, while it is drawn and as a row."""
-    _check_least("items", items, 1)
+    _check_range("items", items, 1)
     for name, n in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
         if not n:
             raise OptionError(f"simulate: {name} is empty; give at least one")
     check_memory("items", items, 10.0 * items * n_systems * n_aspects)
 
 
-def _check_shares(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0 <= share <= 1:
-            raise OptionError(f"simulate: {name}={share}: a share lies between 0 and 1")
-
-
-def _check_least(name: str, value: float, least: float) -> None:
-    if not least <= value <= LARGEST:
-        raise OptionError(f"simulate: {name}={value}: must lie between {least} and {LARGEST}")
+def _check_range(name: str, value: float, low: float, high: float = LARGEST) -> None:
+    if not low <= value <= high:
+        raise OptionError(f"simulate: {name}={value}: must lie between {low} and {high}")
 
 
 def _check_numbers(numbers: Mapping[str, float], *, where: str) -> None:

@@ -197,6 +197,16 @@ def _way_out(text: str) -> str:
     return "leave the cell empty where nothing was rated"
 
 
+TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
+
+
+def truth_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
+    """A column of true and false; an empty cell becomes null where allowed and raises elsewhere."""
+    text = label_column(frame, name, where=where, empty=empty).str.to_lowercase()
+    refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
+    return text.is_in(TRUE).set(text == "", None)
+
+
 def counted_cells(column: pl.Series) -> tuple[int, int]:
     """How many cells hold something, and how many of these a number."""
     if column.dtype in (pl.Categorical, pl.Enum):

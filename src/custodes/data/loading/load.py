@@ -16,7 +16,6 @@ import polars as pl
 from custodes.data.loading import arrow, compression, database, running, spreadsheet
 from custodes.data.loading.beside import without_raters
 from custodes.data.loading.delimited import from_delimited
-from custodes.data.loading.exported import restored
 from custodes.data.loading.folders import digest_of, holds_table, load_folder, stacked
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
@@ -36,6 +35,13 @@ PACKED = tuple(own.suffix for own in compression.PACKINGS)
 
 MOST_COLUMNS = 10_000
 """Columns of a table at most: a rater each takes time, and no study has so many."""
+
+SIGNATURE = "signature.txt"
+SIGNED = "study of people's answers: "
+"""How the signature of an export begins."""
+
+QUOTED = r"^'('*[=+\-@\t\r\n])"
+"""How a text begins that `without_formulas` put an apostrophe before."""
 
 BINARY = {"Parquet": ".parquet", "Arrow": ".arrow", "spreadsheet": ".xlsx", "zip": ".zip"}
 """What first bytes tell, and the suffix that a file of it may have."""
@@ -72,10 +78,28 @@ def load_table(source: str | Path) -> Table:
     data = running.whole(path) if running.is_study(path) else file_bytes(path)
     frame, notes = _of_bytes(data, path, part, name)
     if path.suffix == ".csv":
-        frame = restored(frame, path, data)
+        frame = _without_quotes(frame, path, data)
     digest = hashlib.sha256(data).hexdigest()[:16]
     files = () if is_stream(path) else (path,)
     return Table(frame=_checked(frame, named), name=named, digest=digest, notes=tuple(notes), files=files, part=part)
+
+
+def digest_line(content: bytes) -> str:
+    """The end of the line of a file in the signature of an export."""
+    return f"sha256 {hashlib.sha256(content).hexdigest()}"
+
+
+def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataFrame:
+    """The table of a file; of an unchanged file of an export, its texts without the apostrophes of the export."""
+    try:
+        lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError):
+        return frame
+    signed = lines and lines[0].startswith(SIGNED)
+    line = next((line for line in lines if line.startswith(f"{path.name}: ")), "")
+    if signed and line.endswith(digest_line(content)):
+        return frame.with_columns(pl.col(pl.String).str.replace(QUOTED, "${1}"))
+    return frame
 
 
 def _several(files: Sequence[Path], name: str) -> Table:

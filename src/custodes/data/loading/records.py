@@ -15,11 +15,16 @@ from custodes.data.loading.table import named_columns
 from custodes.errors import InputError, listed
 from custodes.sealed import without_twins
 
+AS_TEXT: dict[str, Any] = {
+    **dict.fromkeys(("parse_float", "parse_int", "parse_constant"), str),
+    "object_pairs_hook": without_twins,
+}
 
-def parse_json(text: str, *, where: str) -> Any:
-    """JSON with numbers as the text they were written in; a key that stands twice is an error."""
+
+def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
+    """The value of a JSON text; with `as_text` numbers stay text and a key that stands twice is an error."""
     try:
-        return json.loads(text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=without_twins)
+        return json.loads(text, **(AS_TEXT if as_text else {}))
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
         raise InputError(f"{where}: malformed JSON at {at}: {error.msg}") from None

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
+from custodes.data.items import one_value_per_item
 from custodes.data.mapping.melt import melted
 from custodes.data.mapping.pattern import ColumnPattern, split_columns
 from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, looks_human, parts, stem
@@ -214,15 +215,7 @@ def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataF
             ),
         ]
     ).filter(pl.col("item") != "")
-    grouped = made.group_by("item", maintain_order=True)
-    for name in facts.columns:
-        several = grouped.agg(pl.col(name).drop_nulls().unique(maintain_order=True)).filter(pl.col(name).list.len() > 1)
-        if several.height:
-            item, values = several.row(0)
-            raise InputError(
-                f"{where}: item {item!r} has {name} {listed(map(repr, values), limit=3)}; an item has one {name}"
-            )
-    return grouped.agg(pl.col(name).drop_nulls().first() for name in facts.columns)
+    return one_value_per_item(made, where=where)
 
 
 def _long(

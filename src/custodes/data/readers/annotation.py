@@ -22,7 +22,7 @@ from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import Outputs
 from custodes.data.preferences import INVALID, Preferences
 from custodes.data.raters import Raters
-from custodes.data.ratings import Ratings
+from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.roles import second_rows
 from custodes.data.study import Study, digest_of
@@ -112,8 +112,9 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
     if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: a study without texts and answers; there is nothing to read yet")
-    preferences, second, told = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
-    scores, second_scores, counted = _scores(ratings, where)
+    preferences, second, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
+    nothing = Study(raters=Raters.infer({}))
+    scored = read_ratings(ratings, where=where, invalid="error") if ratings.height else nothing
     said = pl.concat([battles.select("rater"), ratings.select("rater")])
     known = frames["raters"].join(said, on="rater", how="semi", maintain_order="left")
     raters = Raters.infer({**dict.fromkeys(known["rater"], "human"), **dict.fromkeys(metric["rater"], "metric")})
@@ -123,7 +124,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         )
     outputs = Outputs.of(frames["outputs"], _with_lists(frames["sources"], where)) if frames["outputs"].height else None
     items, _ = Items.make(frames["items"], where=where)
-    again = _units(second.frame, "system_a", "system_b") + _units(second_scores.frame, "system")
+    again = _units(second.frame, "system_a", "system_b") + _units(scored.second_ratings.frame, "system")
     notes = noted(
         (
             "excluded-people",
@@ -155,15 +156,15 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         ),
     )
     return Study(
-        ratings=scores,
+        ratings=scored.ratings,
         preferences=preferences,
         second=second,
-        second_ratings=second_scores,
+        second_ratings=scored.second_ratings,
         looks=turned_looks(frames["looks"]),
         raters=raters,
         items=items,
         outputs=outputs,
-        notes=(*told, *counted, *notes),
+        notes=(*verdict_notes, *scored.notes, *notes),
         name=where,
         digest=digest_of(*(frame.write_ndjson() for frame in frames.values())),
     )
@@ -228,15 +229,6 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     )
     notes = [replace(note, message=told) if note.rule == INVALID else note for note in notes]
     return *made.parted(second, rows["preference"].is_not_null()), notes
-
-
-def _scores(rows: pl.DataFrame, where: str) -> tuple[Ratings, Ratings, list[Note]]:
-    if not rows.height:
-        return Ratings.empty(), Ratings.empty(), []
-    made, notes = Ratings.make(rows, where=where, ignore=("kind", "role"))
-    second = second_rows(rows, where=where)
-    assert second is not None
-    return *made.parted(second, rows["score"].is_not_null()), notes
 
 
 READER = PathReader(name="annotation", fits=is_study, make=read_annotation, whole=True)

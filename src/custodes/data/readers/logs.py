@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,7 +19,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import LARGEST_MEMBER, exists, file_bytes, utf8_text
+from custodes.data.loading import LARGEST_MEMBER, exists, file_bytes, parse_json, utf8_text
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import SOURCES, Outputs
@@ -29,6 +30,7 @@ from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Layout = TypeVar("Layout")
 Label = str | int | float
 
@@ -50,21 +52,11 @@ def digest(parts: Iterable[tuple[str, bytes]]) -> str:
 
 
 def parsed(data: bytes, layout: type[Layout], *, where: str, what: str) -> Layout:
-    """JSON of a declared layout; damaged JSON and JSON of another layout are told apart."""
+    """JSON of a declared layout; damaged JSON and JSON of another layout raise different errors."""
     text = utf8_text(data, where)
-    try:
-        value = json.loads(text)
-        if "\\ud" in text.lower():  # half of a pair is no text that a table can hold
-            json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        at = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{where}: malformed JSON at {at}: {error.msg}; is the file whole?") from None
-    except RecursionError:
-        raise InputError(f"{where}: the JSON is nested too deeply") from None
-    except UnicodeEncodeError:
-        raise InputError(f"{where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text") from None
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
+    value = parse_json(text, where=where, as_text=False)
+    if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise InputError(f"{where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text")
     return laid_out(value, layout, where=where, what=what)
 
 

@@ -8,10 +8,17 @@ from custodes.data.looks import SCHEMA, turned
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, check_unique, label_column, number_column, refuse, refuse_values
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    label_column,
+    number_column,
+    refuse,
+    refuse_values,
+    truth_column,
+)
 
 MARKS = ("system_a", "system_b", "look", "n", "decision")
-TRUE, FALSE = ("true", "1"), ("false", "0")
 
 
 def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -22,9 +29,7 @@ def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         if kind == pl.String:
             columns.append(label_column(frame, name, where=where, empty=name == "system_b"))
         elif kind == pl.Boolean:
-            text = label_column(frame, name, where=where).str.to_lowercase()
-            refuse_values(text, ~text.is_in([*TRUE, *FALSE]), where=where, allowed="true, false")
-            columns.append(text.is_in(TRUE))
+            columns.append(truth_column(frame, name, where=where))
         else:
             number = number_column(frame, name, where=where)
             if kind == pl.Int64:

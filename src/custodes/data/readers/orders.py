@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.data.notes import Note, noted
+from custodes.data.readers.words import named_system
 from custodes.data.table import label_column, refuse, refuse_values, repeated
 
 MARKS = r"[\s_\-,/|>()\[\]]"
@@ -55,11 +56,12 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
     flag = pl.select(pl.coalesce(_numbers(words, where=where), _looked_up(words, FLAGS))).to_series()
-    named = _by_name(order, table)
+    named = named_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
     if written and order.is_in(WRITTEN).all():
         named = named.clear(order.len())
     told = pl.select(pl.coalesce(named, _looked_up(words, NAMED), flag)).to_series()
-    refuse_values(order, told.is_null() & ~words.is_in(UNKNOWN), where=where, allowed=ALLOWED)
+    unknown = told.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
+    refuse_values(order, unknown, where=where, allowed=ALLOWED)
     told = told.fill_null(0.0)
     if not repeated(table, ["item", "rater"]).any():  # no comparison stands twice, so none in two orders
         return told.alias("shown"), []
@@ -113,15 +115,6 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
 
 def _looked_up(words: pl.Series, table: dict[str, float]) -> pl.Series:
     return words.replace_strict(table, default=None, return_dtype=pl.Float64)
-
-
-def _by_name(order: pl.Series, table: pl.DataFrame) -> pl.Series:
-    """1 and -1 where a cell is the name of a system of its row."""
-    first, second = table["system_a"], table["system_b"]
-    names = pl.DataFrame({"order": order, "first": first.str.strip_chars(), "second": second.str.strip_chars()})
-    is_first, is_second = (pl.col("order") == pl.col(name) for name in ("first", "second"))
-    named = pl.when(pl.col("order") == "").then(None).when(is_first).then(1.0).when(is_second).then(-1.0)
-    return names.select(named.alias("order")).to_series()
 
 
 def _numbers(words: pl.Series, *, where: str) -> pl.Series:

@@ -121,20 +121,19 @@ def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Seri
     said, *names = (_loose(own.unique()) for own in (verdict, first, second))
     if not said.filter(said != "").is_in(pl.concat(names).implode()).any():
         return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
-    rows = pl.DataFrame({"said": verdict, "first": first.str.strip_chars(), "second": second.str.strip_chars()})
-    loose = rows.select(_loose(own) for own in rows.iter_columns())
-    signs = [
-        table.select(
-            pl.when(pl.col("said") == "")
-            .then(None)
-            .when((pl.col("said") == pl.col("first")) & (pl.col("first") != pl.col("second")))
-            .then(1.0)
-            .when((pl.col("said") == pl.col("second")) & (pl.col("first") != pl.col("second")))
-            .then(-1.0)
-        ).to_series()
-        for table in (rows, loose)
-    ]
-    return pl.select(pl.coalesce(*signs)).to_series()
+    columns = [verdict, first.str.strip_chars(), second.str.strip_chars()]
+    exact, loose = named_system(*columns), named_system(*map(_loose, columns))
+    return pl.select(pl.coalesce(exact, loose)).to_series()
+
+
+def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
+    """1 where a cell is the first label of its row, -1 where it is the second, null where it is neither, both or empty.
+
+    >>> named_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
+    [1.0, -1.0, None]
+    """
+    sign = (cells == first).cast(pl.Float64) - (cells == second).cast(pl.Float64)
+    return sign.set((sign == 0) | (cells == ""), None)
 
 
 def _loose(labels: pl.Series) -> pl.Series:
