@@ -76,8 +76,8 @@ class Items:
         refuse(
             ~rows["probability"].is_between(1 / LARGEST, 1),
             lambda numbers, first: (
-                f"{where}: probability {rows['probability'][first]:g} in row {numbers}; it is the chance that people were"
-                f" asked about the item, at least {1 / LARGEST:g} and at most 1"
+                f"{where}: probability {rows['probability'][first]:g} in row {numbers}; it is the chance that people"
+                f" were asked about the item, at least {1 / LARGEST:g} and at most 1"
             ),
         )
         return cls(frame=rows), notes

@@ -94,4 +94,6 @@ def test_runs_that_are_not_whole_are_one_line(tmp_path: Path) -> None:
     write_json(folder / "per_instance_stats.json", [])
     assert message(folder).endswith("no sample holds a score; there is nothing to judge")
     (folder / "run_spec.json").unlink()
-    assert message(folder).endswith("holds per_instance_stats.json but no run_spec.json, which names the model")
+    assert message(folder).endswith(
+        "lacks run_spec.json; a run of HELM holds run_spec.json and per_instance_stats.json"
+    )

@@ -95,7 +95,10 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
             [{"doc_id": 0, "resps": "x"}],
             "line 1: not the layout of samples of lm-evaluation-harness: Expected `array`,",
         ),
-        ([lm_eval_sample(0, acc=float("inf"))], "score is infinite in row 1; a score must be finite (empty where not rated)"),
+        (
+            [lm_eval_sample(0, acc=float("inf"))],
+            "score is infinite in row 1; a score must be finite (empty where not rated)",
+        ),
         ([lm_eval_sample(0, acc=1), lm_eval_sample(0, acc=1)], "acc scored item 'gsm8k/0' of org/aster more than once"),
         ([lm_eval_sample(0)], "no metric in any line"),
     ],

@@ -38,6 +38,11 @@ PATIENCE = 60.0
 """Seconds that DuckDB may take."""
 CELL = 8
 """Bytes that a number counts as."""
+SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid"
+DUCKDB_TABLES = (
+    "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'opened' AND table_schema = 'main'"
+    " ORDER BY table_name"
+)
 READING = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -49,10 +54,10 @@ READING = {
 def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
     """A table, a view or the answer to a query of a SQLite file."""
     for suffix in ("-wal", "-journal"):
-        beside = path.with_name(path.name + suffix)
-        if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and beside.is_file() and beside.stat().st_size:
+        log = path.with_name(path.name + suffix)
+        if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and log.is_file() and log.stat().st_size:
             raise InputError(
-                f"{name}: {beside.name} beside it holds changes that are not in the file yet; end the program that"
+                f"{name}: {log.name} beside it holds changes that are not in the file yet; end the program that"
                 f" writes it, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -60,7 +65,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             # In the mode of a write-ahead log, which bytes in memory cannot have, two bytes of the header are 2.
             connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
             faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
-            tables = _sqlite_tables(connection)
+            tables = [name for (name,) in connection.execute(SQLITE_TABLES) if not name.startswith("sqlite_")]
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             faults = [str(error)]
         if faults != ["ok"]:
@@ -112,10 +117,10 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             connection.execute("USE opened")
             connection.execute("SET temp_directory = ''")  # what does not fit in memory fills no disk
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-            tables = _duckdb_tables(connection)
+            tables = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
-            told = _first_line(error).replace(str(path), path.name)
-            raise InputError(f"{name}: {DAMAGED} ({told}); copy or download it again") from None
+            fault = _first_line(error).replace(str(path), path.name)
+            raise InputError(f"{name}: {DAMAGED} ({fault}); copy or download it again") from None
         query = part if part and QUERY.match(part) else _select(tables, part, name)
         late = threading.Event()
 
@@ -152,19 +157,6 @@ def _select(tables: Sequence[str], part: str | None, name: str) -> str:
         raise InputError(f"{name}: a database without a table")
     table = chosen(part, tables, name=name, what="table").replace('"', '""')
     return f'SELECT * FROM "{table}"'
-
-
-def _sqlite_tables(connection: sqlite3.Connection) -> list[str]:
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid")
-    return [str(own) for (own,) in found if not str(own).startswith("sqlite_")]
-
-
-def _duckdb_tables(connection: Any) -> list[str]:
-    found = connection.execute(
-        "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'opened' AND table_schema = 'main'"
-        " ORDER BY table_name"
-    )
-    return [own for (own,) in found.fetchall()]
 
 
 def _first_line(error: Exception) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import re
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -38,7 +39,11 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; within quotes a return may be of a cell
     usual = "\t" if suffix == ".tsv" else ","
     separator = _separator(text, usual)
-    check_delimited(text, _checked_header(text, separator, name), name)
+    try:
+        header = next(_rows(text[:HEADER_CHARACTERS], separator), [])
+    except csv.Error as error:
+        raise InputError(f"{name}: the header cannot be read: {error}") from None
+    check_delimited(text, len(named_columns(header, where=name)), name)
     frame = _parsed(text, separator, name)
     notes = noted(
         (
@@ -49,9 +54,15 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     )
     if separator == ",":
         return frame, notes
-    frame, changed = _with_points(frame)
+    changed = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
+    frame = frame.with_columns(pl.col(changed).str.replace(",", ".", literal=True))
     notes += noted(("decimal-comma", len(changed), f"{name}: the comma is a decimal one in columns {listed(changed)}"))
     return frame, notes
+
+
+def _rows(text: str, separator: str) -> Iterator[list[str]]:
+    """The rows of a text that are not blank."""
+    return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=separator))
 
 
 def _separator(text: str, usual: str) -> str:
@@ -60,8 +71,7 @@ def _separator(text: str, usual: str) -> str:
     agreeing: dict[str, int] = {}
     for separator in (usual, *(other for other in SEPARATORS if other != usual)):
         try:
-            rows = csv.reader(io.StringIO(text[:SAMPLE_CHARACTERS], newline=""), delimiter=separator)
-            widths = [len(row) for row in itertools.islice((row for row in rows if row), SAMPLE_ROWS)]
+            widths = [len(row) for row in itertools.islice(_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)]
         except csv.Error:
             continue
         if len(text) > SAMPLE_CHARACTERS and len(widths) > 1:
@@ -72,16 +82,6 @@ def _separator(text: str, usual: str) -> str:
                 agreeing[separator] = widths[0]
     among = agreeing or ({usual: 1} if usual in cells else cells)
     return max(among, key=lambda separator: among[separator], default=usual)  # of equals the first, the usual one
-
-
-def _checked_header(text: str, separator: str, name: str) -> int:
-    """How many columns the header names."""
-    try:
-        rows = csv.reader(io.StringIO(text[:HEADER_CHARACTERS], newline=""), delimiter=separator)
-        header = next((row for row in rows if row), [])
-    except csv.Error as error:
-        raise InputError(f"{name}: the header cannot be read: {error}") from None
-    return len(named_columns(header, where=name))
 
 
 def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
@@ -104,7 +104,7 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
 def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
     """The first row with more (or with fewer) cells than the header, in words; '' if there is none."""
     try:
-        rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row)
+        rows = _rows(text, separator)
         width = len(next(rows, []))
         for number, row in enumerate(rows, start=1):
             if len(row) > width if longer else len(row) < width:
@@ -114,13 +114,8 @@ def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
     return ""
 
 
-def _with_points(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Decimal commas as points, in columns where every cell is such a number and none can be thousands."""
-    changed = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
-    return frame.with_columns(pl.col(changed).str.replace(",", ".", literal=True)), changed
-
-
 def _has_decimal_commas(column: pl.Series) -> bool:
+    """Whether every cell is a number with or without a decimal comma, and not all commas can part thousands."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
     commas = cells.filter(cells.str.contains(",", literal=True))

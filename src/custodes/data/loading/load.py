@@ -43,8 +43,13 @@ SIGNED = "study of people's answers: "
 QUOTED = r"^'('*[=+\-@\t\r\n])"
 """How a text begins that `without_formulas` put an apostrophe before."""
 
-BINARY = {"Parquet": ".parquet", "Arrow": ".arrow", "spreadsheet": ".xlsx", "zip": ".zip"}
-"""What first bytes tell, and the suffix that a file of it may have."""
+BINARY = {
+    "Parquet": ("a Parquet file", ".parquet"),
+    "Arrow": ("an Arrow file", ".arrow"),
+    "spreadsheet": ("a spreadsheet", ".xlsx"),
+    "zip": ("a zip archive", ".zip"),
+}
+"""Formats that are recognised by their first bytes: how messages describe them, and a suffix."""
 
 KINDS = {
     ".parquet": "Parquet",
@@ -117,15 +122,15 @@ def _several(files: Sequence[Path], name: str) -> Table:
 
 
 def _of_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    unnamed = is_stream(path)
-    packing = next((own for own in compression.PACKINGS if suffixes[-1:] == [own.suffix]), None)
-    if unnamed:
-        packing = compression.packing_of(data)
+    if is_stream(path):
+        packing, suffixes = compression.packing_of(data), [""]
+    else:
+        suffixes = ["", *(suffix.lower() for suffix in path.suffixes)]
+        packing = next((packing for packing in compression.PACKINGS if suffixes[-1] == packing.suffix), None)
+        suffixes = suffixes[:-1] if packing else suffixes
     if packing:
         data = compression.unpacked(data, packing, name)
-    suffix = (suffixes[:-1] if packing else suffixes)[-1:] or [""]
-    return _unpacked(data, path, "" if unnamed else suffix[0], part, name)
+    return _unpacked(data, path, suffixes[-1], part, name)
 
 
 def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -145,7 +150,8 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
     kind = KINDS.get(suffix, "text" if suffix in TEXTS else found)
     if found not in (None, kind) and not (found == "zip" and kind == "spreadsheet"):
-        raise InputError(f"{name}: it is {_article(found)}, not what its name says; let it end in {BINARY[found]}")
+        description, suffix = BINARY[found]
+        raise InputError(f"{name}: it is {description}, not what its name says; let it end in {suffix}")
     if kind == "zip":
         return _from_zip(data, part, name)
     if kind == "spreadsheet":
@@ -176,7 +182,8 @@ def _from_text(data: bytes, suffix: str, name: str) -> tuple[pl.DataFrame, list[
 def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table in an archive; what systems put beside it (`__MACOSX`, hidden files) is passed over."""
     members = {own.filename: own for own in compression.zip_members(data, name)}
-    tables = [own for own in members if _suffix(own) in TEXTS + tuple(KINDS) and not _hidden(own)]
+    visible = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
+    tables = [name for name in visible if _suffix(name) in TEXTS + tuple(KINDS)]
     if not tables:
         raise InputError(f"{name}: no table file in it; give one of {', '.join(SUFFIXES)}")
     member = chosen(part, tables, name=name, what="file")
@@ -190,10 +197,6 @@ def _suffix(name: str) -> str:
     return Path(name).suffix.lower()
 
 
-def _hidden(name: str) -> bool:
-    return any(step.startswith((".", "__")) for step in Path(name).parts)
-
-
 def _first_bytes(data: bytes, name: str) -> str | None:
     """What the first bytes say that a file is, or None for text."""
     if data.startswith((arrow.PARQUET, arrow.ENCRYPTED)):
@@ -203,10 +206,6 @@ def _first_bytes(data: bytes, name: str) -> str | None:
     if data.startswith((spreadsheet.ZIP, spreadsheet.OLE)):
         return "spreadsheet" if spreadsheet.is_workbook(data, name) else "zip"
     return None
-
-
-def _article(kind: str) -> str:
-    return {"Arrow": "an Arrow file", "Parquet": "a Parquet file", "zip": "a zip archive"}.get(kind, f"a {kind}")
 
 
 def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -25,7 +25,7 @@ from custodes.data.readers.rewardbench2 import DATA as REWARDBENCH2_DATA
 from custodes.data.readers.llmbar import READER as LLMBAR
 
 from custodes.data.readers.annotation import READER as ANNOTATION
-from custodes.data.readers.alpacaeval_results import READER as ALPACAEVAL_RESULTS
+from custodes.data.readers.alpacaeval import RESULTS as ALPACAEVAL_RESULTS
 from custodes.data.readers.inspect_ai import READER as INSPECT_AI
 from custodes.data.readers.lm_eval import READER as LM_EVAL
 from custodes.data.readers.helm import READER as HELM

@@ -1,22 +1,29 @@
-"""AlpacaEval annotations: `instruction`, two outputs or their generators, `preference`, who annotated.
+"""AlpacaEval annotations: `instruction`, two outputs or their generators, `preference`, who annotated; one file, or a
+folder of results.
 
-Layout: github.com/tatsu-lab/alpaca_eval, `annotations.json` of a leaderboard and the data set's
-`alpaca_farm_human_annotations` and `_crossannotations` (huggingface.co/datasets/tatsu-lab/alpaca_eval).
+Layout: github.com/tatsu-lab/alpaca_eval, `annotations.json` of a leaderboard, `results/`, what `--output_path` of its
+command writes, and the data set's `alpaca_farm_human_annotations` and `_crossannotations`
+(huggingface.co/datasets/tatsu-lab/alpaca_eval).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from hashlib import sha256
+from pathlib import Path
 
 import polars as pl
 
+from custodes.data.loading import load_table
 from custodes.data.notes import Note, noted
-from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.readers.texts import outputs_of
 from custodes.data.readers.verdicts import log_study
 from custodes.data.readers.words import without_empty
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column
+from custodes.errors import InputError, listed, suggestion
 
 COLUMNS = (
     ("instruction", "generator_1", "generator_2", "preference"),
@@ -28,6 +35,9 @@ MORE = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_
 
 ALLOWED = "numbers from 1 (output_1 better) to 2 (output_2 better), 0 (a draw)"
 UNPARSED = "no preference"
+FILE = "annotations.json"
+DEPTHS = (f"*/*/{FILE}", f"*/{FILE}", FILE)
+"""Where a folder of results holds annotations: `MODEL/ANNOTATOR/`, `MODEL/`, or by itself."""
 
 
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -137,4 +147,30 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
     return pl.Series("item", marks, dtype=pl.String)
 
 
+def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
+    """A study of the annotations of all models; `part` is a glob of annotators (the folders that hold the files)."""
+    found = _files(path)
+    files = [file for file in found if part is None or fnmatchcase(file.parent.name, part)]
+    if not files:
+        annotators = sorted({file.parent.name for file in found})
+        raise InputError(
+            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; {listed(annotators)}"
+        )
+    tables = [(file, load_table(file)) for file in files]
+    for file, table in tables:  # what is wrong is told with the file and its row
+        read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
+    known = {name for own in COLUMNS for name in own} | set(MORE)
+    frames = [table.frame.select(name for name in table.frame.columns if name in known) for _, table in tables]
+    study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
+    return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        return sorted(file for depth in DEPTHS for file in path.glob(depth)) if path.is_dir() else []
+    except OSError:
+        return []
+
+
 READER = TableReader(name="alpacaeval", columns=COLUMNS, make=read_alpacaeval)
+RESULTS = PathReader(name="alpacaeval_results", fits=lambda path: bool(_files(path)), make=read_results)

@@ -106,8 +106,9 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     splits: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
         names = [name for name in (SPEC, STATS, STATE) if (folder / name).is_file()]
-        if SPEC not in names:
-            raise InputError(f"{where}: {folder.name} holds {STATS} but no {SPEC}, which names the model")
+        missing = [name for name in (SPEC, STATS) if name not in names]
+        if missing:
+            raise InputError(f"{where}: {folder.name} lacks {listed(missing)}; {WHAT} holds {SPEC} and {STATS}")
         data = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
         spec = parsed(data[SPEC], _Spec, where=f"{folder.name}/{SPEC}", what=WHAT)
         model, task = spec.adapter_spec.model, _without_model(spec.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +155,11 @@ def _samples(file: Path, names: list[str]) -> Iterator[_Sample]:
 
 def _archive(file: Path) -> Any:
     """The zip file, opened by the zipfile of Python 3.14, which reads zstd, or by its backport where there is one."""
+    module: Any = zipfile
+    with suppress(ImportError):
+        from backports.zstd import zipfile as module
     try:
-        from backports.zstd import zipfile as with_zstd
-    except ImportError:
-        with_zstd = zipfile
-    try:
-        return with_zstd.ZipFile(file)
+        return module.ZipFile(file)
     except Exception as error:  # zipfile raises half a dozen kinds on damaged bytes
         raise InputError(f"{file.name}: a damaged or truncated zip file ({error}); copy the log again") from None
 

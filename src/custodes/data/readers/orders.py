@@ -60,8 +60,8 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     if written and order.is_in(WRITTEN).all():
         named = named.clear(order.len())
     told = pl.select(pl.coalesce(named, _looked_up(words, NAMED), flag)).to_series()
-    unknown = told.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
-    refuse_values(order, unknown, where=where, allowed=ALLOWED)
+    unread = told.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
+    refuse_values(order, unread, where=where, allowed=ALLOWED)
     told = told.fill_null(0.0)
     if not repeated(table, ["item", "rater"]).any():  # no comparison stands twice, so none in two orders
         return told.alias("shown"), []

@@ -5,12 +5,14 @@ list of turns with role and text), `meta`."""
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import polars as pl
 
+from custodes.data.items import one_value_per_item
 from custodes.data.loading import parse_json
-from custodes.data.notes import noted
+from custodes.data.notes import Note, noted
 from custodes.data.outputs import IMAGES, SCHEMA, Outputs, dialogue, turns_in
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
@@ -18,7 +20,7 @@ from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column, refuse
 from custodes.errors import InputError, listed
 
-TOLD = ("source", "references", "image", "images", "context", "meta")
+OF_ITEM = ("source", "references", "image", "images", "context", "meta")
 """What a row may say of its item."""
 OF_OUTPUT = ("text", "image", "images")
 """What an object may say of an output."""
@@ -26,75 +28,94 @@ OF_OUTPUT = ("text", "image", "images")
 
 def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of texts only, to be joined to ratings."""
-    if "outputs" not in frame.columns:
-        frame = _gathered(frame, where=where)
-    notes = check_columns(frame, where=where, required=("item", "outputs"), optional=TOLD)
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' say the same; take one out")
-    items = label_column(frame, "item", where=where)
-    check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row per item")
-    texts: list[dict[str, str]] = []
-    pictures: list[dict[str, str]] = []
+    facts, cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
+    texts: list[tuple[str, str, str]] = []
+    images: list[tuple[str, str, str]] = []
     odd = 0
-    for row, (item, outputs) in enumerate(zip(items, frame["outputs"], strict=True), start=1):
-        for name, text, images in _outputs(outputs, f"{where}, row {row}"):
+    for item, system, value, place in cells:
+        text, of_output = _output(value, place)
+        if text is not None:
             odd += not isinstance(text, str)
-            texts.append({"item": item, "system": name, "text": text if isinstance(text, str) else json.dumps(text)})
-            pictures += ({"item": item, "system": name, "image": image} for image in images)
+            texts.append((item, system, text if isinstance(text, str) else json.dumps(text)))
+            images += [(item, system, image) for image in of_output]
     if not texts:
         raise InputError(f"{where}: no output at all; give outputs as an object {{system: text}}")
-    contexts, unlike = _contexts(frame, where)
-    columns = [items, label_column(frame, "source", where=where, empty=True), contexts]
-    for name in {"references", "image", "images"} & set(frame.columns):
-        several = [_several(cell, name, f"{where}, row {row}") for row, cell in enumerate(frame[name], start=1)]
-        columns.append(pl.Series(name.replace("image", "images", name == "image"), several, dtype=pl.List(pl.String)))
-    if "meta" in frame.columns:
-        metas = [_meta(cell, f"{where}, row {row}") for row, cell in enumerate(frame["meta"], start=1)]
+    contexts, unlike = _contexts(facts, where)
+    columns = [facts["item"], label_column(facts, "source", where=where, empty=True), contexts]
+    for name in {"references", "image", "images"} & set(facts.columns):
+        several = [_several(cell, name, f"{where}, row {row}") for row, cell in enumerate(facts[name], start=1)]
+        columns.append(pl.Series("images" if name == "image" else name, several, dtype=pl.List(pl.String)))
+    if "meta" in facts.columns:
+        metas = [_meta(cell, f"{where}, row {row}") for row, cell in enumerate(facts["meta"], start=1)]
         columns.append(pl.Series("meta", metas, dtype=pl.String))
-    shown = pl.DataFrame(pictures, schema=IMAGES)
-    made = Outputs.of(pl.DataFrame(texts, schema=SCHEMA), pl.DataFrame(columns), shown)
-    message = f"{where}: {odd} outputs are no text (true, false) and are taken as they are written"
-    jumbled = (
-        f"{where}: {unlike} contexts are lists, but no turns with role and text, and are taken as they are written"
+    outputs = Outputs.of(
+        pl.DataFrame(texts, schema=SCHEMA, orient="row"),
+        pl.DataFrame(columns),
+        pl.DataFrame(images, schema=IMAGES, orient="row"),
     )
-    notes += noted(("output-not-text", odd, message), ("context-not-turns", unlike, jumbled))
-    return Study(raters=Raters.infer({}), outputs=made, notes=tuple(notes), name=where)
+    notes += noted(
+        (
+            "output-not-text",
+            odd,
+            f"{where}: {odd} outputs are no text (true, false) and are taken as they are written",
+        ),
+        (
+            "context-not-turns",
+            unlike,
+            f"{where}: {unlike} contexts are lists, but no turns with role and text, and are taken as they are written",
+        ),
+    )
+    return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
 
 
-def _gathered(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """One row per item from one row per output."""
-    known = ("item", "system", "text", "output_image", *TOLD)
-    check_columns(frame, where=where, required=known[:3], optional=known[3:])
-    others = [name for name in frame.columns if name not in known]
+Rows = tuple[pl.DataFrame, list[tuple[str, str, Any, str]], list[Note]]
+"""A row per item with what is said of it; item, system, value and place of each output; and notes."""
+
+
+def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
+    """One row per item, with its outputs in one cell."""
+    notes = check_columns(frame, where=where, required=("item", "outputs"), optional=OF_ITEM)
+    items = label_column(frame, "item", where=where)
+    check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row per item")
+    cells: list[tuple[str, str, Any, str]] = []
+    for row, (item, cell) in enumerate(zip(items, frame["outputs"], strict=True), start=1):
+        place = f"{where}, row {row}"
+        outputs = _decoded(cell, place)
+        if not isinstance(outputs, dict):
+            raise InputError(f"{place}: outputs must be an object {{system: text}}")
+        systems = [str(name).strip() for name, value in outputs.items() if value is not None]
+        if len({*systems} - {""}) < len(systems):
+            raise InputError(f"{place}: outputs name a system twice, or one without a name; every output needs its own")
+        cells += [(item, str(name).strip(), value, place) for name, value in outputs.items() if value is not None]
+    return frame.with_columns(items), cells, notes
+
+
+def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
+    """One row per output."""
+    required, optional = ("item", "system", "text"), ("output_image", *OF_ITEM)
+    check_columns(frame, where=where, required=required, optional=optional)
+    others = [name for name in frame.columns if name not in (*required, *optional)]
     if others:
         raise InputError(
-            f"{where}: texts beside {listed(others)}; make two tables, one of texts ({', '.join(known)}), one of scores"
+            f"{where}: texts beside {listed(others)}; make two tables, one of texts"
+            f" ({', '.join((*required, *optional))}), one of scores"
         )
-    keys = pl.DataFrame([label_column(frame, name, where=where, empty=name == "system") for name in ("item", "system")])
-    given = frame["text"].is_not_null()
-    if "output_image" in frame.columns:
-        given |= frame["output_image"].is_not_null()
+    rows = frame.with_columns(label_column(frame, name, where=where, empty=name == "system") for name in required[:2])
+    filled = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
     refuse(
-        given & (keys["system"] == ""),
+        filled & (rows["system"] == ""),
         lambda rows, _: f"{where}: column 'system' is empty in row {rows}; every text needs the system that wrote it",
     )
-    rows = frame.with_columns(keys)
-    check_unique(rows.filter(given), ["item", "system"], where=where, what="output", hint="one row per output")
-    items: dict[str, dict[str, Any]] = {}
-    present = [name for name in TOLD if name in frame.columns]
+    check_unique(rows.filter(filled), ["item", "system"], where=where, what="output", hint="one row per output")
+    cells: list[tuple[str, str, Any, str]] = []
     for number, row in enumerate(rows.iter_rows(named=True), start=1):
-        own = items.setdefault(row["item"], {"item": row["item"], "outputs": {}, **dict.fromkeys(present)})
         image = row.get("output_image")
-        if image is not None:
-            own["outputs"][row["system"]] = {"text": row["text"], "images": image}
-        elif row["text"] is not None:
-            own["outputs"][row["system"]] = row["text"]
-        for name in present:
-            if row[name] is not None and own[name] not in (None, row[name]):
-                raise InputError(f"{where}: item {row['item']!r} has another {name} in row {number}; give it once")
-            own[name] = own[name] if row[name] is None else row[name]
-    objects = dict.fromkeys(("outputs", *(name for name in present if frame[name].dtype.is_nested())), pl.Object)
-    return pl.DataFrame(list(items.values()), schema_overrides=objects, infer_schema_length=None)
+        value = row["text"] if image is None else {"text": row["text"], "images": image}
+        if value is not None:
+            cells.append((row["item"], row["system"], value, f"{where}, row {number}"))
+    return one_value_per_item(rows.select("item", pl.col("^(" + "|".join(OF_ITEM) + ")$")), where=where), cells, []
 
 
 def _contexts(frame: pl.DataFrame, where: str) -> tuple[pl.Series, int]:
@@ -104,7 +125,10 @@ def _contexts(frame: pl.DataFrame, where: str) -> tuple[pl.Series, int]:
         return label_column(frame, "context", where=where, empty=True), 0
     made, odd = list[str | None](), 0
     for cell in given:
-        inner = _inner(cell)
+        inner = cell.to_list() if isinstance(cell, pl.Series) else cell
+        if isinstance(cell, str) and cell.lstrip().startswith("["):
+            with suppress(ValueError, RecursionError):
+                inner = json.loads(cell)
         turns = turns_in(inner)
         if turns is None and cell is not None and not isinstance(cell, str):
             return label_column(frame, "context", where=where), 0  # which says that it holds no text
@@ -112,29 +136,6 @@ def _contexts(frame: pl.DataFrame, where: str) -> tuple[pl.Series, int]:
         made.append(cell if turns is None else dialogue(turns))
     column = pl.DataFrame({"context": pl.Series(made, dtype=pl.String)})
     return label_column(column, "context", where=where, empty=True), odd
-
-
-def _inner(cell: Any) -> Any:
-    """What a cell holds: a list of a dataframe, or one as JSON."""
-    if isinstance(cell, pl.Series):
-        return cell.to_list()
-    if not isinstance(cell, str) or not cell.lstrip().startswith("["):
-        return cell
-    try:
-        return json.loads(cell)
-    except (ValueError, RecursionError):
-        return cell
-
-
-def _outputs(value: Any, where: str) -> list[tuple[str, str | bool, list[str]]]:
-    """System, text and images of the outputs in a cell."""
-    outputs = _decoded(value, where)
-    if not isinstance(outputs, dict):
-        raise InputError(f"{where}: outputs must be an object {{system: text}}")
-    named = [(str(name).strip(), *_output(own, where)) for name, own in outputs.items() if own is not None]
-    if len({name for name, _, _ in named} - {""}) < len(named):
-        raise InputError(f"{where}: outputs name a system twice, or one without a name; every output needs its own")
-    return [(name, text, images) for name, text, images in named if text is not None]
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
