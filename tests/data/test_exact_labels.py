@@ -121,7 +121,7 @@ def test_texts_are_exact_in_every_format(
     ("columns", "said"),
     [
         ({"bleu": [1.0, 2.0]}, "texts beside bleu; make two tables"),
-        ({"source": ["a", "b"]}, "item '1' has another source in row 2"),
+        ({"source": ["a", "b"]}, "item '1' has source 'a', 'b'; an item has one source"),
         ({"system": ["A", "A"]}, "the same output stands twice, in rows 1, 2"),
         ({"system": ["A", ""]}, "column 'system' is empty in row 2; every text needs"),
         ({"text": [1, 2]}, "outputs must be an object"),
