@@ -19,8 +19,7 @@ from custodes.data.counting import count_pairs
 from custodes.data.engines import in_engine
 from custodes.data.pairs import PairCounts
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.comparison import counted
-from custodes.evaluate.leaderboard.field import ground
+from custodes.evaluate.comparison import compared_by_any, counted
 
 duckdb = pytest.importorskip("duckdb")
 SYSTEMS = ("M", "m", "Ä", "b10")
@@ -55,13 +54,13 @@ def verdicts(seed: int, *, people: int, orders: bool, repeats: int, items: int =
 
 def of_study(frame: pl.DataFrame, orders: str) -> BattleCounts:
     """The same counts, from the battles that a leaderboard of the study uses."""
-    arena = ground(cu.read(frame).select(), filled({"orders": orders}))
-    (field,) = arena.fields
-    frames, items = [], {}
-    for rater, own in field.battles.items():
+    (comparison,) = compared_by_any(cu.read(frame).select(), filled({"orders": orders}))
+    table, frames, items = comparison.preferences, [], {}
+    for rater in comparison.compared:
+        own = table.of_rater(table.raters.index(rater))
         items[rater] = len(np.unique(own.item))
         signs = {"wins": 1, "ties": 0, "losses": -1}
-        names = [np.array(arena.design.systems, dtype=object)[side] for side in (own.first, own.second)]
+        names = [np.array(table.systems, dtype=object)[side] for side in (own.first, own.second)]
         rows = pl.DataFrame(
             {
                 "rater": [rater] * len(own),

@@ -143,11 +143,12 @@ def test_counts_and_study_agree() -> None:
     rng = np.random.default_rng(5)
     scores = rng.integers(0, 3, (4, 25, 4)).astype(float)
     scores[rng.random(scores.shape) < 0.2] = np.nan
+    from custodes.data.pairs import pair_counts
     from custodes.evaluate.comparison import compare
 
     study = study_of(scores)
     direct = favoritism(study, resamples=30).confusion
-    counted = favoritism(compare(study)[0].preferences.counts(), resamples=30).confusion
+    counted = favoritism(pair_counts(compare(study)[0].preferences), resamples=30).confusion
     assert direct.equals(counted)
 
 

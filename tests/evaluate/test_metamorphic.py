@@ -196,6 +196,7 @@ def test_correlations_over_systems_of_negative_scores_are_those_of_scipy(
 
 @pytest.mark.parametrize("frame", [ratings, verdicts])
 def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
+    from custodes.data.pairs import pair_counts
     from custodes.evaluate.comparison import compare
     from custodes.evaluate.judges import judges
 
@@ -205,7 +206,7 @@ def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
         comparison.scores,
         comparison.design,
         comparison.preferences,
-        comparison.preferences.counts(),
+        pair_counts(comparison.preferences),
     ]
     arrays = [own for holder in holders for own in vars(holder).values() if isinstance(own, np.ndarray)]
     arrays += [comparison.human, comparison.persons, comparison.metric_scores]

@@ -9,11 +9,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from custodes.answers.tables import with_interval
-from custodes.data.pairs import PairPreferences, score_signs
+from custodes.data.comparisons import Comparisons
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.ceiling.prediction_target import MODELS
@@ -90,12 +91,15 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparis
         clusters=tuple(map(str, range(units[-1] + 1))),
         units=units,
         weights=np.ones(len(items)),
+        probability=np.full(len(items), np.nan),
         group=("",) * len(items),
         dataset=("",) * len(items),
     )
     names = tuple(f"m{m}" for m in range(len(metrics)))
-    signs = score_signs(np.concatenate([human[None], metrics]), epsilon=np.full((1 + len(metrics), len(items)), 1e-9))
     first, second = design.pairs.T
+    scores = np.concatenate([human[None], metrics])
+    signs = np.sign(np.round(scores[..., first] - scores[..., second], 9)).astype(np.int8).transpose(2, 0, 1)
+    labels: Any = {"items": items, "systems": systems}
     return Comparison(
         aspect="",
         design=design,
@@ -104,13 +108,8 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparis
         scores=Scores.all_items(persons=human[None], human=human, metrics=metrics),
         human_system=np.full(len(systems), np.nan),
         metric_system=np.full((len(metrics), len(systems)), np.nan),
-        preferences=PairPreferences(
-            signs=signs,
-            system_a=tuple(systems[i] for i in first),
-            system_b=tuple(systems[i] for i in second),
-            raters=("human", *names),
-            items=items,
-        ),
+        preferences=Comparisons.of_signs(signs, raters=("human", *names), **labels),
+        annotators=Comparisons.of_signs(signs[:, :1], raters=("people",), **labels),
         human_tie=1e-9,
         epsilon=np.zeros(len(metrics)),
         notes=(),

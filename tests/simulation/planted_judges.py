@@ -67,6 +67,9 @@ PLANTED = (
 FAIR = (Judge(name="a"), Judge(name="b", steep=3.0), Judge(name="c", steep=0.4), Judge(name="d", scores=True))
 
 
+UNKNOWN = pl.lit(None, dtype=pl.Float64)
+
+
 def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
     """A study; what each judge does beyond quality is what is planted."""
     rng = np.random.default_rng(seed)
@@ -135,11 +138,11 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
         {"item": np.repeat(items, k), "system": np.tile(names, n), "text": ["w " * own for own in words.ravel()]},
         schema=SCHEMA,
     )
-    columns = {"item": items, "cluster": [f"d{own}" for own in document], "group": "", "dataset": "", "weight": None}
+    columns = {"item": items, "cluster": [f"d{own}" for own in document], "group": "", "dataset": ""}
     return Study(
         ratings=Ratings(frame=pl.concat(scored)) if scored else Ratings.empty(),
         preferences=Preferences(frame=pl.concat(told), missing=pl.concat(lost)) if told else Preferences.empty(),
         raters=Raters(frame=pl.DataFrame(rows, schema=RATERS)),
-        items=Items(frame=pl.DataFrame(columns).with_columns(pl.col("weight").cast(pl.Float64))),
+        items=Items(frame=pl.DataFrame(columns).with_columns(weight=UNKNOWN, probability=UNKNOWN)),
         outputs=Outputs(texts=texts, sources=pl.DataFrame(schema=SOURCES)),
     )

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.data.pairs import pairs_of
+from custodes.data.comparisons import pairs_of
 from custodes.evaluate.protocol.annotations import IDEAL_MIXTURE
 from custodes.evaluate.protocol.asking import Asking, Ruling
 from custodes.evaluate.protocol.stopping import Stopping

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 
 from custodes.annotate.material import Material, Pair
-from custodes.data.pairs import FLOAT_NOISE, pair_codes, score_signs, verdict_signs
-from custodes.data.panel import Panel
-from custodes.data.study import Study, of_aspect
+from custodes.data.comparisons import FLOAT_NOISE
+from custodes.data.panel import label_codes
+from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.comparison import all_raters
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
 
@@ -29,20 +31,22 @@ def metric_signs(
         raise OptionError(f"metric={metric!r} selects {len(chosen.metrics)} ({listed(chosen.metrics)}); name one")
     (name,) = chosen.metrics
     own = aspect if aspect in known else _only(tuple(dict.fromkeys(chosen._rows_of([name])["aspect"])), metric)
-    items, systems = [item.label for item in material.items], material.systems
-    panel = Panel.from_study(chosen, raters=[name], aspect=own, items=items, systems=systems)
-    spread = np.nanmax(panel.values) - np.nanmin(panel.values) if np.isfinite(panel.values).any() else 0.0
-    signs = score_signs(panel.values, epsilon=np.full((1, len(items)), FLOAT_NOISE * spread))
-    settled, _ = chosen.preferences.settled("mean")
-    if settled.height:
-        read = verdict_signs(of_aspect(settled, own), raters=[name], items=items, systems=systems)
-        signs = np.where(signs == ABSENT, read, signs)
-    place = {system: number for number, system in enumerate(systems)}
-    numbers = np.array([(place[str(a)], place[str(b)]) for a, b in pairs], dtype=np.int64)
-    made = signs[pair_codes(numbers[:, 0], numbers[:, 1], len(systems)), 0]
-    if (made == ABSENT).all():
+    scores = chosen.ratings.frame.filter(rater=name)["score"].to_numpy()
+    noise = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
+    comparison = all_raters(chosen, own, {"ties": noise})
+    rows = comparison.preferences.of_rater(1)
+    items = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
+    place = {pair: number for number, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
+    signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
+    for row, (a, second) in zip(signs, pairs, strict=True):
+        b = str(second)  # a pair to compare has two systems
+        turn = 1 if (a, b) in place else -1
+        number = place.get((a, b) if turn == 1 else (b, a), -1)
+        here = (rows.pair == number) & (items[rows.item] >= 0)
+        row[items[rows.item[here]]] = turn * rows.sign[here]
+    if (signs == ABSENT).all():
         raise InputError(f"{study.name}: {name!r} says nothing of these outputs; give its scores for these items")
-    return name, made
+    return name, signs
 
 
 def _only(aspects: Sequence[str], metric: str) -> str:

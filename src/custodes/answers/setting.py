@@ -8,9 +8,8 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from custodes.arguments import FEWEST_RESAMPLES, is_number, one_of
-from custodes.data.pairs import Aggregate
+from custodes.data.comparisons import Aggregate, Orders
 from custodes.data.patterns import Patterns
-from custodes.data.preferences import Orders
 from custodes.errors import OptionError, suggestion
 
 NONE = "none"

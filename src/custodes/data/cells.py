@@ -9,7 +9,8 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.pairs import PairCounts, pair_codes, pairs_of
+from custodes.data.comparisons import pair_codes, pairs_of
+from custodes.data.pairs import PairCounts
 from custodes.data.panel import label_codes
 
 WIN, TIE, LOSS, SILENT = range(4)

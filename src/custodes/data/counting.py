@@ -12,9 +12,10 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.cells import LOSS, SILENT, TIE, WIN, cells_of, summed
+from custodes.data.comparisons import FLOAT_NOISE, Aggregate
 from custodes.data.engines import check_known, collected, in_engine, indicator, lazy_rows, names_of, otherwise
 from custodes.data.origin import counted_by
-from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts
+from custodes.data.pairs import PairCounts
 from custodes.data.table import check_columns
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.progress import Progress, silent

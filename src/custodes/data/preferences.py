@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
+from custodes.data.comparisons import Orders, merge_orders
 from custodes.data.mapping.words import named
 from custodes.data.notes import Note, noted
 from custodes.data.table import (
@@ -46,9 +48,7 @@ COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 SHOWN = {"ab": 1.0, "ba": -1.0, "": 0.0}
 """Presentation orders as numbers: which system was shown first."""
 
-Orders = Literal["mean", "consistent", "first"]
-"""How verdicts of both presentation orders (and repeats) become one: the sign of their mean (a flip is a tie),
-only what no other verdict contradicts, or the first in the file."""
+_SHOWN_FIRST = pl.col("order").replace_strict(SHOWN, return_dtype=pl.Float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,47 +163,32 @@ class Preferences:
 
     def half(self) -> pl.DataFrame:
         """The comparisons (item, system_a, system_b, rater, aspect) that were asked in both orders, as a missing
-        verdict tells, and answered in one.
+        verdict shows, and answered in one.
 
         >>> rows = {"item": 1, "system_a": "A", "system_b": "B", "rater": "j", "order": ["ab", "ba"]}
         >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half().height
         1
         """
-        asked = self.missing.filter(pl.col("order") != "").select(*COMPARISON, asked="order")
-        if asked.is_empty():
-            return asked.select(COMPARISON)
-        shown = pl.col("order").filter(pl.col("order") != "").unique()
-        answered = self.frame.join(asked, on=COMPARISON, how="semi").group_by(COMPARISON, maintain_order=True)
-        alone = answered.agg(shown).filter(pl.col("order").list.len() == 1).explode("order")
-        other = alone.join(asked, on=COMPARISON, how="inner", maintain_order="left")
-        return other.filter(pl.col("asked") != pl.col("order")).select(COMPARISON).unique(maintain_order=True)
+        if not (self.missing["order"] != "").any():
+            return self.missing.select(COMPARISON).clear()
+        return self._merged("mean").filter(pl.col("half") == 1).select(COMPARISON)
 
     def settled(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
-        """One verdict per item, pair, rater and aspect, from both presentation orders and all repeats.
+        """Merge the verdicts in both presentation orders and all repeats (`comparisons.merge_orders`), with notes.
 
-        `mean`: the sign of the mean over orders (each order first averaged over its repeats); `consistent`: only where
-        all verdicts agree; `first`: the first in the file. A comparison asked in one order only is kept; but for
-        `first`, one asked in both and answered in one is left out: it holds the rater's preference for a slot. The
-        column `order` is 1 where system_a was shown first, -1 where system_b was, 0 where that is not known, and the
-        mean of these over the orders that were taken together.
+        Returns
+        -------
+        frame : data frame
+            One row per item, system_a, system_b, rater and aspect, in the order of the file, with preference and order
+            (1: system_a was shown first, -1: system_b, 0: unknown, and the mean where orders were merged).
+        notes : list of Note
+            How many comparisons were left out or hold verdicts that contradict each other.
         """
-        shown = pl.col("order").replace_strict(SHOWN, return_dtype=pl.Float64)
-        if not repeated(self.frame, COMPARISON).any() and (orders == "first" or self.half().is_empty()):
-            return self.frame.select(*COMPARISON, "preference", shown), []
-        if orders == "first":
-            first = self.frame.group_by(COMPARISON, maintain_order=True).agg(pl.col("preference", "order").first())
-            return first.with_columns(shown), []
-        half = self.half()
-        whole = self.frame.join(half, on=COMPARISON, how="anti", maintain_order="left") if half.height else self.frame
-        by_order = whole.group_by([*COMPARISON, "order"], maintain_order=True).agg(
-            pl.col("preference").mean().alias("mean"), pl.col("preference").n_unique().alias("kinds")
-        )
-        settled = by_order.group_by(COMPARISON, maintain_order=True).agg(
-            pl.col("mean").mean().round(12).sign().cast(pl.Int8).alias("preference"),
-            shown.mean().alias("order"),
-            ((pl.col("mean").n_unique() == 1) & (pl.col("kinds").max() == 1)).alias("agree"),
-        )
-        torn = settled.filter(~pl.col("agree")).height
+        halves = orders != "first" and (self.missing["order"] != "").any()
+        if not halves and not repeated(self.frame, COMPARISON).any():
+            return self.frame.select(*COMPARISON, "preference", _SHOWN_FIRST), []
+        merged = self._merged(orders)
+        half, torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
         consistent = orders == "consistent"
         left_out = f"{torn} comparisons left out: the rater's verdicts on them contradict each other (order or repeat)"
         mean = f"{torn} comparisons where a rater's verdicts differ by order or repeat: taken as the sign of the mean"
@@ -212,11 +197,23 @@ class Preferences:
             f" ({counted(half['rater'])}), which holds the"
             " rater's preference for a slot; orders='first' counts them"
         )
-        return settled.filter(pl.col("agree") | (not consistent)).drop("agree"), noted(
+        settled = merged.drop_nulls("sign").select(
+            *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
+        )
+        return settled, noted(
             (HALF, half.height, halved),
             ("torn-verdicts", consistent and torn, left_out),
             ("torn-verdicts", not consistent and torn, mean),
         )
+
+    def _merged(self, orders: Orders) -> pl.DataFrame:
+        """What `merge_orders` makes of all verdicts, in the order of the file."""
+        answered = self.frame.select(*COMPARISON, _SHOWN_FIRST, sign="preference")
+        missing = self.missing.select(*COMPARISON, _SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
+        rows = pl.concat([answered, missing]).with_row_index("row")
+        merged = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
+        places = answered.select(COMPARISON).unique(maintain_order=True, keep="first")
+        return places.join(merged, on=COMPARISON, how="left", maintain_order="left")
 
 
 def option(role: str, name: str) -> str:

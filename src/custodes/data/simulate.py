@@ -12,9 +12,9 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from custodes.arguments import LARGEST, argument, check_storable, checked, declared
+from custodes.data.comparisons import pairs_of
 from custodes.data.counting import count_pairs
 from custodes.data.items import Items
-from custodes.data.pairs import pairs_of
 from custodes.data.raters import SCHEMA as RATERS_SCHEMA
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS_SCHEMA

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from custodes.data.comparisons import Joint
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import SignRows
 from custodes.evaluate.comparison import Comparison, Counted, label_of
-from custodes.stats import ABSENT, clusters
+from custodes.stats import clusters
 from custodes.stats.arrays import Floats, chunks
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.estimator import Counts, margin_of
@@ -48,10 +48,10 @@ def _effects(
     comparison: Comparison, raters: tuple[int, ...], width: int, statistics: Sequence[Callable[[Floats], Floats]]
 ) -> list[DesignEffect]:
     """Of the tables of one rater, or of people and a metric: (pairs,) each, a block of pairs at a time."""
-    rows, n_pairs = comparison.preferences.rows(*raters), len(comparison.preferences.system_a)
+    rows, n_pairs = comparison.preferences.joint(*raters), len(comparison.design.pairs)
     cells = clusters.cells(*rows.signs) if len(raters) > 1 else clusters.outcomes(rows.signs[0])
     units, blocks = comparison.design.units[rows.item], []
-    for block in chunks(n_pairs, 2 * (width + 1) * (1 + len(rows) // n_pairs)):
+    for block in chunks(n_pairs, 2 * (width + 1) * (1 + len(rows.pair) // n_pairs)):
         inside = slice(*np.searchsorted(rows.pair, (block.start, block.stop)))
         made = clusters.cluster_rows(
             rows.pair[inside] - block.start,
@@ -67,7 +67,7 @@ def _effects(
     ]
 
 
-def null_effects(part: Counted, raters: Iterable[SignRows]) -> Floats:
+def null_effects(part: Counted, raters: Iterable[Joint]) -> Floats:
     """What sign tests of raters, each by itself, divide counts by: (raters, pairs); 1 without declared clusters."""
     if part.comparison is None or not clustered(part):
         return np.ones(())
@@ -86,17 +86,17 @@ def null_effects(part: Counted, raters: Iterable[SignRows]) -> Floats:
     return np.stack(effects)
 
 
-def shared_rows(part: Counted) -> Iterator[Iterable[SignRows]]:
+def shared_rows(part: Counted) -> Iterator[Iterable[Joint]]:
     """People's and the metrics' signs on what both rated, a metric after the other; none of counts."""
     for who in (0, 1):
         yield (_shared(part, m, who) for m in range(len(part.counts.metrics)))
 
 
-def _shared(part: Counted, m: int, who: int) -> SignRows:
+def _shared(part: Counted, m: int, who: int) -> Joint:
     assert part.comparison is not None
-    rows = part.comparison.preferences.rows(0, 1 + m)
-    both = (rows.signs != ABSENT).all(axis=0)
-    return SignRows(pair=rows.pair[both], item=rows.item[both], signs=rows.signs[who : who + 1, both])
+    rows = part.comparison.preferences.joint(0, 1 + m)
+    both = rows.by_all
+    return Joint(rows.pair[both], rows.item[both], rows.signs[who : who + 1, both])
 
 
 def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:

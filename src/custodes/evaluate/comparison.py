@@ -5,10 +5,10 @@ Every question starts here: it selects, averages people, makes preferences by th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
-from math import comb
 from typing import Any, Unpack
 
 import numpy as np
@@ -16,26 +16,32 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.setting import DEFAULTS, Setting, Ties, selection_of, settings
+from custodes.data.comparisons import MOST_CELLS, Comparisons, compare_in_memory, human_threshold
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import PairCounts, PairPreferences, people_tie
-from custodes.data.panel import Panel
-from custodes.data.rows import MOST_CELLS, SparsePreferences
+from custodes.data.pairs import PairCounts, pair_counts
+from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.bridge import dense_preferences, scored_items, sparse_preferences
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people, unpaired, unpaired_note
 from custodes.evaluate.scores import Scores
-from custodes.stats import ABSENT
 from custodes.stats.agreement.ties import acc_eq
-from custodes.stats.arrays import Floats, Signs, read_only
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.resampling.resample import with_point
 
 HUMAN = "human"
 """The name of the aggregated people in every table."""
 
+NO_COMPARISON = (
+    "nobody compared two systems on one item, so there is no battle; a battle needs two rated outputs of one item, or a"
+    " verdict"
+)
+
 CALIBRATION_FOLDS = 5
+
+ROW_BYTES = 32
+"""Memory of a comparison, with room to work on it."""
 
 
 class NotComparableError(InputError):
@@ -44,8 +50,8 @@ class NotComparableError(InputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One aspect: `scores`, `preferences` with people first, then the metrics, as rows where most pairs
-    were not compared on most items; `human_system` (systems,) and `metric_system` (metrics, systems)
+    """One aspect: `scores`, `preferences` with people first, then the metrics; those of the `annotators` one by one;
+    `human_system` (systems,) and `metric_system` (metrics, systems)
     where the file gives system-level scores; `human_tie` the score difference up to which people tie in `acc_eq`;
     `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties); `overall` the
     metrics without a score for the aspect, whose score without an aspect is compared."""
@@ -57,7 +63,8 @@ class Comparison:
     scores: Scores
     human_system: Floats
     metric_system: Floats
-    preferences: PairPreferences | SparsePreferences
+    preferences: Comparisons
+    annotators: Comparisons
     human_tie: float
     epsilon: Floats
     notes: tuple[Note, ...]
@@ -107,11 +114,6 @@ class Comparison:
         return np.moveaxis(self.preferences.signs[:, 1:], 1, 0)
 
     @cached_property
-    def rated(self) -> NDArray[np.bool_]:
-        """(metrics, pairs, items): whether people and the metric both have a preference."""
-        return np.asarray((self.human_signs != ABSENT) & (self.metric_signs != ABSENT))
-
-    @cached_property
     def scored(self) -> NDArray[np.bool_]:
         """(metrics, items, systems): whether people and the metric both have a score."""
         return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
@@ -119,8 +121,14 @@ class Comparison:
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
         """(metrics,): whether people and the metric have a preference on one pair and item."""
-        signs = (self.preferences.rows(0, 1 + m).signs for m in range(len(self.metrics)))
-        return np.array([(own != ABSENT).all(axis=0).any() for own in signs], dtype=np.bool_)
+        joint = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
+        return np.array([own.by_all.any() for own in joint], dtype=np.bool_)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The raters that compared any two outputs of one item."""
+        present = np.unique(self.preferences.rater)
+        return tuple(self.preferences.raters[r] for r in present.tolist())
 
     @property
     def whole(self) -> NDArray[np.bool_]:
@@ -134,16 +142,14 @@ class Comparison:
     @property
     def unpaired(self) -> int:
         """Comparisons of two rated outputs left out because no annotator rated both."""
-        people = self.preferences.rows(0)
-        first, second = self.design.pairs[people.pair].T
-        scores = self.scores
-        return unpaired(scores.persons, items=scores.items, item=people.item, first=first, second=second)
+        people, scores = self.preferences.of_rater(0), self.scores
+        return unpaired(scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second)
 
     @property
     def of_people(self) -> Comparison:
         """The items that people rated, where these are not all: others say nothing of agreement."""
         rated = np.zeros(len(self.items), dtype=np.bool_)
-        rated[self.preferences.rows(0).item] = True
+        rated[self.preferences.of_rater(0).item] = True
         rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
         items = np.flatnonzero(rated)
         if len(items) in (0, len(self.items)):
@@ -152,29 +158,26 @@ class Comparison:
             self,
             design=self.design.on(items),
             scores=self.scores.on(items),
-            preferences=self.preferences.on(items),
+            preferences=self.preferences.on_items(items),
+            annotators=self.annotators.on_items(items),
         )
 
-    def only(self, metrics: NDArray[np.intp], *, scored: NDArray[np.bool_], rated: NDArray[np.bool_]) -> Comparison:
-        """Some metrics on some of the scores (items, systems) and preferences (pairs, items)."""
-        signs = np.where(rated[:, np.newaxis], self.preferences.signs[:, [0, *(metrics + 1)]], np.int8(ABSENT))
-        names = tuple(self.metrics[m] for m in metrics)
-        return replace(
-            self,
-            metrics=names,
-            scores=Scores.all_items(
+    def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> Comparison:
+        """Some metrics on some of the scores, (items, systems) or all, and on the comparisons with these keys."""
+        shared = self.preferences.of_raters([0, *(1 + metrics).tolist()])
+        scores = replace(self.scores, metrics=self.scores.metrics[metrics])
+        if scored is not None:
+            scores = Scores.all_items(
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
                 metrics=np.where(scored, self.metric_scores[metrics], np.nan),
-            ),
+            )
+        return replace(
+            self,
+            metrics=tuple(self.metrics[m] for m in metrics.tolist()),
+            scores=scores,
             metric_system=self.metric_system[metrics],
-            preferences=PairPreferences(
-                signs=signs,
-                system_a=self.preferences.system_a,
-                system_b=self.preferences.system_b,
-                raters=(HUMAN, *names),
-                items=self.items,
-            ),
+            preferences=shared.where(np.isin(shared.keys, keys)),
             epsilon=self.epsilon[metrics],
         )
 
@@ -193,13 +196,6 @@ def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
     if len(chosen.systems) < 2:
         raise NotComparableError(too_few(chosen, "a comparison needs two"))
     return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
-
-
-def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
-    """The comparison of one aspect of a selected study, of two or more systems."""
-    full = settings(setting)
-    how = (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
-    return chosen.once(("compared", aspect, *how), lambda: _compare_aspect(chosen, aspect, full))
 
 
 def too_few(chosen: Study, needed: str) -> str:
@@ -252,7 +248,7 @@ def counted(study: Study | PairCounts, setting: Setting) -> list[Counted]:
     """The counts of every aspect of a study, or those that were given, which are selected and tied already."""
     if not isinstance(study, PairCounts):
         comparisons = with_outputs(compare(study, **setting))
-        return [Counted(aspect=c.aspect, counts=c.preferences.counts(), comparison=c) for c in comparisons]
+        return [Counted(aspect=c.aspect, counts=pair_counts(c.preferences), comparison=c) for c in comparisons]
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(f"{name}: counts are already selected and tied; give it when counting")
@@ -269,50 +265,100 @@ def label_of(aspect: str) -> str:
     return f" for aspect {aspect!r}" if aspect else ""
 
 
-def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
-    notes = list(study.notes)
+def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
+    """The comparison of one aspect of a selected study, of two or more systems."""
+    full = settings(setting)
+
+    def make() -> Comparison:
+        raters = all_raters(chosen, aspect, full)
+        label = label_of(aspect)
+        if not raters.metrics:
+            why = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
+            raise NotComparableError(
+                f"{chosen.name}: no chosen metric rated anything{label}; metrics: {listed(chosen.metrics)}{why}"
+            )
+        notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
+        return replace(raters, notes=notes)
+
+    return chosen.once(("compared", aspect, *_rules(full)), make)
+
+
+def compared_by_any(chosen: Study, setting: Setting, aspects: Sequence[str] | None = None) -> tuple[Comparison, ...]:
+    """One comparison per aspect of a selected study, of annotators and metrics or of either alone.
+
+    Without `aspects`, of all of them; then `InputError` with fewer than two systems, or where no rater compares two
+    outputs.
+    """
+    if aspects is None and len(chosen.systems) < 2:
+        raise NotComparableError(too_few(chosen, "a leaderboard compares two or more"))
+    comparisons = []
+    for aspect in chosen.aspects if aspects is None else aspects:
+        own, label = all_raters(chosen, aspect, setting), label_of(aspect)
+        if setting["ties"] == "calibrated" and not np.isfinite(own.scores.human).any():
+            raise OptionError(
+                f"ties='calibrated': {chosen.name} has no people's scores to fit thresholds on; give a number, or exact"
+            )
+        silent = [name for name in (*(HUMAN,) * bool(own.people), *own.metrics) if name not in own.compared]
+        message = f"compared no two outputs of one item{label}, so they have no leaderboard: {listed(silent)}"
+        notes = noted(
+            unpaired_note(own.unpaired, label) if own.people else ("unpaired", 0, ""),
+            ("no-battle", len(silent), message),
+            aspect=aspect,
+        )
+        comparisons.append(replace(own, notes=(*own.notes, *notes)))
+    if aspects is None and not any(len(own.preferences) for own in comparisons):
+        raise NotComparableError(f"{chosen.name}: {NO_COMPARISON}")
+    return tuple(comparisons)
+
+
+def all_raters(chosen: Study, aspect: str, setting: Setting) -> Comparison:
+    """The same whatever there is to compare: annotators alone and metrics alone too, with the notes of this alone."""
+    full = settings(setting)
+    return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
+
+
+def _rules(full: Setting) -> tuple[Any, ...]:
+    """What the comparisons of a selected study and aspect depend on."""
+    return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
+
+
+def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
     label = label_of(aspect)
     rows = study._rows_of([*study.humans, *study.metrics]).filter(pl.col("aspect").is_in([aspect, ""]))
     people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
     present = set(people_rows["rater"].unique()) | (set(rows["rater"].unique()) & set(study.metrics))
     people = tuple(rater for rater in study.humans if rater in present)
     metrics = tuple(rater for rater in study.metrics if rater in present)
-    if not metrics:
-        why = next((f"; {note.message}" for note in study.notes if note.rule == OF_ALL_GROUPS), "")
-        raise NotComparableError(
-            f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}{why}"
-        )
-    systems = study.systems
+    systems, raters = study.systems, [*people, *metrics]
     # Sorted: folds, resamples and flips do not depend on the order of rows.
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique().sort())
     design = Design.of(study, items=items, systems=systems)
-    settled, order_notes = study.preferences.settled(full["orders"])
-    notes += order_notes
+    settled, notes = study.preferences.settled(full["orders"])
     settled = of_aspect(settled, aspect)
-    raters = [*people, *metrics]
-    given = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(raters)), aspect)
-    place = scored_items(given, settled, n_raters=len(raters), items=items, n_systems=len(systems))
-    _check_cells(study, len(items) if place is None else len(place), len(systems), len(raters), dense=place is None)
-    scored = items if place is None else tuple(items[i] for i in place)
+    place = _scored_items(study, raters, aspect, items)
+    _check_size(study, aspect, raters, n_scored=len(place), n_systems=len(systems))
+    scored = tuple(items[i] for i in place)
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored, systems=systems)
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
     check_same_scale(study, people, persons, label)
     voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
     vote = "several people gave verdicts, which have no mean: they vote (as with aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))
-    human, human_tie = mean_over_people(persons), people_tie(persons, full["human_ties"])
-    units = design.units if place is None else design.units[place]
-    epsilon, per_item = tie_thresholds(full["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
-    epsilon = np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan)
-    labels: Any = {"raters": raters, "names": (HUMAN, *metrics), "items": items, "systems": systems}
-    preferences: PairPreferences | SparsePreferences
-    if place is None:
-        place = np.arange(len(items))
-        preferences = dense_preferences(persons, scores, per_item, settled, full, **labels)
-    else:
-        preferences = sparse_preferences(persons, scores, per_item, settled, full, scored=place, **labels)
+    human, human_tie = mean_over_people(persons), human_threshold(persons, full["human_ties"])
+    epsilon, per_item = tie_thresholds(
+        full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[place]
+    )
+    each, combined = compare_in_memory(
+        _score_rows(panel.values, place, np.concatenate([np.full(persons.shape[:2], human_tie), per_item])),
+        _verdict_rows(settled, raters, items, systems),
+        annotators=len(people),
+        aggregate=full["aggregate"],
+    )
+    of_metrics = pl.col("rater") >= len(people)
+    theirs = each.filter(of_metrics).with_columns(pl.col("rater") - len(people) + 1)
+    labels: Any = {"items": items, "systems": systems}
     system_scores = panel.system_scores
-    comparison = Comparison(
+    return Comparison(
         aspect=aspect,
         design=design,
         people=people,
@@ -320,15 +366,39 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         scores=Scores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
         human_system=mean_over_people(system_scores[: len(people), None])[0],
         metric_system=system_scores[len(people) :],
-        preferences=preferences,
+        preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **labels),
+        annotators=Comparisons.of(each.filter(~of_metrics), raters=people, **labels),
         # One person's scores are compared as they stand in acc_eq, as in its publication; a mean carries float noise.
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
-        epsilon=epsilon,
-        notes=(),
+        epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
+        notes=tuple(notes),
         overall=_overall(rows, metrics, aspect),
     )
-    notes += _design_notes(comparison, label)
-    return replace(comparison, notes=tuple(notes))
+
+
+def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
+    """The positions of the items with a score by any of the raters."""
+    rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
+    known = pl.Series("item", items, dtype=pl.String)
+    return known.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
+
+
+def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
+    """Scores (raters, k, systems) of the items at some places as rows, with the thresholds (raters, k) of ties."""
+    rater, item, system = np.nonzero(np.isfinite(values))
+    columns = {"rater": rater, "item": place[item], "system": system}
+    rows = pl.DataFrame({name: own.astype(np.int32) for name, own in columns.items()})
+    return rows.with_columns(score=pl.Series(values[rater, item, system]), threshold=pl.Series(threshold[rater, item]))
+
+
+def _verdict_rows(
+    settled: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
+) -> pl.DataFrame:
+    """Merged verdicts with positions instead of labels; what is not among these is left out."""
+    labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
+    codes = {name: pl.Series(label_codes(settled[name], known), dtype=pl.Int32) for name, known in labels.items()}
+    rows = settled.select(sign="preference", order="order").with_columns(**codes)
+    return rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
 
 
 def _overall(rows: pl.DataFrame, metrics: tuple[str, ...], aspect: str) -> tuple[str, ...]:
@@ -337,11 +407,14 @@ def _overall(rows: pl.DataFrame, metrics: tuple[str, ...], aspect: str) -> tuple
     return tuple(name for name in metrics if name not in specific)
 
 
-def _check_cells(study: Study, n_items: int, n_systems: int, n_raters: int, *, dense: bool) -> None:
-    """Raise `InputError` where dense signs, or the scores behind rows, would not fit a common machine."""
-    if (comb(n_systems, 2) if dense else 8 * n_systems) * n_items * n_raters > MOST_CELLS:
+def _check_size(study: Study, aspect: str, raters: Sequence[str], *, n_scored: int, n_systems: int) -> None:
+    """Raise `InputError` where the scores, or their comparisons, would not fit a common machine."""
+    chosen = study.ratings.frame.filter(pl.col("rater").is_in(list(raters)) & (pl.col("item") != ""))
+    rated = of_aspect(chosen, aspect).group_by("rater", "item").len()["len"].cast(pl.Int64)
+    rows = int((rated * (rated - 1) // 2).sum() or 0)
+    if max(8 * n_scored * n_systems * len(raters), ROW_BYTES * rows) > MOST_CELLS:
         raise InputError(
-            f"{study.name}: {n_items} items x {n_systems} systems x {n_raters} raters are too"
+            f"{study.name}: {n_scored} items x {n_systems} systems x {len(raters)} raters are too"
             " many for this question; select fewer, or count with custodes.count_pairs and give favoritism and ranking"
             " the counts"
         )
@@ -367,7 +440,7 @@ def tie_thresholds(
 
 def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     """What a reader must know of this comparison; raises where nothing overlaps."""
-    people = comparison.preferences.rows(0)
+    people = comparison.preferences.of_rater(0)
     if not len(people):
         raise NotComparableError(
             f"people rated no two outputs of one item{label}, so they prefer nothing; a pair needs two rated systems"
@@ -390,11 +463,11 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     scoreless = [
         name
         for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
-        if np.isnan(scores).all() and len(comparison.preferences.rows(1 + m))
+        if np.isnan(scores).all() and len(comparison.preferences.of_rater(1 + m))
     ]
     unscored = bool(np.isnan(comparison.scores.human).all())
-    names = np.array([comparison.preferences.system_a, comparison.preferences.system_b])
-    strangers = sorted(set(comparison.systems) - set(names[:, np.unique(people.pair)].ravel().tolist()))
+    compared = np.unique(comparison.design.pairs[np.unique(people.pair)])
+    strangers = [name for i, name in enumerate(comparison.systems) if i not in compared]
     unrated = len(comparison.items) - len(np.unique(people.item))
     return noted(
         ("no-overlap", len(alone), f"no pair of outputs shared with people{label}, so undefined: {listed(alone)}"),
@@ -411,7 +484,7 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
         ),
         (
             "all-ties",
-            0 if people.signs.any() else len(people),
+            0 if people.sign.any() else len(people),
             f"people tie on every pair{label}: correlations with them and decisions are undefined",
         ),
         (

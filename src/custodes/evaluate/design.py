@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.pairs import pairs_of
+from custodes.data.comparisons import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.memory import check_memory, of_resamples
@@ -21,13 +21,15 @@ from custodes.stats.resampling import resample
 @dataclass(frozen=True, kw_only=True)
 class Design:
     """`clusters`: the names of what is resampled, an item where it belongs to no cluster; `units` (items,) the cluster
-    of each item; `weights` (items,); `group` and `dataset` of each item, '' where not said."""
+    of each item; `weights` (items,); `probability` (items,) that people were asked, NaN where not said; `group` and
+    `dataset` of each item, '' where not said."""
 
     items: tuple[str, ...]
     systems: tuple[str, ...]
     clusters: tuple[str, ...]
     units: NDArray[np.int64]
     weights: Floats
+    probability: Floats
     group: tuple[str, ...]
     dataset: tuple[str, ...]
 
@@ -45,6 +47,7 @@ class Design:
                 clusters=own,
                 units=np.arange(n),
                 weights=np.ones(n),
+                probability=np.full(n, np.nan),
                 group=("",) * n,
                 dataset=("",) * n,
             )
@@ -57,6 +60,7 @@ class Design:
             clusters=clusters,
             units=label_codes(named, clusters),
             weights=frame["weight"].fill_null(1.0).to_numpy(),
+            probability=frame["probability"].fill_null(np.nan).to_numpy(),
             group=tuple(frame["group"]),
             dataset=tuple(frame["dataset"]),
         )
@@ -70,6 +74,7 @@ class Design:
             clusters=tuple(self.clusters[u] for u in used),
             units=units.reshape(-1),
             weights=self.weights[items],
+            probability=self.probability[items],
             group=tuple(self.group[i] for i in items),
             dataset=tuple(self.dataset[i] for i in items),
         )

@@ -360,7 +360,7 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
     if part.comparison is None:
         return mean_of_defined(sizes)[None]
     design, own = part.comparison.design, part.comparison.preferences
-    rows, n_pairs = own.rows(*range(len(own.raters))), len(own.system_a)
+    rows, n_pairs = own.joint(*range(len(own.raters))), len(own.pairs)
     human = rows.signs[0].astype(np.int16)
     # By Lemma 1 margins and errors suffice.
     shifts = np.where((rows.signs[1:] != ABSENT) & (human != ABSENT), rows.signs[1:] - human, 0).astype(np.int8)

@@ -9,7 +9,6 @@ import numpy as np
 
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparison import Comparison, label_of
-from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
@@ -80,8 +79,8 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
 
 def placement_of(comparison: Comparison, m: int) -> Placement:
     """By scores where people and metric both gave them for most of the items that both rated, else by verdicts."""
-    design, scores, rows = comparison.design, comparison.scores, comparison.preferences.rows(0, 1 + m)
-    both = (rows.signs != ABSENT).all(axis=0)
+    design, scores, rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
+    both = rows.by_all
     scored = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
     if 2 * scored.sum() >= len(np.unique(rows.item[both])) and scored.any():
         return comparison.scored_people.placement(scores.metrics[m])

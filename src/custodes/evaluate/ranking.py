@@ -172,7 +172,7 @@ def _answer(
     counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, people first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
-    said = () if part.comparison is None else map(part.comparison.preferences.rows, range(len(raters)))
+    said = () if part.comparison is None else map(part.comparison.preferences.joint, range(len(raters)))
     divisors = np.broadcast_to(null_effects(part, said), outcomes.shape[:-1])
     effective = outcomes / divisors[..., None]
     decided, effects = rule.decisions(effective), margin_effects(part)
@@ -260,7 +260,7 @@ def _resampled(
         return
     design, own = part.comparison.design, part.comparison.preferences
     check_memory("resamples", resamples, of_resamples(resamples))
-    rows, n_pairs = own.rows(*range(len(own.raters))), len(own.system_a)
+    rows, n_pairs = own.joint(*range(len(own.raters))), len(own.pairs)
     number, kept, kind = kinds_of(codes_of(rows.pair, rows.signs), design.units[rows.item], n_units=design.n_units)
     pair, signs = rows.pair[kept], rows.signs[:, kept]
     sums = [_Sums.of(pair, sign, kind, n_pairs, len(number), clustered=design.clustered) for sign in signs]
@@ -334,7 +334,7 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
     # Over how many items ranks are summed; from counts alone, the largest number behind a pair.
     items = outcomes.sum(axis=2).max(axis=1)
     if part.comparison is not None:
-        said = map(part.comparison.preferences.rows, range(len(raters)))
+        said = map(part.comparison.preferences.joint, range(len(raters)))
         items = np.array([len(np.unique(own.item)) for own in said])
     if len(raters) > 2:
         raters, items = (*raters, ALL_METRICS), np.append(items, items[1:].max())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.rows import MOST_CELLS
+from custodes.data.comparisons import MOST_CELLS
 from custodes.errors import InputError
 from custodes.stats.arrays import Floats, read_only
 

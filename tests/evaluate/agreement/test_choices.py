@@ -1,35 +1,91 @@
-"""Agreement of choices as rows: the numbers of the dense arrays, and the same law of resamples."""
+"""Sample and system accuracy, ties and net wins by definition, over comparisons that people and a metric both made."""
 
 from __future__ import annotations
 
-import polars as pl
+import numpy as np
 import pytest
-from polars.testing import assert_frame_equal
 
-import custodes as cu
-from tests.evaluate.sparse import choose, study
-
-
-def asked(
-    monkeypatch: pytest.MonkeyPatch, *, sparse: bool, seed: int = 4, rng: int = 0, **options: int
-) -> cu.Agreement:
-    choose(monkeypatch, sparse=sparse)
-    return cu.agreement(study(seed, scores=False, **options), resamples=300, rng=rng)
+from custodes.evaluate.agreement.choices import Choices, Heads, equal_grounds, grounds_of
+from custodes.evaluate.comparison import Comparison, compare
+from custodes.stats import ABSENT
+from tests.random_studies import study
 
 
-@pytest.mark.parametrize("options", [{}, {"per_cluster": 4}, {"n_items": 90}])
-def test_rows_say_what_all_cells_say(monkeypatch: pytest.MonkeyPatch, options: dict[str, int]) -> None:
-    dense, rows = (asked(monkeypatch, sparse=sparse, **options) for sparse in (False, True))
-    drawn = pl.selectors.ends_with("_low", "_high")
-    assert_frame_equal(dense.metrics.drop(drawn), rows.metrics.drop(drawn))
-    assert_frame_equal(dense.common, rows.common)
-    assert dense.notes == rows.notes
-    # 300 resamples leave an end of an interval by up to a tenth of its width
-    names = ["metric_a", "metric_b", "statistic", "n", "difference"]
-    assert_frame_equal(dense.comparisons.select(names), rows.comparisons.select(names))
-    known = ["metric", "statistic", "value", "chance", "side"]
-    assert_frame_equal(dense.standing.select(known), rows.standing.select(known))
-    for name in ("sample_accuracy_low", "sample_accuracy_high", "system_accuracy_low", "system_accuracy_high"):
-        one, other = dense.metrics[name], rows.metrics[name]
-        assert one.is_null().to_list() == other.is_null().to_list()
-        assert (one - other).abs().max() < 0.08, name
+def by_definition(own: Comparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
+    """Loops over pairs and items, each counted as often as its cluster is there."""
+    signs = own.preferences.signs
+    n = equal = people_tied = metric_tied = agree = seen = 0.0
+    compared, net = np.zeros(len(own.systems)), np.zeros((2, len(own.systems)))
+    for pair, (first, second) in enumerate(own.design.pairs.tolist()):
+        margins, there = np.zeros(2), 0.0
+        for item in range(len(own.items)):
+            human, theirs = signs[pair, 0, item], signs[pair, 1 + metric, item]
+            if ABSENT in (human, theirs):
+                continue
+            often = times[own.design.units[item]] * own.design.weights[item]
+            n, equal = n + often, equal + often * (human == theirs)
+            people_tied, metric_tied = people_tied + often * (human == 0), metric_tied + often * (theirs == 0)
+            margins += often * np.array([human, theirs])
+            there += often
+        if there:
+            seen += 1
+            agree += np.sign(margins[0]) == np.sign(margins[1])
+        compared[[first, second]] += there
+        net[:, first] += margins
+        net[:, second] -= margins
+    with np.errstate(invalid="ignore", divide="ignore"):
+        people, metrics = (net / compared).tolist()
+        ratios = np.array([equal, people_tied, metric_tied]) / n
+    return {
+        "sample": ratios[0],
+        "tied": ratios[1:].tolist(),
+        "system": agree / seen if seen else np.nan,
+        "net": [people, metrics],
+    }
+
+
+@pytest.mark.parametrize("scores", [True, False])
+@pytest.mark.parametrize("per_cluster", [1, 4])
+def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
+    (own,) = compare(study(4, scores=scores, per_cluster=per_cluster))
+    rng = np.random.default_rng(0)
+    times = np.stack([np.ones(own.design.n_units), *rng.poisson(1, (3, own.design.n_units))]).astype(np.uint8)
+    choices = Choices(own, times)
+    people, metrics = choices.net_wins
+    for b, drawn in enumerate(times):
+        for m in range(len(own.metrics)):
+            expected = by_definition(own, drawn, m)
+            assert choices.sample_accuracy[b, m] == pytest.approx(expected["sample"], nan_ok=True)
+            assert choices.system_accuracy[b, m] == pytest.approx(expected["system"], nan_ok=True)
+            assert [side[b, m] for side in choices.tied] == pytest.approx(expected["tied"], nan_ok=True)
+            np.testing.assert_allclose([people[b, m], metrics[b, m]], expected["net"], rtol=1e-12)
+    signs = own.preferences.signs
+    both = (signs[:, [0]] != ABSENT) & (signs[:, 1:] != ABSENT)
+    assert [choices.n(m) for m in range(len(own.metrics))] == both.sum(axis=(0, 2)).tolist()
+    np.testing.assert_array_equal(choices.pairs, both.any(axis=2).T)
+
+
+def test_equal_clusters_are_drawn_together() -> None:
+    (own,) = compare(study(4, scores=False, n_items=300), human="ann", metrics="m1")
+    heads = Heads.of(own)
+    assert heads.number.sum() == own.design.n_units > len(heads.number)
+    whole = Choices(own, np.ones((1, own.design.n_units), dtype=np.uint8))
+    kinds = Choices(own, heads.number[None].astype(np.uint32), heads.place)
+    np.testing.assert_allclose(kinds.sample_accuracy, whole.sample_accuracy)
+    np.testing.assert_allclose(kinds.system_accuracy, whole.system_accuracy)
+    drawn = heads.drawn(400, np.random.default_rng(0))
+    assert drawn.shape == (401, len(heads.number))
+    assert (drawn.sum(axis=1) == own.design.n_units).all()
+    np.testing.assert_allclose(drawn[1:].mean(axis=0), heads.number, atol=5 * np.sqrt(heads.number.max() / 400))
+
+
+def test_metrics_on_the_same_outputs_are_one_group() -> None:
+    (own,) = compare(study(1))
+    grounds = grounds_of(own)
+    assert sorted(np.concatenate(equal_grounds(grounds)).tolist()) == [0, 1, 2]
+    assert [group.tolist() for group in equal_grounds([grounds[0], grounds[1], grounds[0]])] == [[0, 2], [1]]
+    shared = grounds[0].shared_with(grounds[2])
+    only = own.only(np.array([0, 2]), **shared._asdict())
+    assert set(only.preferences.keys) <= set(shared.keys.tolist())
+    assert only.metrics == (own.metrics[0], own.metrics[2])
+    np.testing.assert_array_equal(np.isfinite(only.metric_scores).all(axis=0), shared.scored)

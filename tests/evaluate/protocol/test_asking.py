@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.data.pairs import pairs_of
+from custodes.data.comparisons import pairs_of
 from custodes.evaluate.protocol.annotations import Asked, in_order
 from custodes.evaluate.protocol.asking import Asking, Ruling
 from custodes.evaluate.protocol.stopping import Stopping

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from custodes.data.pairs import PairPreferences, pairs_of
+from custodes.data.comparisons import Comparisons, pairs_of
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.annotations import Asked, in_order
@@ -58,8 +58,7 @@ def test_replay_is_the_live_engine_fed_with_known_answers(
     first, second = pairs_of(SYSTEMS)
     metric = None
     if views is not None:
-        named = {"system_a": tuple(SYSTEMS[k] for k in first), "system_b": tuple(SYSTEMS[k] for k in second)}
-        metric = PairPreferences(signs=views[:, None], raters=("m",), items=ITEMS, **named)
+        metric = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
     stopping = Stopping(budget=budget, **options)
     state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
     asked = Asked(
@@ -84,8 +83,8 @@ def test_documents_take_turns_and_count_for_less_with_people_as_in_the_replay(es
     signs = answers_of(8, strength=0.9)
     views = answers_of(9) if estimator == "ppi" else np.full_like(signs, -128)
     first, second = pairs_of(SYSTEMS)
-    named = {"system_a": tuple(SYSTEMS[k] for k in first), "system_b": tuple(SYSTEMS[k] for k in second)}
-    metric = PairPreferences(signs=views[:, None], raters=("m",), items=ITEMS, **named) if estimator == "ppi" else None
+    table = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
+    metric = table if estimator == "ppi" else None
     units = np.arange(30) // 5
     stopping = Stopping(looks=(5, 12, 30), boundary="pocock", stop="futility")
     documents = [f"d{unit}" for unit in units]

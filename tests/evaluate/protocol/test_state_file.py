@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.data.pairs import PairPreferences
+from custodes.data.comparisons import Comparisons
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.state import _FILE, State, fault
@@ -24,9 +24,9 @@ from tests.test_arguments import BAD
 
 def running(*, metric: bool = False, **options: Any) -> State:
     """A protocol of three systems and four items, some of it answered."""
-    named = {"system_a": ("A", "A", "B"), "system_b": ("B", "C", "C"), "items": ("i0", "i1", "i2", "i3")}
+    named = {"systems": ("A", "B", "C"), "items": ("i0", "i1", "i2", "i3")}
     signs = np.array([[1, 0, -1, 1], [1, 1, 1, -128], [0, 0, 0, 1]], dtype=np.int8)[:, np.newaxis]
-    given = {"metric": PairPreferences(signs=signs, raters=("m",), **named)} if metric else {}
+    given = {"metric": Comparisons.of_signs(signs, raters=("m",), **named)} if metric else {}
     state = live.start(["A", "B", "C"], list(named["items"]), clusters=["d", "d", "e", "f"], **given, **options)
     return live.record(state, [(*ask, 1) for ask in live.next_annotations(state)[:2]])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,7 +19,7 @@ from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.agreement.choices import Heads, alike_keys, are_choices, chosen_keys, only_keys
+from custodes.evaluate.agreement.choices import Heads, are_choices, equal_grounds, grounds_of
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
@@ -254,18 +255,17 @@ def _comparison_columns(comparison: Comparison, differences: Differences, shown:
 def _common(sample: Sample) -> dict[str, Any]:
     """All statistics on what people and all metrics rated (that rated anything people did), if that differs."""
     comparison = sample.comparison
-    if are_choices(comparison):
-        keys = chosen_keys(comparison)
-        some = np.flatnonzero([len(own) for own in keys])
-        if len(alike_keys([keys[m] for m in some])) < 2:
-            return {}
-        return _on_all(sample, only_keys(comparison, some, [keys[m] for m in some]))
-    masks = comparison.scored, comparison.rated
-    some = np.flatnonzero(masks[0].any(axis=(1, 2)) | masks[1].any(axis=(1, 2)))
-    if len(alike(*(mask[some] for mask in masks))) < 2:
+    grounds = grounds_of(comparison)
+    some = np.flatnonzero([own.any for own in grounds])
+    if len(equal_grounds([grounds[m] for m in some])) < 2:
         return {}
-    scored, rated = (np.asarray(mask[mask.any(axis=(1, 2))].all(axis=0)) for mask in masks)
-    return _on_all(sample, comparison.only(some, scored=scored, rated=rated))
+    # A metric with scores alone, or with verdicts alone, takes nothing from the other kind.
+    keys = [own.keys for own in grounds if len(own.keys)] or [grounds[0].keys]
+    scored = [own.scored for own in grounds if own.scored is not None and own.scored.any()]
+    shared = comparison.only(
+        some, scored=np.logical_and.reduce(scored) if scored else None, keys=reduce(np.intersect1d, keys)
+    )
+    return _on_all(sample, shared)
 
 
 def _on_all(sample: Sample, shared: Comparison) -> dict[str, Any]:

@@ -1,33 +1,26 @@
-"""What people and metrics chose, from rows: where most pairs were not compared on most items, and nobody gave scores.
-
-The numbers of `stats.agreement.accuracy`, whose arrays of all pairs x items would not fit, from what both chose alone.
-"""
+"""How often people and metrics prefer the same output, from the comparisons that both made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.rows import SparsePreferences
+from custodes.data.comparisons import Joint
 from custodes.evaluate.comparison import Comparison
 from custodes.memory import check_memory, of_resamples
-from custodes.stats import ABSENT
-from custodes.stats.agreement import accuracy
-from custodes.stats.agreement.correlation import weighted_item_mean
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn
+from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.resampling.resample import weighted_sums
 
 
 def are_choices(comparison: Comparison) -> bool:
-    """Whether nothing but choices can be compared, and these are rows."""
-    if not isinstance(comparison.preferences, SparsePreferences):
-        return False
+    """Whether nothing but preferences can be compared: nobody gave scores of outputs or systems to both."""
     scores = comparison.scores
     outputs = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any()
     systems = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
@@ -46,7 +39,7 @@ class Heads:
     def of(cls, comparison: Comparison) -> Heads:
         """The kinds of clusters of a comparison, by what was chosen of which pair."""
         units, n_units = comparison.design.units, comparison.design.n_units
-        rows = comparison.preferences.rows(*range(1 + len(comparison.metrics)))
+        rows = comparison.preferences.joint(*range(1 + len(comparison.metrics)))
         kinds = kinds_of(codes_of(rows.pair, rows.signs), units[rows.item], n_units=n_units)
         place = np.full(n_units, -1)
         place[units[rows.item][kinds.rows]] = kinds.kind
@@ -63,191 +56,145 @@ class Heads:
 
 
 class Choices:
-    """How alike people and metrics choose, in every resample `times` (1 + B, clusters), from all pairs x items."""
+    """How often people and metrics prefer the same, in every resample `times` (1 + B, columns); `column` (clusters,) is
+    where each cluster stands in `times`, -1 where another stands for it (None: each for itself)."""
 
-    def __init__(self, comparison: Comparison, times: NDArray[Any]) -> None:
+    def __init__(self, comparison: Comparison, times: NDArray[Any], column: Ints | None = None) -> None:
         self._comparison, self._times = comparison, times
-
-    def _by(self, statistic: Callable[..., Any]) -> Any:
-        own = self._comparison
-        options = {"units": own.design.units, "weights": self._times, "item_weights": own.design.item_weights}
-        return statistic(own.human_signs, own.metric_signs, **options)
+        self._column = np.arange(comparison.design.n_units) if column is None else column
 
     def n(self, metric: int) -> int:
-        """On how many comparisons people and a metric both chose."""
-        return int(self._comparison.rated[metric].sum())
+        """The number of comparisons that people and a metric both made."""
+        return int(self._shared(metric).by_all.sum())
 
     @property
     def pairs(self) -> Bools:
-        """(metrics, pairs): of which people and metric both chose."""
-        return np.asarray(self._comparison.rated.any(axis=2))
-
-    @property
-    def sample_accuracy(self) -> Floats:
-        """(1 + B, metrics): the share of equal choices."""
-        return np.asarray(self._by(accuracy.sample_accuracy))
-
-    @property
-    def system_accuracy(self) -> Floats:
-        """(1 + B, metrics): the share of pairs whose margins have the same sign."""
-        return np.asarray(self._by(accuracy.system_accuracy))
-
-    @property
-    def net_wins(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics, systems) each: wins minus losses, per comparison, by people and by each metric."""
-        people, metrics = self._by(accuracy.net_wins)
-        return people, metrics
-
-    @property
-    def tied(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics) each: the share of ties by people and by each metric."""
-        own = self._comparison
-        rated = own.rated
-        tied = (rated & (own.human_signs == 0)), (rated & (own.metric_signs == 0))
-        per_item = np.stack([np.where(rated.any(axis=1), ties.sum(axis=1), np.nan) for ties in (*tied, rated)])
-        means = weighted_item_mean(
-            per_item, units=own.design.units, weights=self._times, item_weights=own.design.item_weights
-        )
-        people, metric, n = np.moveaxis(means, 1, 0)
-        return ratio(people, n), ratio(metric, n)
-
-
-class RowChoices(Choices):
-    """The same from rows; `column` (clusters,) is where each cluster stands in `times`, -1 where another stands for
-    it."""
-
-    def __init__(self, comparison: Comparison, times: NDArray[Any], column: Ints) -> None:
-        super().__init__(comparison, times)
-        self._column = column
-
-    @cached_property
-    def _made(self) -> dict[str, Floats]:
-        each = [self._of_metric(m) for m in range(len(self._comparison.metrics))]
-        return {name: np.stack([own[name] for own in each], axis=1) for name in each[0]}
-
-    def n(self, metric: int) -> int:
-        """On how many comparisons people and a metric both chose."""
-        return len(chosen(self._comparison, metric)[0])
-
-    @property
-    def pairs(self) -> Bools:
-        """(metrics, pairs): of which people and metric both chose."""
-        found = np.zeros((len(self._comparison.metrics), len(self._comparison.preferences.system_a)), dtype=bool)
+        """(metrics, pairs): of which people and metric both made a comparison."""
+        found = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
         for metric, own in enumerate(found):
-            own[chosen(self._comparison, metric)[0]] = True
+            own[chosen(self._comparison, metric).pair] = True
         return found
 
     @property
     def sample_accuracy(self) -> Floats:
-        """(1 + B, metrics): the share of equal choices."""
-        return self._made["alike"]
+        """(1 + B, metrics): the proportion of equal preferences."""
+        n, equal, *_ = self._totals
+        return ratio(equal, n)
+
+    @property
+    def tied(self) -> tuple[Floats, Floats]:
+        """(1 + B, metrics) each: the proportion of ties by people and by each metric."""
+        n, _, people, metric = self._totals
+        return ratio(people, n), ratio(metric, n)
 
     @property
     def system_accuracy(self) -> Floats:
-        """(1 + B, metrics): the share of pairs whose margins have the same sign."""
-        return self._made["margins_alike"]
+        """(1 + B, metrics): the proportion of pairs whose margins have the same sign."""
+        return self._margins[0]
 
     @property
     def net_wins(self) -> tuple[Floats, Floats]:
         """(1 + B, metrics, systems) each: wins minus losses, per comparison, by people and by each metric."""
-        return self._made["people_net"], self._made["metric_net"]
+        return self._margins[1:]
 
-    @property
-    def tied(self) -> tuple[Floats, Floats]:
-        """(1 + B, metrics) each: the share of ties by people and by each metric."""
-        return self._made["people_tied"], self._made["metric_tied"]
+    def _shared(self, metric: int) -> Joint:
+        return self._comparison.preferences.joint(0, 1 + metric)
 
-    def _of_metric(self, metric: int) -> dict[str, Floats]:
-        """Each statistic of a metric, (1 + B,), or (1 + B, systems)."""
-        from scipy.sparse import csr_array
-
-        own = self._comparison
-        pair, item, human, said = chosen(own, metric)
-        column = self._column[own.design.units[item]]
+    def _weighted(self, metric: int) -> tuple[Joint, Ints, Floats]:
+        """The comparisons that both made, their columns in `times`, and their weights."""
+        own, rows = self._comparison, chosen(self._comparison, metric)
+        column = self._column[own.design.units[rows.item]]
         here = column >= 0
-        pair, item, human, said, column = pair[here], item[here], human[here], said[here], column[here]
-        n_pairs, n_systems, n_times = len(own.preferences.system_a), len(own.systems), len(self._times)
-        weight = np.ones(len(pair)) if own.design.item_weights is None else own.design.item_weights[item]
+        rows = Joint(rows.pair[here], rows.item[here], rows.signs[:, here])
+        weights = own.design.item_weights
+        return rows, column[here], np.ones(len(rows.pair)) if weights is None else weights[rows.item]
 
-        def sums(values: NDArray[Any]) -> Callable[[Floats], Floats]:
-            matrix = csr_array((weight * values, (pair, column)), shape=(n_pairs, self._times.shape[1]))
-            return lambda times: np.asarray(matrix @ times)
+    @cached_property
+    def _totals(self) -> Floats:
+        """(4, 1 + B, metrics): weights of all comparisons, of equal preferences, and of ties by people and metric."""
+        sums = np.empty((4, len(self._comparison.metrics), self._times.shape[1]))
+        for metric in range(sums.shape[1]):
+            rows, column, weight = self._weighted(metric)
+            human, own = rows.signs
+            for row, which in zip(sums, (human == human, human == own, human == 0, own == 0), strict=True):
+                row[metric] = np.bincount(column, weight * which, minlength=sums.shape[2])
+        return np.moveaxis(weighted_sums(self._times, sums), 1, 0)
 
-        kinds = {"n": human == human, "alike": human == said, "people_tied": human == 0, "metric_tied": said == 0}
-        counted = {name: sums(values) for name, values in kinds.items()}
-        margins = [sums(human), sums(said)]
-        first, second = own.design.pairs.T
-        side = csr_array(
-            (np.repeat([1.0, -1.0], n_pairs), (np.concatenate([first, second]), np.tile(np.arange(n_pairs), 2))),
-            shape=(n_systems, n_pairs),
-        )
-        made = {name: np.empty(n_times) for name in (*list(kinds)[1:], "margins_alike")}
-        made |= {name: np.empty((n_times, n_systems)) for name in ("people_net", "metric_net")}
-        for block in chunks(n_times, 4 * (n_pairs + self._times.shape[1])):
-            times = np.ascontiguousarray(self._times[block].T, dtype=np.float64)
-            number = {name: of(times) for name, of in counted.items()}
-            n = number["n"]
-            for name in list(kinds)[1:]:
-                made[name][block] = ratio(number[name].sum(axis=0), n.sum(axis=0))
-            people, metrics = (of(times) for of in margins)
-            there = n > 0
-            agree = ((np.sign(people) == np.sign(metrics)) & there).sum(axis=0)
-            made["margins_alike"][block] = ratio(agree, there.sum(axis=0))
-            fought = abs(side) @ n
-            for name, margin in (("people_net", people), ("metric_net", metrics)):
-                made[name][block] = ratio(side @ margin, fought).T
-        return made
+    @cached_property
+    def _margins(self) -> tuple[Floats, Floats, Floats]:
+        """System accuracy (1 + B, metrics), and net wins by people and metric (1 + B, metrics, systems)."""
+        own, n_times, n_metrics = self._comparison, len(self._times), len(self._comparison.metrics)
+        n_pairs, n_systems = len(own.design.pairs), len(own.systems)
+        accuracy = np.empty((n_times, n_metrics))
+        people_net, metric_net = np.empty((2, n_times, n_metrics, n_systems))
+        side = np.zeros((n_systems, n_pairs))
+        side[own.design.pairs.T, np.arange(n_pairs)] = np.array([[1.0], [-1.0]])
+        for metric in range(n_metrics):
+            rows, column, weight = self._weighted(metric)
+            shape = {"n_cells": n_pairs, "n_kinds": self._times.shape[1]}
+            added = [
+                sums_of(rows.pair, column, weight * values, **shape) for values in (np.ones(len(column)), *rows.signs)
+            ]
+            for block in chunks(n_times, 4 * (n_pairs + self._times.shape[1])):
+                times = np.ascontiguousarray(self._times[block].T, dtype=np.float64)
+                n, people, metrics = (of(times) for of in added)
+                there = n > 0
+                agree = ((np.sign(people) == np.sign(metrics)) & there).sum(axis=0)
+                accuracy[block, metric] = ratio(agree, there.sum(axis=0))
+                compared = np.abs(side) @ n
+                people_net[block, metric] = ratio(side @ people, compared).T
+                metric_net[block, metric] = ratio(side @ metrics, compared).T
+        return accuracy, people_net, metric_net
 
 
-def chosen(comparison: Comparison, metric: int) -> tuple[Ints, Ints, Signs, Signs]:
-    """Pair, item, people's sign and a metric's where both have one: (n,) each."""
-    rows = comparison.preferences.rows(0, 1 + metric)
-    both = (rows.signs != ABSENT).all(axis=0)
-    human, own = rows.signs[:, both]
-    return rows.pair[both], rows.item[both], human, own
+def chosen(comparison: Comparison, metric: int) -> Joint:
+    """The comparisons that people and a metric both made."""
+    rows = comparison.preferences.joint(0, 1 + metric)
+    both = rows.by_all
+    return Joint(rows.pair[both], rows.item[both], rows.signs[:, both])
 
 
 def chosen_items(comparison: Comparison) -> Bools:
-    """(metrics, items): whether people and the metric both chose on an item."""
+    """(metrics, items): whether people and the metric both compared outputs of an item."""
     found = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
     for metric, own in enumerate(found):
-        own[chosen(comparison, metric)[1]] = True
+        own[chosen(comparison, metric).item] = True
     return found
 
 
-def chosen_keys(comparison: Comparison) -> list[Ints]:
-    """Of each metric the keys of `SparsePreferences` on which people and it both chose, ascending."""
-    each = (chosen(comparison, metric)[:2] for metric in range(len(comparison.metrics)))
-    return [pair * len(comparison.items) + item for pair, item in each]
+class Ground(NamedTuple):
+    """What people and a metric both rated: `scored` (items, systems), None where nobody gave scores, and the `keys` of
+    `Comparisons`, ascending."""
+
+    scored: Bools | None
+    keys: Ints
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything."""
+        return bool(len(self.keys)) or (self.scored is not None and bool(self.scored.any()))
+
+    def shared_with(self, other: Ground) -> Ground:
+        """What two metrics and people rated."""
+        scored = None if self.scored is None or other.scored is None else self.scored & other.scored
+        same = self.keys is other.keys or np.array_equal(self.keys, other.keys)
+        return Ground(scored, self.keys if same else np.intersect1d(self.keys, other.keys, assume_unique=True))
 
 
-def alike_keys(keys: Sequence[Ints]) -> list[NDArray[np.intp]]:
-    """Metrics that chose on the same, together."""
-    groups: dict[bytes, list[int]] = {}
-    for metric, own in enumerate(keys):
-        groups.setdefault(own.tobytes(), []).append(metric)
+def grounds_of(comparison: Comparison) -> list[Ground]:
+    """What people and each metric both rated."""
+    keys = []
+    for metric in range(len(comparison.metrics)):
+        rows = chosen(comparison, metric)
+        keys.append(rows.pair * len(comparison.items) + rows.item)
+    scored = [None] * len(keys) if are_choices(comparison) else list(comparison.scored)
+    return [Ground(*own) for own in zip(scored, keys, strict=True)]
+
+
+def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:
+    """The positions of metrics that rated the same, together."""
+    groups: dict[tuple[bytes, bytes], list[int]] = {}
+    for metric, own in enumerate(grounds):
+        scored = b"" if own.scored is None else np.packbits(own.scored).tobytes()
+        groups.setdefault((scored, own.keys.tobytes()), []).append(metric)
     return [np.array(metrics) for metrics in groups.values()]
-
-
-def only_keys(comparison: Comparison, metrics: NDArray[np.intp], keys: Sequence[Ints]) -> Comparison:
-    """Some metrics on what is among all of these keys."""
-    known, own = keys[0], comparison.preferences
-    assert isinstance(own, SparsePreferences)
-    for other in keys[1:]:
-        known = np.intersect1d(known, other, assume_unique=True)
-    raters = [0, *(1 + metrics).tolist()]
-    kept = [np.isin(own.keys[r], known, assume_unique=True) for r in raters]
-    names = tuple(comparison.metrics[m] for m in metrics.tolist())
-    return replace(
-        comparison,
-        metrics=names,
-        scores=replace(comparison.scores, metrics=comparison.scores.metrics[metrics]),
-        metric_system=comparison.metric_system[metrics],
-        preferences=replace(
-            own,
-            keys=tuple(own.keys[r][there] for r, there in zip(raters, kept, strict=True)),
-            said=tuple(own.said[r][there] for r, there in zip(raters, kept, strict=True)),
-            raters=(own.raters[0], *names),
-        ),
-        epsilon=comparison.epsilon[metrics],
-    )

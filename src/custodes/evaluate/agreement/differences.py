@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.agreement.choices import alike_keys, are_choices, chosen_items, chosen_keys, only_keys
-from custodes.evaluate.agreement.statistic import Sample, Statistic, alike
+from custodes.evaluate.agreement.choices import are_choices, chosen_items, equal_grounds, grounds_of
+from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, read_only, up_to_rounding
@@ -243,12 +243,8 @@ class _Shared:
 
 def _on_common_ground(comparison: Comparison) -> Any:
     """The metrics that rated the same, and every two such groups together on what both rated."""
-    if are_choices(comparison):
-        keys = chosen_keys(comparison)
-        groups = alike_keys(keys)
-    else:
-        scored, rated = comparison.scored, comparison.rated
-        groups = alike(scored, rated)
+    grounds = grounds_of(comparison)
+    groups = equal_grounds(grounds)
     if len(groups) == 1:
         everyone = np.arange(len(comparison.metrics))
         yield (groups[0], groups[0]), _Shared(comparison=comparison, place=everyone)
@@ -256,12 +252,7 @@ def _on_common_ground(comparison: Comparison) -> Any:
     for i, one in enumerate(groups):
         for other in groups[i:]:
             both = one if other is one else np.concatenate([one, other])
-            if are_choices(comparison):
-                shared = only_keys(comparison, both, [keys[one[0]], keys[other[0]]])
-            else:
-                shared = comparison.only(
-                    both, scored=scored[one[0]] & scored[other[0]], rated=rated[one[0]] & rated[other[0]]
-                )
+            shared = comparison.only(both, **grounds[one[0]].shared_with(grounds[other[0]])._asdict())
             place = np.zeros(len(comparison.metrics), dtype=np.intp)
             place[both] = np.arange(len(both))
             yield (one, other), _Shared(comparison=shared, place=place)
@@ -291,6 +282,5 @@ def _counted(statistic: Statistic, sample: Sample) -> Bools:
 
 def _items(comparison: Comparison, metrics: slice = slice(None)) -> Bools:
     """(metrics, items): whether anything of an item counts, for some of the metrics."""
-    if are_choices(comparison):
-        return chosen_items(comparison)[metrics]
-    return np.asarray(comparison.scored[metrics].any(axis=2) | comparison.rated[metrics].any(axis=1))
+    compared = chosen_items(comparison)
+    return (compared if are_choices(comparison) else compared | comparison.scored.any(axis=2))[metrics]

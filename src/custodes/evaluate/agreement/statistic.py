@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
-from custodes.evaluate.agreement.choices import Choices, Heads, RowChoices, are_choices
+from custodes.evaluate.agreement.choices import Choices, Heads, are_choices
 from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import correlation, system_scores, ties
 from custodes.stats.agreement.population import population_values
@@ -135,11 +135,7 @@ class Sample:
     @cached_property
     def choices(self) -> Choices:
         """How alike people and metrics choose."""
-        comparison = self.comparison
-        if not are_choices(comparison):
-            return Choices(comparison, self.times)
-        each = np.arange(comparison.design.n_units)
-        return RowChoices(comparison, self.times, each if self.heads is None else self.heads.place)
+        return Choices(self.comparison, self.times, None if self.heads is None else self.heads.place)
 
     @cached_property
     def population_wins(self) -> tuple[Floats, Floats]:

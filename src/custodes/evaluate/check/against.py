@@ -7,13 +7,12 @@ from collections.abc import Sequence, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.pairs import SignRows
+from custodes.data.comparisons import Comparisons
 from custodes.errors import listed
 from custodes.evaluate.agreement.differences import MOST_BLOCKS
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import FEW_ITEMS
 from custodes.evaluate.comparison import Comparison
-from custodes.stats import ABSENT
 from custodes.stats.agreement.left_out import kendall_left_out
 from custodes.stats.agreement.system_scores import blocks_of
 from custodes.stats.arrays import Ints
@@ -33,8 +32,8 @@ def compared_problems(
     comparison: Comparison, _: np.random.Generator, *, lower: Set[str], resamples: int
 ) -> list[Problem]:
     """The problems of one aspect; of the raters in `lower` it is said that lower is better."""
-    people = comparison.preferences.rows(0)
-    n_items, decided = len(np.unique(people.item)), people.signs[0]
+    people = comparison.preferences.of_rater(0)
+    n_items, decided = len(np.unique(people.item)), people.sign
     shared = [_shared_items(comparison, m) for m in range(len(comparison.metrics))]
     against = _against_people(comparison, shared, resamples)
     sides = set(decided[decided != 0].tolist())
@@ -72,8 +71,8 @@ def compared_problems(
 
 def _shared_items(comparison: Comparison, metric: int) -> Ints:
     """The item of every comparison that people and a metric both made."""
-    both = comparison.preferences.rows(0, 1 + metric)
-    return np.asarray(both.item[(both.signs != ABSENT).all(axis=0)])
+    both = comparison.preferences.joint(0, 1 + metric)
+    return np.asarray(both.item[both.by_all])
 
 
 def _against_people(comparison: Comparison, shared: Sequence[Ints], resamples: int) -> list[str]:
@@ -105,7 +104,7 @@ def _against_people(comparison: Comparison, shared: Sequence[Ints], resamples: i
     return [name for name, against in zip(comparison.metrics, clear, strict=True) if against]
 
 
-def _coverage(comparison: Comparison, people: SignRows, shared: Sequence[Ints]) -> list[Problem]:
+def _coverage(comparison: Comparison, people: Comparisons, shared: Sequence[Ints]) -> list[Problem]:
     """Metrics that rated less than others of what people rated, and systems that got other items than others."""
     rated = np.array([len(own) for own in shared])
     shares = {name: n / rated.max() for name, n in zip(comparison.metrics, rated, strict=True) if n}
@@ -140,12 +139,12 @@ def _coverage(comparison: Comparison, people: SignRows, shared: Sequence[Ints]) 
     return [problem for holds, problem in found if holds]
 
 
-def _items_in_common(comparison: Comparison, people: SignRows) -> NDArray[np.int64]:
+def _items_in_common(comparison: Comparison, people: Comparisons) -> NDArray[np.int64]:
     """(systems, systems): of how many items people rated the outputs of both, alone or in a comparison."""
     from scipy.sparse import csr_array
 
     scored, own = np.nonzero(np.isfinite(comparison.scores.human))
-    sides = comparison.design.pairs[people.pair].T
+    sides = (people.first, people.second)
     item = np.concatenate([comparison.scores.items[scored], people.item, people.item])
     system = np.concatenate([own, *sides])
     shape = (len(comparison.items), len(comparison.systems))

@@ -15,9 +15,8 @@ from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.data.table import distinct, kept
 from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.comparison import HUMAN, Comparison, label_of
+from custodes.evaluate.comparison import HUMAN, NO_COMPARISON, Comparison, compared_by_any, label_of
 from custodes.evaluate.design import Design
-from custodes.evaluate.leaderboard.field import NO_BATTLE, ground_of
 from custodes.evaluate.people import ScalesDifferError
 from custodes.stats.arrays import Floats
 
@@ -43,7 +42,7 @@ class Held:
     def of(cls, comparison: Comparison) -> Held:
         """What is compared, people against metrics."""
         names = (HUMAN, *comparison.metrics)
-        signs = {name: comparison.preferences.rows(r).signs[0] for r, name in enumerate(names)}
+        signs = {name: comparison.preferences.of_rater(r).sign for r, name in enumerate(names)}
         return cls(
             aspect=comparison.aspect,
             items=comparison.items,
@@ -62,13 +61,14 @@ def held_alone(chosen: Study, aspect: str, setting: Setting) -> tuple[Held, list
     """What a selected study holds of one aspect, without a comparison of people with metrics; the notes on it, and
     why nothing is compared at all."""
     try:
-        arena = ground_of(chosen, [aspect], settings(setting))
+        (comparison,) = compared_by_any(chosen, settings(setting), [aspect])
     except ScalesDifferError as error:
         return _of_aspect(chosen, aspect, {}, 0), list(chosen.notes), [nothing_compared(error)]
-    ties = {name: _tie_share(battles.sign) for name, battles in arena.fields[0].battles.items()}
-    problems = [] if arena.fought else [nothing_compared(f"{NO_BATTLE}{label_of(aspect)}")]
-    left_out = sum(note.count for note in arena.notes if note.rule == "unpaired")
-    return _of_aspect(chosen, aspect, ties, left_out), list(arena.notes), problems
+    table = comparison.preferences
+    ties = {name: _tie_share(table.of_rater(table.raters.index(name)).sign) for name in comparison.compared}
+    problems = [] if len(table) else [nothing_compared(f"{NO_COMPARISON}{label_of(aspect)}")]
+    left_out = comparison.unpaired if comparison.people else 0
+    return _of_aspect(chosen, aspect, ties, left_out), [*chosen.notes, *comparison.notes], problems
 
 
 def _of_aspect(chosen: Study, aspect: str, ties: Mapping[str, float | None], left_out: int) -> Held:

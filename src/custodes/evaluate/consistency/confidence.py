@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.answers.setting import Setting
 from custodes.answers.tables import with_interval
-from custodes.data.pairs import pair_codes
+from custodes.data.comparisons import pair_codes
 from custodes.data.panel import label_codes
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, of_aspect

@@ -7,20 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from custodes.answers.setting import Setting
-from custodes.data.pairs import difference_signs, majority, pair_codes, pairs_of, people_tie
-from custodes.data.panel import Panel, label_codes
-from custodes.data.study import Study, of_aspect
+from custodes.data.comparisons import Comparisons, pair_codes
+from custodes.data.panel import label_codes
+from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.comparison import label_of, tie_thresholds
+from custodes.evaluate.comparison import all_raters, label_of
 from custodes.evaluate.design import Design
-from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
-MOST_CELLS = 500_000_000
+MOST_SIGNS = 500_000_000
 """Signs (raters x comparisons, a byte each) above which a common machine would be full."""
 
 MOST_UNITS = 2000
@@ -168,65 +166,37 @@ def _runs(scores: pl.DataFrame) -> pl.DataFrame:
 
 def _compared(study: Study, part: Material, setting: Setting) -> Material:
     """With one sign a rater and comparison."""
-    items, systems, n_people = part.design.items, part.design.systems, len(study.humans)
-    # Verdicts may be of very many items: only those with scores are laid out with all systems.
-    single = study.ratings.frame.filter(pl.col("item") != "")["item"].unique()
-    rated = np.sort(label_codes(single, items))
-    panel = Panel.from_study(
-        study, raters=part.raters, aspect=part.aspect, items=[items[i] for i in rated], systems=systems
-    )
-    first, second = pairs_of(systems)
-    seen = np.isfinite(panel.values).any(axis=0)
-    row, pair = np.nonzero(seen[:, first] & seen[:, second])  # type: ignore[index]
-    settled, _ = study.preferences.asked.settled(setting["orders"])
-    settled = of_aspect(settled, part.aspect)
-    axes = {"rater": part.raters, "item": items, "system_a": systems, "system_b": systems}
-    rater, item, one, other = (label_codes(settled[name], known) for name, known in axes.items())
-    place = item * len(first) + pair_codes(one, other, len(systems))
-    known = np.unique(np.concatenate([rated[row] * len(first) + pair, place]))
-    if known.size * len(part.raters) > MOST_CELLS:
+    own = all_raters(replace(study, preferences=study.preferences.asked), part.aspect, setting)
+    items = label_codes(pl.Series(own.items, dtype=pl.String), part.design.items)
+    systems = label_codes(pl.Series(own.systems, dtype=pl.String), part.design.systems)
+    n_pairs, pairs = len(part.design.pairs), systems[own.design.pairs]
+    place_of_pair = pair_codes(pairs[:, 0], pairs[:, 1], len(part.design.systems))
+
+    def places(rows: Comparisons) -> Ints:
+        return np.asarray(items[rows.item] * n_pairs + place_of_pair[rows.pair])
+
+    tables = (own.annotators, own.preferences)
+    known = np.unique(np.concatenate([places(rows) for rows in tables]))
+    if known.size * len(part.raters) > MOST_SIGNS:
         raise InputError(
             f"{study.name}: {known.size} comparisons x {len(part.raters)} raters are too many for this question; select"
             " fewer raters or systems"
         )
-    item_of, pair_of = np.divmod(known, max(1, len(first)))
-    signs = np.full((len(part.raters), known.size), ABSENT, dtype=np.int8)
-    differences = np.full((n_people, known.size), np.nan)
-    if rated.size:
-        check_same_scale(study, study.humans, panel.values[:n_people], part.label())
-        epsilon = _epsilon(panel, part.design.units[rated], setting, n_people)
-        among = np.flatnonzero(np.isin(item_of, rated))
-        row, one, other = np.searchsorted(rated, item_of[among]), first[pair_of[among]], second[pair_of[among]]
-        for r, values in enumerate(panel.values):
-            difference = values[row, one] - values[row, other]
-            signs[r, among] = difference_signs(difference, epsilon[r][row])
-            if r < n_people:
-                differences[r, among] = difference
-    at = np.searchsorted(known, place)
-    new = signs[rater, at] == ABSENT
-    signs[rater[new], at[new]] = settled["preference"].to_numpy()[new]
-    people = majority(signs[None, :n_people])[0]
-    if setting["aggregate"] == "mean" and rated.size and not (rater < n_people).any():
-        tie = people_tie(panel.values[:n_people], setting["human_ties"])
-        people = difference_signs(mean_over_people(differences), np.full(known.size, tie))
+    signs = np.full((len(part.raters) + 1, known.size), ABSENT, dtype=np.int8)
+    for rows in tables:
+        rater = label_codes(pl.Series(rows.raters, dtype=pl.String), part.raters)[rows.rater]  # people together: -1
+        signs[rater, np.searchsorted(known, places(rows))] = rows.sign
+    item_of, pair_of = np.divmod(known, max(1, n_pairs))
+    first, second = part.design.pairs[pair_of].T
     return replace(
         part,
         item=item_of,
         pair=pair_of,
         unit=part.design.units[item_of],
-        length=np.log(part.words_of(item_of, first[pair_of]) / part.words_of(item_of, second[pair_of])),
-        signs=signs,
-        people=people,
+        length=np.log(part.words_of(item_of, first) / part.words_of(item_of, second)),
+        signs=signs[:-1],
+        people=signs[-1],
     )
-
-
-def _epsilon(panel: Panel, units: NDArray[np.int64], setting: Setting, n_people: int) -> Floats:
-    """(raters, items): up to which difference of scores each rater ties."""
-    persons, scores = panel.values[:n_people], panel.values[n_people:]
-    human_tie = people_tie(persons, setting["human_ties"]) if n_people else 0.0
-    human = mean_over_people(persons) if n_people else np.full(panel.values.shape[1:], np.nan)
-    _, own = tie_thresholds(setting["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
-    return np.concatenate([np.full((n_people, len(panel.items)), human_tie), own])
 
 
 def _words(study: Study, design: Design) -> Floats:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed, suggestion
+from custodes.evaluate.agreement.choices import Ground, grounds_of
 from custodes.evaluate.agreement.differences import counted, difference
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, ranked_by
 from custodes.evaluate.agreement.statistic import Sample, Statistic
@@ -95,10 +97,10 @@ def measured(rule: Rule, metric: str, sample: Sample) -> Measured:
     if missing := [name for name in named if name not in own.metrics]:
         return Measured(statistic=rule.statistic or "", n=0, estimate=None, reason=_nothing(missing))
     at = np.array([own.metrics.index(name) for name in named])
-    scored, rated = (np.asarray(cells[at].all(axis=0)) for cells in (own.scored, own.rated))
-    ground = replace(sample, comparison=own.only(at, scored=scored, rated=rated))
+    shared = reduce(Ground.shared_with, (grounds_of(own)[m] for m in at))
+    ground = replace(sample, comparison=own.only(at, **shared._asdict()))
     name = rule.statistic or _standing_by(ground)
-    statistic, n = STATISTICS[name], int(rated.sum())
+    statistic, n = STATISTICS[name], len(shared.keys)
     if rule.against is None:
         draws, items = statistic.compute(sample)[:, at[0]], counted(statistic, own)[at[0]]
         population = None if statistic.population is None else statistic.population(sample)[:, at[0]]
@@ -138,9 +140,10 @@ def _clusters(ground: Sample, items: Bools) -> int:
 
 def _undefined(statistic: Statistic, ground: Sample, named: Sequence[str]) -> str:
     own = ground.comparison
-    if not own.scored.any() and not own.rated.any():
+    grounds = grounds_of(own)
+    if not any(ground.any for ground in grounds):
         return _nothing(named)
-    if not own.scored.any():
+    if not any(ground.scored is not None and ground.scored.any() for ground in grounds):
         return f"{statistic.name} is undefined here, where there are verdicts and no scores"
     return f"{statistic.name} is undefined here"
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.battles import Battles
+from custodes.data.comparisons import Comparisons
 from custodes.errors import listed
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
@@ -41,12 +41,14 @@ FEWEST_DIFFERENT = 5
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contest:
-    """The `battles` of one rater under one aspect; with `people` (their battles) these are to be corrected by it."""
+    """The `battles` of one rater under one aspect, on the items of a `design`; with `people` (their battles) these are
+    to be corrected by it."""
 
     rater: str
     aspect: str
-    battles: Battles
-    people: Battles | None = None
+    design: Design
+    battles: Comparisons
+    people: Comparisons | None = None
 
     @property
     def label(self) -> str:
@@ -56,10 +58,8 @@ class Contest:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How contests are decided: `covariates` by aspect; `probability` (items,) that people were asked, NaN unknown."""
+    """How contests are decided: `covariates` by aspect."""
 
-    design: Design
-    probability: Floats
     covariates: Mapping[str, Sequence[Covariate]]
     tie_model: TieModel
     confidence: float
@@ -114,11 +114,10 @@ def decided(contest: Contest, rng: np.random.Generator, *, rules: Rules) -> Stan
 
 def _standing(contest: Contest, rng: np.random.Generator, rules: Rules) -> Standing:
     battles, columns, unvaried, missing = _with_covariates(contest, rules)
-    n_systems = len(rules.design.systems)
     return standing(
-        _arrays(battles, columns, rules).grouped(),
+        _arrays(battles, columns, contest.design).grouped(),
         rng,
-        n_systems=n_systems,
+        n_systems=len(contest.design.systems),
         tie_model=rules.tie_model,
         confidence=rules.confidence,
         resamples=rules.resamples,
@@ -170,15 +169,15 @@ def standing(
     )
 
 
-def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rules: Rules) -> CorrectedStanding:
-    n_systems = len(rules.design.systems)
+def _corrected(contest: Contest, people: Comparisons, rng: np.random.Generator, rules: Rules) -> CorrectedStanding:
+    n_systems = len(contest.design.systems)
     # Systems that people never judged are no part of what they would say.
     judged = _counted(people.first, people.second, n_systems) > 0
     asked_about = contest.battles.where(judged[contest.battles.first] & judged[contest.battles.second])
     battles, columns, unvaried, missing = _with_covariates(replace(contest, battles=asked_about), rules)
-    human = looked_up(people, battles, n_systems=n_systems)
+    human = looked_up(people, battles)
     asked = human != ABSENT
-    known = rules.probability[battles.item]
+    known = contest.design.probability[battles.item]
     probability = known if np.isfinite(known).all() else None
 
     def untold(reason: str, p_random: float = np.nan) -> CorrectedStanding:
@@ -195,7 +194,7 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
     if asked.all() or not asked.any():
         return untold(f"people judged {'all' if len(asked) and asked.all() else 'none'} of its battles")
     if probability is None and np.isfinite(known).any():
-        some = [rules.design.items[i] for i in np.unique(battles.item[np.isnan(known)])]
+        some = [contest.design.items[i] for i in np.unique(battles.item[np.isnan(known)])]
         return untold(f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})")
     different = int((human != battles.sign)[asked].sum())
     if different < FEWEST_DIFFERENT:
@@ -204,10 +203,10 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
     if reason := _no_common_order(people, battles, n_systems=n_systems):
         return untold(reason)
     if probability is not None and (
-        reason := not_as_likely(probability, asked, item=battles.item, units=rules.design.units)
+        reason := not_as_likely(probability, asked, item=battles.item, units=contest.design.units)
     ):
         return untold(reason)
-    arrays = _arrays(battles, columns, rules)
+    arrays = _arrays(battles, columns, contest.design)
     shares = beyond_systems(arrays.covariates[asked], battles.first[asked], battles.second[asked], n_systems=n_systems)
     if not shares.all():
         alike = [name for name, share in zip(columns, shares, strict=True) if not share]
@@ -249,10 +248,10 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
     )
 
 
-def _no_common_order(people: Battles, battles: Battles, *, n_systems: int) -> str:
+def _no_common_order(people: Comparisons, battles: Comparisons, *, n_systems: int) -> str:
     """Why the presentation order, where it is known, cannot be held equal for people and a metric at once: it takes an
     order of each battle that both saw. Nothing where it can, or where nobody's order matters."""
-    at, judged = _places(people, battles, n_systems=n_systems)
+    at, judged = _places(people, battles)
     theirs, its = people.order[at][judged], battles.order[judged]
     matters = (_order_matters(own, n_systems) for own in (battles, replace(battles.where(judged), order=theirs)))
     if (theirs == its).all() or not any(matters):
@@ -283,10 +282,10 @@ def not_as_likely(probability: Floats, asked: Bools, *, item: Ints, units: Ints)
     return f"{told} {chance.sum():.3g}"
 
 
-def _with_covariates(contest: Contest, rules: Rules) -> tuple[Battles, dict[str, Floats], tuple[str, ...], int]:
+def _with_covariates(contest: Contest, rules: Rules) -> tuple[Comparisons, dict[str, Floats], tuple[str, ...], int]:
     """The battles where all covariates are known, these by name, the names of those that do not vary, and how many
     battles are left out."""
-    battles, n_systems = contest.battles, len(rules.design.systems)
+    battles, n_systems = contest.battles, len(contest.design.systems)
     values = {own.name: own.differences(battles) for own in rules.covariates[contest.aspect]}
     unknown = [name for name, own in values.items() if np.isnan(own).all()]
     known = np.ones(len(battles), dtype=bool)
@@ -303,7 +302,7 @@ def _with_covariates(contest: Contest, rules: Rules) -> tuple[Battles, dict[str,
     return kept, varied, (*unknown, *constant), int((~known).sum())
 
 
-def _order_matters(battles: Battles, n_systems: int) -> bool:
+def _order_matters(battles: Comparisons, n_systems: int) -> bool:
     """Whether the order is known of enough battles, and some pair was shown in one order and in the other."""
     return order_matters(battles.first * n_systems + battles.second, battles.order, None)
 
@@ -319,33 +318,31 @@ def order_matters(pair: Ints, order: Floats, often: Ints | None) -> bool:
     return bool(seen.all(axis=0).any())
 
 
-def _arrays(battles: Battles, columns: Mapping[str, Floats], rules: Rules) -> arrays_of.Battles:
+def _arrays(battles: Comparisons, columns: Mapping[str, Floats], design: Design) -> arrays_of.Battles:
     """As the arithmetic takes it, clusters numbered from 0."""
-    unit = rules.design.units[battles.item]
-    used = np.zeros(rules.design.n_units, dtype=bool)
+    unit = design.units[battles.item]
+    used = np.zeros(design.n_units, dtype=bool)
     used[unit] = True
     return arrays_of.Battles(
         first=battles.first,
         second=battles.second,
         sign=battles.sign,
         unit=(np.cumsum(used) - 1)[unit],
-        weight=rules.design.weights[battles.item],
+        weight=design.weights[battles.item],
         covariates=np.stack([*columns.values()], axis=1) if columns else np.empty((len(battles), 0)),
     )
 
 
-def looked_up(people: Battles, battles: Battles, *, n_systems: int) -> Signs:
+def looked_up(people: Comparisons, battles: Comparisons) -> Signs:
     """(battles,): what people say of each, `ABSENT` where they do not."""
-    at, judged = _places(people, battles, n_systems=n_systems)
+    at, judged = _places(people, battles)
     return np.where(judged, people.sign[at], ABSENT).astype(np.int8)
 
 
-def _places(people: Battles, battles: Battles, *, n_systems: int) -> tuple[Ints, Bools]:
+def _places(people: Comparisons, battles: Comparisons) -> tuple[Ints, Bools]:
     """(battles,): the row of people's on each, and whether it is one."""
-    keys, wanted = people.keys(n_systems), battles.keys(n_systems)
-    order = np.argsort(keys)
-    at = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
-    return at, keys[at] == wanted
+    at = np.searchsorted(people.keys, battles.keys).clip(max=len(people) - 1)
+    return at, people.keys[at] == battles.keys
 
 
 def _counted(first: Ints, second: Ints, n_systems: int, often: Ints | None = None) -> Ints:
@@ -354,7 +351,7 @@ def _counted(first: Ints, second: Ints, n_systems: int, often: Ints | None = Non
     return np.asarray(found[0] + found[1]).astype(np.int64)
 
 
-def _matrix(battles: Battles, n_systems: int) -> NDArray[np.int64]:
+def _matrix(battles: Comparisons, n_systems: int) -> NDArray[np.int64]:
     """(systems, systems): how often two met."""
     number = np.bincount(battles.first * n_systems + battles.second, minlength=n_systems**2)
     number = number.reshape(n_systems, n_systems)

@@ -22,7 +22,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
-from custodes.evaluate.comparison import HUMAN, label_of
+from custodes.evaluate.comparison import HUMAN, Comparison, compared_by_any, label_of
 from custodes.evaluate.edges import PAIR
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.leaderboard.contest import (
@@ -37,7 +37,6 @@ from custodes.evaluate.leaderboard.contest import (
 )
 from custodes.evaluate.leaderboard.counted import refuse_more, standing_of, tallies
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, check_names, covariate
-from custodes.evaluate.leaderboard.field import Ground, ground
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
@@ -214,19 +213,16 @@ def leaderboard(
     check_names(names, study)
     full = settings(setting)
     chosen = study.select(**selection_of(setting), one_side=True)
-    arena = ground(chosen, full)
+    comparisons = compared_by_any(chosen, full)
     rules = Rules(
-        design=arena.design,
-        probability=arena.probability,
         covariates={
-            aspect: [covariate(name, study, aspect=aspect, design=arena.design) for name in names]
-            for aspect in {"", *chosen.aspects}
+            aspect: [covariate(name, study, aspect=aspect) for name in names] for aspect in {"", *chosen.aspects}
         },
         tie_model=tie_model,
         confidence=confidence,
         resamples=resamples,
     )
-    contests = _contests(arena, shared=full["ties"] != "calibrated" and not names, not_asked=names)
+    contests = _contests(comparisons, shared=full["ties"] != "calibrated" and not names, not_asked=names)
     distinct = list(dict.fromkeys(contests.values()))
     answer = partial(decided, rules=rules)
     generator = np.random.default_rng(rng)
@@ -234,17 +230,18 @@ def leaderboard(
     of = dict(zip(distinct, made, strict=True))
     standings = {place: of[contest] for place, contest in contests.items()}
     _check_covariates(names, standings)
+    notes = [*chosen.notes, *(note for own in comparisons for note in own.notes)]
     told = _Telling(
-        systems=arena.design.systems, rules=[n.rule for n in arena.notes], confidence=confidence, resamples=resamples
+        systems=chosen.systems, rules=[note.rule for note in notes], confidence=confidence, resamples=resamples
     )
     parts = [
-        told.tables(field.aspect, {rater: own for (aspect, rater), own in standings.items() if aspect == field.aspect})
-        for field in arena.fields
+        told.tables(own.aspect, {rater: found for (aspect, rater), found in standings.items() if aspect == own.aspect})
+        for own in comparisons
     ]
-    held = [name for name in names if any(name in field.battles for field in arena.fields)]
+    held = [name for name in names if any(name in own.compared for own in comparisons)]
     equal = noted(("rater-held-equal", len(held), f"held equal, and so not ranked by: {listed(held)}"))
     return Leaderboard.of(
-        [tables for tables, _ in parts], [*arena.notes, *equal, *(n for _, notes in parts for n in notes)]
+        [tables for tables, _ in parts], [*notes, *equal, *(note for _, more in parts for note in more)]
     )
 
 
@@ -268,25 +265,27 @@ def _of_counts(
     return Leaderboard.of([tables], [*notes, *more])
 
 
-def _contests(arena: Ground, *, shared: bool, not_asked: Sequence[str]) -> dict[tuple[str, str], Contest]:
+def _contests(
+    comparisons: Sequence[Comparison], *, shared: bool, not_asked: Sequence[str]
+) -> dict[tuple[str, str], Contest]:
     """By aspect and name, people first; a metric that rates outputs as a whole is asked once for all aspects where its
     battles are `shared`. A rater that is held equal is not asked."""
     found, wholes = dict[tuple[str, str], Contest](), dict[str, Contest]()
-    n_systems = len(arena.design.systems)
-    for field in arena.fields:
-        asked = {name: own for name, own in field.battles.items() if name not in not_asked}
-        people = asked.get(HUMAN)
-        metrics = [name for name in asked if name != HUMAN]
+    for own in comparisons:
+        aspect, table = own.aspect, own.preferences
+        battles = {name: table.of_rater(table.raters.index(name)) for name in own.compared if name not in not_asked}
+        contest = partial(Contest, design=own.design)
+        people = battles.pop(HUMAN, None)
         if people is not None:
-            found[field.aspect, HUMAN] = Contest(rater=HUMAN, aspect=field.aspect, battles=people)
-            for name in metrics:
-                if (looked_up(people, asked[name], n_systems=n_systems) == ABSENT).any():
-                    corrected = Contest(rater=CORRECTED + name, aspect=field.aspect, battles=asked[name], people=people)
-                    found[field.aspect, corrected.rater] = corrected
-        for name in metrics:
-            of = field.source[name] if shared else field.aspect
-            made = Contest(rater=name, aspect=of, battles=asked[name])
-            found[field.aspect, name] = wholes.setdefault(name, made) if not of else made
+            found[aspect, HUMAN] = contest(rater=HUMAN, aspect=aspect, battles=people)
+            for name, theirs in battles.items():
+                if (looked_up(people, theirs) == ABSENT).any():
+                    corrected = contest(rater=CORRECTED + name, aspect=aspect, battles=theirs, people=people)
+                    found[aspect, corrected.rater] = corrected
+        for name, theirs in battles.items():
+            of = "" if shared and name in own.overall else aspect
+            made = contest(rater=name, aspect=of, battles=theirs)
+            found[aspect, name] = wholes.setdefault(name, made) if not of else made
     return found
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.setting import NONE, Setting
+from custodes.data.comparisons import check_cells
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import VALUES
-from custodes.data.rows import check_cells
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, compare, with_outputs
 from custodes.stats import ABSENT

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from custodes.answers.question import recorded
 from custodes.arguments import argument, at_least, check_storable, is_whole, several
-from custodes.data.pairs import PairPreferences
+from custodes.data.comparisons import Comparisons
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.evaluate.protocol.state import State, given
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
@@ -48,7 +48,7 @@ def start(
     systems: Sequence[str],
     items: Sequence[str],
     *,
-    metric: PairPreferences | None = None,
+    metric: Comparisons | None = None,
     clusters: Sequence[str] | None = None,
     estimator: str | None = None,
     stopping: Stopping = USUAL,
@@ -71,8 +71,8 @@ def start(
     documents = items if clusters is None else _labels("clusters", clusters)
     if len(documents) != len(items):
         raise OptionError(f"{len(documents)} clusters for {len(items)} items: give one an item")
-    if not (metric is None or isinstance(metric, PairPreferences)):
-        raise OptionError(f"metric={shown(metric)}: give the PairPreferences of one rater")
+    if not (metric is None or isinstance(metric, Comparisons)):
+        raise OptionError(f"metric={shown(metric)}: give the Comparisons of one rater")
     _, fixed = recorded(seed)
     if fixed is None or seed is None:
         raise OptionError(f"seed={shown(seed)}: a state is a file, so its seed is a whole number")
@@ -203,9 +203,7 @@ def _labels(what: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(str, made))
 
 
-def _metric_rows(
-    metric: PairPreferences, systems: tuple[str, ...], items: tuple[str, ...]
-) -> tuple[tuple[int, ...], ...]:
+def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """(pairs, items) preferences of the one rater, in the order of the state."""
     if len(metric.raters) != 1:
         raise OptionError(f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give one")

@@ -27,7 +27,6 @@ from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
@@ -308,15 +307,15 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
 
 def _asked_of_people(comparison: Comparison) -> Pilot:
     """What people answered, of the pairs that they were asked of."""
-    rows, design = comparison.preferences.rows(0), comparison.design
+    rows, design = comparison.preferences.of_rater(0), comparison.design
     asked, pair = np.unique(rows.pair, return_inverse=True)
-    return Pilot(pair=pair, unit=design.units[rows.item], sign=rows.signs[0], systems=design.pairs[asked])
+    return Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[asked])
 
 
 def _answered(comparison: Comparison, metric: int) -> Floats:
     """How the metric answers what people answered, over all pairs and both orders of each; posterior means."""
-    signs = comparison.preferences.rows(0, 1 + metric).signs
-    human, own = signs[:, (signs != ABSENT).all(axis=0)]
+    joint = comparison.preferences.joint(0, 1 + metric)
+    human, own = joint.signs[:, joint.by_all]
     counts = np.bincount(3 * (1 - human) + 1 - own, minlength=9).reshape(3, 3)
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from custodes.arguments import LARGEST_SEED
+from custodes.data.comparisons import pairs_of
 from custodes.data.loading import small_file
-from custodes.data.pairs import pairs_of
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.asking import Asking
 from custodes.evaluate.protocol.stopping import Stopping, asked_for

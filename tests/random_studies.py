@@ -1,10 +1,9 @@
-"""Random studies of scores and verdicts with holes, and the two bridges to choose from."""
+"""Random studies of scores and verdicts with gaps."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
-import pytest
 
 from custodes.data.items import Items
 from custodes.data.preferences import Preferences
@@ -13,8 +12,9 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 
 
-def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = True) -> Study:
-    """Two people and three metrics on five systems: some with scores, some with verdicts, most with few of either."""
+def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = True, orders: bool = False) -> Study:
+    """Two people and three metrics on five systems: some with scores, some with verdicts, most with few of either; with
+    `orders` verdicts have a presentation order, and some of them are missing."""
     rng = np.random.default_rng(seed)
     systems, items = list("EDCBA"), [f"i{i}" for i in range(n_items)]
     rated, said = [], []
@@ -29,6 +29,12 @@ def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = 
     verdicts = pl.DataFrame(said, schema=names, orient="row").with_columns(
         repeat=pl.int_range(pl.len()).over("rater", "item").cast(pl.String)
     )
+    if orders:
+        again = verdicts.with_columns(pl.col("preference") * pl.Series(rng.choice([1, 1, -1], len(verdicts))))
+        verdicts = pl.concat([verdicts, again]).with_columns(
+            order=pl.Series(["ab"] * len(verdicts) + ["ba"] * len(verdicts)),
+            preference=pl.when(pl.Series(rng.random(2 * len(verdicts)) < 0.9)).then("preference"),
+        )
     cells = pl.DataFrame(rated, schema=["rater", "item", "system", "score"], orient="row")
     clusters = pl.DataFrame({"item": items, "cluster": [f"c{i // per_cluster}" for i in range(n_items)]})
     kinds = {name: "human" if name in ("ann", "bob") else "metric" for name in ("ann", "bob", "m1", "m2", "m3")}
@@ -38,8 +44,3 @@ def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = 
         raters=Raters.infer(kinds),
         items=Items.make(clusters)[0],
     )
-
-
-def choose(monkeypatch: pytest.MonkeyPatch, *, sparse: bool) -> None:
-    """Which bridge is taken, whatever the study."""
-    monkeypatch.setattr("custodes.evaluate.bridge.are_sparse", lambda cells, rows: sparse)

@@ -1,0 +1,259 @@
+"""The table of comparisons against loops by definition: ties, annotators combined, presentation orders merged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes.data import comparisons as module
+from custodes.data.comparisons import ABSENT, Comparisons, compare_in_memory, pair_codes, pairs_of
+from custodes.data.pairs import pair_counts
+from custodes.data.study import Study
+from custodes.evaluate.comparison import HUMAN, Comparison, all_raters, compare
+from tests.random_studies import study
+
+Key = tuple[str, str, str]
+
+
+def merged(verdicts: list[dict[str, Any]], orders: str) -> tuple[int | None, float]:
+    """The sign and the order of the verdicts of a rater on one comparison, as they stand in the file."""
+    if orders == "first":
+        first = next(row for row in verdicts if row["preference"] is not None)
+        return first["preference"], first["order"]
+    by_order = defaultdict(list)
+    for row in verdicts:
+        by_order[row["order"]].append(row["preference"])
+    known = {order: [p for p in values if p is not None] for order, values in by_order.items()}
+    answered = [order for order in (1, -1, 0) if known.get(order)]
+    sides = [order for order in answered if order]
+    if len(sides) == 1 and None in by_order.get(-sides[0], []):
+        return None, 0.0
+    each = [p for values in known.values() for p in values]
+    if orders == "consistent" and len(set(each)) > 1:
+        return None, 0.0
+    mean = sum(float(np.mean(known[order])) for order in answered)
+    return int(np.sign(round(mean, 9))), float(np.mean(answered))
+
+
+def sign(difference: float, threshold: float) -> int:
+    return 0 if abs(difference) <= threshold else int(np.sign(difference))
+
+
+def by_definition(
+    whole: Study, *, human: tuple[str, ...], aggregate: str, ties: float, human_ties: float, orders: str
+) -> dict[str, dict[Key, int]]:
+    """Rater ('human': annotators combined) to comparison to sign."""
+    scores, verdicts = defaultdict(dict), defaultdict(list)
+    for row in whole.ratings.frame.iter_rows(named=True):
+        scores[row["rater"]][row["item"], row["system"]] = row["score"]
+    both = pl.concat([whole.preferences.frame, whole.preferences.missing], how="diagonal")
+    number = {"ab": 1, "ba": -1, "": 0}
+    for row in both.iter_rows(named=True):
+        key = row["item"], row["system_a"], row["system_b"]
+        verdicts[row["rater"], key].append({**row, "order": number[row["order"]]})
+    answered = {rater for (rater, _), rows in verdicts.items() if any(r["preference"] is not None for r in rows)}
+    values = [value for rater in human for value in scores[rater].values()]
+    noise = 1e-9 * (max(values) - min(values)) if values else 0.0
+    signs, differences = defaultdict(dict), defaultdict(lambda: defaultdict(list))
+    for rater in whole.raters.kind:
+        threshold = human_ties + noise if rater in human else ties
+        items = {item for item, _ in scores[rater]}
+        for item in items:
+            systems = sorted(system for own, system in scores[rater] if own == item)
+            for a, b in combinations(systems, 2):
+                difference = scores[rater][item, a] - scores[rater][item, b]
+                signs[rater][item, a, b] = sign(difference, threshold)
+                differences[rater][item, a, b].append(difference)
+        for (who, key), rows in verdicts.items():
+            if who == rater and key not in signs[rater] and any(r["preference"] is not None for r in rows):
+                own = merged(rows, orders)[0]
+                if own is not None:
+                    signs[rater][key] = own
+    votes = aggregate == "vote" or bool(answered & set(human))
+    keys = {key for rater in human for key in signs[rater]}
+    for key in keys:
+        if votes:
+            signs[HUMAN][key] = int(np.sign(sum(signs[rater].get(key, 0) for rater in human)))
+        else:
+            each = [d for rater in human for d in differences[rater].get(key, [])]
+            signs[HUMAN][key] = sign(float(np.mean(each)), human_ties + noise)
+    return {rater: dict(own) for rater, own in signs.items()}
+
+
+def found(own: Comparison) -> dict[str, dict[Key, int]]:
+    rows = own.preferences
+    result: dict[str, dict[Key, int]] = defaultdict(dict)
+    for table in (own.annotators, own.preferences):
+        names = [(table.raters[r], table.items[i]) for r, i in zip(table.rater, table.item, strict=True)]
+        for (rater, item), a, b, value in zip(names, table.first, table.second, table.sign, strict=True):
+            key = item, rows.systems[a], rows.systems[b]
+            assert key not in result[rater]
+            result[rater][key] = int(value)
+    return dict(result)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    scores=st.booleans(),
+    human=st.sampled_from([("ann",), ("ann", "bob")]),
+    aggregate=st.sampled_from(["mean", "vote"]),
+    ties=st.sampled_from([0.0, 1.0]),
+    human_ties=st.sampled_from([0.0, 0.5]),
+    orders=st.sampled_from(["mean", "consistent", "first"]),
+)
+def test_every_sign_of_every_rater(seed: int, scores: bool, human: tuple[str, ...], **setting: Any) -> None:
+    whole = study(seed, n_items=12, scores=scores, orders=True)
+    own = all_raters(whole.select(human=",".join(human), metrics="m*"), "", setting)  # type: ignore[arg-type]
+    expected = by_definition(whole, human=human, **setting)
+    present = found(own)
+    for rater in (HUMAN, *human, "m1", "m2", "m3"):
+        assert present.get(rater, {}) == expected.get(rater, {}), rater
+
+
+def test_batches_of_items_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rater, item, system = np.nonzero(rng.random((3, 50, 6)) < 0.8)
+    frame = pl.DataFrame({"rater": rater, "item": item, "system": system}).cast(pl.Int32)
+    frame = frame.with_columns(score=pl.Series(rng.integers(1, 6, len(rater)).astype(float)), threshold=0.5)
+    none = pl.DataFrame(schema=["rater", "item", "system_a", "system_b", "sign", "order"]).cast(pl.Int32)
+    parts = []
+    for repeats in (1, 40):  # 40 raters more of the same make several batches
+        wide = pl.concat([frame.with_columns(pl.col("rater") + 3 * k) for k in range(1000 * (repeats - 1) // 39 + 1)])
+        each, people = compare_in_memory(wide, none, annotators=2, aggregate="mean")
+        names = ["rater", "item", "system_a", "system_b"]
+        parts.append([own.filter(pl.col("rater") < 3).sort(names) for own in (each, people)])
+    assert len(wide.group_by("rater", "item").len()) > module.BATCH_ROWS // 36
+    for one, other in zip(*parts, strict=True):
+        assert one.equals(other)
+
+
+def test_the_mean_takes_annotators_who_rated_both() -> None:
+    # ann rated both (2 against 1), bob the second output only, cem both (1 against 4): mean difference -1.
+    rows = [(0, 0, 0, 2.0), (0, 0, 1, 1.0), (1, 0, 1, 5.0), (2, 0, 0, 1.0), (2, 0, 1, 4.0)]
+    scores = pl.DataFrame(rows, schema=["rater", "item", "system", "score"], orient="row")
+    none = pl.DataFrame(schema=["rater", "item", "system_a", "system_b", "sign", "order"]).cast(pl.Int64)
+    for aggregate, threshold, expected in (("mean", 0.0, -1), ("mean", 1.0, 0), ("vote", 0.0, 0)):
+        given = scores.with_columns(threshold=pl.lit(threshold))
+        _, people = compare_in_memory(given, none, annotators=3, aggregate=aggregate)
+        assert people["sign"].to_list() == [expected]
+
+
+def test_orders_of_presentation_come_along() -> None:
+    won = "system_a"
+    rows = [("1", "B", "A", won, "ab"), ("2", "A", "B", won, "ab"), ("3", "A", "B", "tie", "")]
+    rows += [("4", "A", "B", won, "ab"), ("4", "A", "B", won, "ba")]
+    table = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "preference", "order"], orient="row")
+    table = table.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"))
+    both = pl.concat([table, table.with_columns(rater=pl.lit("m"), kind=pl.lit("metric"))])
+    (own,) = compare(cu.read(both))
+    human = own.preferences.of_rater(0)
+    assert human.sign.tolist() == [-1, 1, 0, 1]
+    assert human.order.tolist() == [-1, 1, 0, 0]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["ab", "ba", ""]), st.sampled_from([1, 0, -1, None])), min_size=1, max_size=5)
+)
+@settings(max_examples=200, deadline=None)
+def test_merging_of_orders_in_two_engines(verdicts: list[tuple[str, int | None]]) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    if all(preference is None for _, preference in verdicts):
+        return
+    number = {"ab": 1, "ba": -1, "": 0}
+    rows = [{"row": i, "order": number[o], "preference": p} for i, (o, p) in enumerate(verdicts)]
+    frame = pl.DataFrame(
+        [{**row, "rater": "r", "item": "i", "system_a": "A", "system_b": "B"} for row in rows],
+        schema_overrides={"preference": pl.Int64},
+    ).rename({"preference": "sign"})
+    relation = duckdb.from_arrow(frame.to_arrow())
+    for orders in ("mean", "consistent", "first"):
+        expected = merged(rows, orders)
+        for table in (frame.lazy(), relation):
+            made = module.merge_orders(nw.from_native(table), orders).collect("polars").to_native()
+            assert made["sign"].to_list() == [expected[0]]
+            if expected[0] is not None:
+                assert made["order"].to_list() == [expected[1]]
+
+
+def comparisons(seed: int, n_raters: int = 3) -> tuple[Comparisons, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    signs = rng.choice(np.array([1, 0, -1, ABSENT], dtype=np.int8), (6, n_raters, 20))
+    names = [f"r{k}" for k in range(n_raters)]
+    return Comparisons.of_signs(signs, raters=names, items=[str(i) for i in range(20)], systems=list("ABCD")), signs
+
+
+def test_signs_and_joint_rows() -> None:
+    made, signs = comparisons(0)
+    np.testing.assert_array_equal(made.signs, signs)
+    for raters in ((0,), (2,), (0, 1), (2, 0), (0, 1, 2)):
+        joint = made.joint(*raters)
+        expected = signs[:, list(raters)]
+        pair, item = np.nonzero((expected != ABSENT).any(axis=1))
+        np.testing.assert_array_equal(joint.pair, pair)
+        np.testing.assert_array_equal(joint.item, item)
+        np.testing.assert_array_equal(joint.signs, expected[pair, :, item].T)
+    some = np.arange(1, 20, 3)
+    np.testing.assert_array_equal(made.on_items(some).signs, signs[..., some])
+    np.testing.assert_array_equal(made.of_raters([2, 0]).signs, signs[:, [2, 0]])
+    np.testing.assert_array_equal(made.of_rater(1).signs, signs[:, [1]])
+    assert made.system_a == ("A", "A", "A", "B", "B", "C")
+
+
+def test_pairs_are_numbered_in_order() -> None:
+    first, second = pairs_of(range(5))  # type: ignore[arg-type]
+    assert list(zip(first.tolist(), second.tolist(), strict=True)) == list(combinations(range(5), 2))
+    assert pair_codes(first, second, 5).tolist() == list(range(10))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_counts_by_definition_and_swap(seed: int) -> None:
+    made, signs = comparisons(seed)
+    counts, order = pair_counts(made), [1, 0, -1]
+    for p in range(6):
+        for m in range(2):
+            human, metric = signs[p, 0], signs[p, m + 1]
+            for h in range(3):
+                assert counts.human_only[p, m, h] == ((human == order[h]) & (metric == ABSENT)).sum()
+                assert counts.metric_only[p, m, h] == ((metric == order[h]) & (human == ABSENT)).sum()
+                for k in range(3):
+                    assert counts.paired[p, m, h, k] == ((human == order[h]) & (metric == order[k])).sum()
+    np.testing.assert_array_equal(counts.human, [[(signs[p, 0] == o).sum() for o in order] for p in range(6)])
+    swapped = np.where(signs == ABSENT, ABSENT, -signs).astype(np.int8)
+    labels: Any = {"raters": made.raters, "items": made.items, "systems": made.systems}
+    turned = pair_counts(Comparisons.of_signs(swapped, **labels))
+    np.testing.assert_array_equal(turned.paired, counts.paired[:, :, ::-1, ::-1])
+    np.testing.assert_array_equal(turned.metric_only, counts.metric_only[:, :, ::-1])
+    np.testing.assert_array_equal((counts + counts).metric, 2 * counts.metric)
+
+
+def test_what_needs_every_cell_is_refused_where_it_would_not_fit() -> None:
+    made = Comparisons.of(
+        pl.DataFrame({"rater": [0], "item": [0], "system_a": [0], "system_b": [1], "sign": [1], "order": [0.0]}),
+        raters=["m"],
+        items=[str(i) for i in range(3_000_000)],
+        systems=[f"{i:02}" for i in range(60)],
+    )
+    with pytest.raises(cu.InputError, match="too many for"):
+        _ = made.signs
+    assert len(made.joint(0).pair) == 1
+
+
+def test_pandalm_by_definition(shared_data: Path) -> None:
+    whole = cu.read(shared_data / "pandalm/battles.csv.gz", invalid="drop")
+    (own,) = compare(whole)
+    expected = by_definition(whole, human=whole.humans, aggregate="mean", ties=0.0, human_ties=0.0, orders="mean")
+    present = found(own)
+    assert present[HUMAN] == expected[HUMAN]
+    assert all(present[name] == expected[name] for name in own.metrics)
