@@ -109,6 +109,13 @@ def test_plain_values_are_json_with_null_for_the_undefined() -> None:
     assert plain["main"][1] == {"aspect": "x", "metric": "b", "tau": -0.5, "tau_low": 0.0, "tau_high": None}
 
 
+def test_data_of_other_tables_or_columns_are_refused_by_their_name() -> None:
+    with pytest.raises(ValueError, match=f"^{type(MADE).__name__} declares no table 'mian'$"):
+        type(MADE).part("x", mian={})
+    with pytest.raises(ValueError, match=f"^table '{type(MADE).__name__}.rare' does not declare 'nothing'|lacks "):
+        type(MADE).part("x", rare={"nothing": [1]})
+
+
 def test_a_result_without_a_question_or_a_picture() -> None:
     assert MADE.provenance is UNASKED
     assert MADE.status == 0

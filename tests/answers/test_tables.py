@@ -76,13 +76,13 @@ DATA = {
 
 def test_a_frame_is_typed_even_where_it_is_empty() -> None:
     assert MADE.schema == SCHEMA
-    assert MADE.frame({}).schema == SCHEMA
-    assert MADE.frame({}, "fluency").height == 0
-    assert MADE.frame(DATA, "fluency").schema == SCHEMA
+    assert MADE.frame({}, name="main").schema == SCHEMA
+    assert MADE.frame({}, "fluency", name="main").height == 0
+    assert MADE.frame(DATA, "fluency", name="main").schema == SCHEMA
 
 
 def test_undefined_is_null_and_single_values_are_repeated() -> None:
-    made = MADE.frame(DATA, "fluency")
+    made = MADE.frame(DATA, "fluency", name="main")
     assert made.rows() == [
         ("fluency", "a", ["b"], True, 3, 0.5, None, None, 1.0, 0.25, 0.1, 1.0),
         ("fluency", "b", [], None, 4, None, None, None, 1.0, 0.25, None, 0.0),
@@ -96,27 +96,42 @@ def test_only_single_values_are_one_row_and_no_values_are_none() -> None:
     }
     one |= {"friends": [["b"]]}
     rest = {name: values for name, values in DATA.items() if name not in one}
-    assert MADE.frame(one | rest, "x").height == 1
+    assert MADE.frame(one | rest, "x", name="main").height == 1
     empty = {name: [] if name in one else values for name, values in DATA.items()}
-    assert MADE.frame(empty, "x").rows() == []
+    assert MADE.frame(empty, "x", name="main").rows() == []
 
 
 @pytest.mark.parametrize("change", [{"other": 1}, {"metric": ...}])
-def test_other_columns_than_declared_are_a_bug_that_is_named(change: dict[str, object]) -> None:
+def test_other_columns_than_declared_are_refused_by_table_and_column(change: dict[str, object]) -> None:
     given = {name: values for name, values in (DATA | change).items() if values is not ...}
-    with pytest.raises(AssertionError, match="other|metric"):
-        MADE.frame(given, "fluency")
+    (column,) = change
+    verb = "lacks" if change[column] is ... else "does not declare"
+    with pytest.raises(ValueError, match=f"^table 'main' {verb} '{column}'; declared columns: aspect, metric, "):
+        MADE.frame(given, "fluency", name="main")
+
+
+def test_rows_and_columns_make_the_same_table() -> None:
+    free = Table(doc="Two rows.", by="", columns=(count("n", "how many"), label("name", "text")))
+    rows = [{"n": 1, "name": "a"}, {"n": 2, "name": "b"}]
+    made = free.frame(iter(rows), name="main")
+    assert made.equals(free.frame({"n": [1, 2], "name": ["a", "b"]}, name="main"))
+    assert made.to_dicts() == rows
+    assert free.frame(iter(()), name="main").equals(free.frame({}, name="main"))
+    with pytest.raises(ValueError, match="table 'main' lacks 'name'"):
+        free.frame([{"n": 1}], name="main")
 
 
 def test_a_table_may_have_no_label_in_front() -> None:
     free = Table(doc="One row.", by="", columns=(count("n", "how many"),))
     assert free.schema == {"n": pl.Int64}
-    assert free.frame({"n": 2}).rows() == [(2,)]
+    assert free.frame({"n": 2}, name="main").rows() == [(2,)]
 
 
 def test_arrays_of_any_shape_and_text_fill_a_column() -> None:
     free = Table(doc="One row.", by="", columns=(score("x", "a number"), label("name", "text")))
-    made = free.frame({"x": np.array([[1.0, np.nan], [3.0, 4.0]])[:, ::-1], "name": np.array(list("abcd"))})
+    made = free.frame(
+        {"x": np.array([[1.0, np.nan], [3.0, 4.0]])[:, ::-1], "name": np.array(list("abcd"))}, name="main"
+    )
     assert made["x"].to_list() == [None, 1.0, 4.0, 3.0]
     assert made["name"].to_list() == list("abcd")
 
@@ -186,7 +201,7 @@ DECLARED = [
 
 @pytest.mark.parametrize("declared", DECLARED)
 def test_points_and_differences_of_proportions_carry_their_unit(declared: Table) -> None:
-    frame = declared.frame({name: None for name in declared.schema if name != declared.by}, "all")
+    frame = declared.frame({name: None for name in declared.schema if name != declared.by}, "all", name="main")
     assert frame.columns == list(declared.schema)  # names in files have no unit
     (view,) = views(declared, frame, "title", every=True)
     assert [own["label"] for own in plain(declared.columns)] == list(view.labels)  # papers and pages

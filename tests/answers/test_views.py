@@ -33,6 +33,7 @@ FRAME = pl.concat(
             "never": None,
         },
         aspect,
+        name="main",
     )
     for aspect in ("x", "y")
 )
@@ -79,7 +80,7 @@ def test_a_table_may_be_set_in_another_way_unless_all_is_asked() -> None:
 
 
 def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
-    (only,) = views(MADE, MADE.frame({}), "m")
+    (only,) = views(MADE, MADE.frame({}, name="m"), "m")
     assert only.title == "m"
     assert only.rows == ()
     assert [name for name, _ in parts(FRAME, "aspect")] == ["x", "y"]
@@ -145,9 +146,9 @@ def test_what_has_a_better_end_is_shown_even_where_it_is_undefined() -> None:
 def test_an_unreliable_interval_is_marked_and_only_that() -> None:
     made = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
     data = {"a": [0.5], "a_low": [0.1], "a_high": [0.9], "b": [0.5], "b_low": [0.1], "b_high": [0.9]}
-    (view,) = views(made, made.frame(data | {"unreliable": [["a"]]}), "t")
+    (view,) = views(made, made.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
     assert (view.header, view.rows) == (("a", "b"), (("0.500 [0.10, 0.90]?", "0.500 [0.10, 0.90]"),))
-    (view,) = views(made, made.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}), "t")
+    (view,) = views(made, made.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
     assert view.rows[0][0] == "0.500"  # no interval, nothing to mark
-    (view,) = views(made, made.frame(data | {"unreliable": None}), "t")
+    (view,) = views(made, made.frame(data | {"unreliable": None}, name="t"), "t")
     assert view.rows[0][0] == "0.500 [0.10, 0.90]"

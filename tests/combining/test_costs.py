@@ -150,7 +150,7 @@ def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame
     trial = Trial(
         of=of, terms=terms, folds=folds, predicted=none, single=none, seconds=none, used=none, times=times, inner={}
     )
-    return Combine.declared()["path"].frame(path_columns(trial, price), of.target)
+    return Combine.declared()["path"].frame(path_columns(trial, price), of.target, name="path")
 
 
 def test_the_path_tells_what_each_further_metric_costs_and_buys() -> None:

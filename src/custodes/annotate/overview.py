@@ -110,8 +110,8 @@ def status(path: str | Path) -> Status:
     )
     made = Status.part(
         study=_study(now, ahead),
-        pairs=_columns([_pair(own) for own in now.pairs]),
-        persons=_columns([_person(own) for own in now.people]),
+        pairs=[_pair(own) for own in now.pairs],
+        persons=[_person(own) for own in now.people],
         margins=seen,
     )
     return Status.of([made], [*now.notes, *_told(now, ahead), *more], provenance=origin)
@@ -125,11 +125,11 @@ def snapshot_of_file(path: Path) -> Snapshot:
             return desk.snapshot().result()
 
 
-def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
+def _margins(path: Path, now: Snapshot) -> tuple[list[dict[str, Any]], list[Note]]:
     """Margins of closed pairs beside where those of careful people lie, and why these are not known."""
     closed = {frozenset((own.first, own.second)) for own in now.pairs if own.n and not own.is_open}
     if not now.second or not closed:
-        return {}, []
+        return [], []
     first = now.plan.question.aspects[0]
     found = margins_of(of_one_state(path, lambda opened: study_of(opened, path.name)))
     shown = [row for row in found.to_dicts() if row.pop("aspect", first) == first]
@@ -139,7 +139,7 @@ def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
         f"{unknown} margins of careful people are not known: that takes {FEWEST_DOUBLED} comparisons with several"
         " answers, and people who agree on them beyond chance"
     )
-    return _columns(shown), noted(("care-unknown", unknown, message))
+    return shown, noted(("care-unknown", unknown, message))
 
 
 def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
@@ -215,10 +215,6 @@ def _person(own: PersonNow) -> dict[str, Any]:
         "standing": own.standing,
         "flags": list(own.flags),
     }
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
 def notes_of(path: str | Path) -> list[str]:

@@ -74,13 +74,11 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
         copy = store.copy(store.check(study), Path(folder, "study.db"))
         with closing(Desk.open(copy, threaded=False)) as desk:
             now = desk.snapshot().result()
-    rows = list(matched(frame, now.people, now.plan, name=Path(codes).name))
-    names = [own.name for own in Reconciled.declared()["codes"].columns]
-    columns = {name: [row[name] for row in rows] for name in names}
+    rows = matched(frame, now.people, now.plan, name=Path(codes).name)
     origin = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )
-    return Reconciled.of([Reconciled.part(codes=columns)], (), provenance=origin)
+    return Reconciled.of([Reconciled.part(codes=rows)], (), provenance=origin)
 
 
 def matched(

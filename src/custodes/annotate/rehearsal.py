@@ -145,8 +145,7 @@ def rehearse(
         seed=seed,
         versions=versions(),
     )
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    return Rehearsal.of([Rehearsal.part(outcomes=columns)], _told(habits, people, outcomes, plan), provenance=origin)
+    return Rehearsal.of([Rehearsal.part(outcomes=rows)], _told(habits, people, outcomes, plan), provenance=origin)
 
 
 def _habits(**shares: float) -> Habits:

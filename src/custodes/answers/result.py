@@ -14,11 +14,11 @@ import polars as pl
 
 from custodes import lazily
 from custodes.answers import formats
-from custodes.answers.tables import TABLE, Table, View, table, with_lines
+from custodes.answers.tables import TABLE, Table, TableData, View, table, with_lines
 from custodes.answers.views import views
 from custodes.arguments import checked
 from custodes.data.notes import Note
-from custodes.errors import OptionError, shown, suggestion
+from custodes.errors import OptionError, listed, shown, suggestion
 from custodes.visible import visible
 
 
@@ -152,9 +152,21 @@ class Result:
         }
 
     @classmethod
-    def part(cls, label: str = "", **data: Mapping[str, Any]) -> dict[str, pl.DataFrame]:
-        """The tables of one aspect (or target) from the columns of each; a table of which nothing is said is empty."""
-        return {name: own.frame(data.get(name, {}), label) for name, own in cls.declared().items()}
+    def part(cls, label: str = "", **data: TableData) -> dict[str, pl.DataFrame]:
+        """The tables of one aspect (or target), each from its columns or its rows (see `Table.frame`); other declared
+        tables are empty.
+
+        Raises
+        ------
+        ValueError
+            For a table that is not declared, and for data of other columns than those declared.
+        """
+        if unknown := [name for name in data if name not in cls.declared()]:
+            raise ValueError(f"{cls.__name__} declares no table {listed(map(repr, unknown))}")
+        return {
+            name: table.frame(data.get(name, ()), label, name=f"{cls.__name__}.{name}")
+            for name, table in cls.declared().items()
+        }
 
     @classmethod
     def of(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:

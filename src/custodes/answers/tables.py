@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.errors import listed
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
@@ -110,6 +111,9 @@ UNRELIABLE = labels(
 )
 """Declared last in a table, it marks the intervals of the columns that it names."""
 
+TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
+"""The content of a table: its columns, or its rows one by one."""
+
 AT_THRESHOLD = "at the threshold"
 """The note of a decision that the Monte Carlo error of its probability leaves open; it counts as undecided."""
 
@@ -158,17 +162,39 @@ class Table:
         """The names of the columns that are numbers, without the ends of their intervals."""
         return tuple(own.name for own in self.columns if own.is_number)
 
-    def frame(self, data: Mapping[str, Any], by: str = "") -> pl.DataFrame:
-        """A frame of the declared columns from arrays, sequences, and single values, which are repeated; NaN becomes
-        null. `by` labels all rows. Without data the frame is empty."""
-        known = self.schema
+    def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
+        """A frame of the declared columns.
+
+        Parameters
+        ----------
+        data : mapping or iterable of mappings
+            Column name to an array, a sequence or a single value, which is repeated; or one mapping for each row. NaN
+            becomes null. Without data the frame is empty.
+        by : str
+            The label of all rows, in the column `by` of the table.
+        name : str
+            What messages call the table.
+
+        Raises
+        ------
+        ValueError
+            Where `data` lacks a declared column, or has one that is not declared.
+        """
+        if not isinstance(data, Mapping):
+            rows = list(data)
+            data = {column: [row[column] for row in rows] for column in rows[0]} if rows else {}
         if not data:
-            return pl.DataFrame(schema=known)
-        given = ({self.by: by} if self.by else {}) | dict(data)
-        assert given.keys() == known.keys(), sorted(given.keys() ^ known.keys())
-        many = [own for own in given.values() if not _single(own)]
+            return pl.DataFrame(schema=self.schema)
+        values = ({self.by: by} if self.by else {}) | dict(data)
+        missing = [column for column in self.schema if column not in values]
+        superfluous = [column for column in values if column not in self.schema]
+        if missing or superfluous:
+            problems = (("lacks", missing), ("does not declare", superfluous))
+            words = [f"{verb} {listed(map(repr, columns))}" for verb, columns in problems if columns]
+            raise ValueError(f"table {name!r} {' and '.join(words)}; declared columns: {', '.join(self.schema)}")
+        many = [own for own in values.values() if not _single(own)]
         height = min((own.size if isinstance(own, np.ndarray) else len(own) for own in many), default=1)
-        return pl.DataFrame([_series(name, given[name], kind, height) for name, kind in known.items()])
+        return pl.DataFrame([_series(column, values[column], kind, height) for column, kind in self.schema.items()])
 
     def column(self, name: str) -> Column:
         """The declaration of a column."""

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from custodes.errors import OptionError
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, require
 
 Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
@@ -126,7 +126,8 @@ class Normalisation:
     source: tuple[Source, ...]
 
     def __post_init__(self) -> None:
-        assert self.low.shape == self.high.shape == (len(self.source),)
+        same = self.low.shape == self.high.shape == (len(self.source),)
+        require(same, f"limits {self.low.shape} and {self.high.shape} of {len(self.source)} metrics")
         self.low.setflags(write=False)
         self.high.setflags(write=False)
 

@@ -11,6 +11,7 @@ import polars as pl
 from custodes.data.notes import Note
 from custodes.data.origin import Origin
 from custodes.data.pairs import PairCounts
+from custodes.stats.arrays import require
 
 HUMAN = "human"
 SCHEMA = {
@@ -41,7 +42,7 @@ class BattleCounts:
     origin: Origin = field(default_factory=Origin)
 
     def __post_init__(self) -> None:
-        assert dict(self.frame.schema) == SCHEMA
+        require(dict(self.frame.schema) == SCHEMA, f"columns {dict(self.frame.schema)}: must be {SCHEMA}")
 
     @property
     def raters(self) -> tuple[str, ...]:

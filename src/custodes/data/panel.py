@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.study import Study, of_aspect
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, read_only, require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,8 @@ class Panel:
     systems: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        assert self.values.shape == (len(self.raters), len(self.items), len(self.systems))
+        shape = (len(self.raters), len(self.items), len(self.systems))
+        require(self.values.shape == shape, f"values {self.values.shape}: raters, items and systems are {shape}")
         read_only(self)
 
     @classmethod

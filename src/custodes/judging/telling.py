@@ -8,6 +8,7 @@ from typing import Any
 
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance
+from custodes.answers.tables import TableData
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES
 from custodes.errors import listed
@@ -42,9 +43,9 @@ def told(plan: Plan, made: Round, price: cost.Price | None) -> Judgements:
     low, high = (float(judge.labels[0]), float(judge.labels[-1])) if judge.mode == "pointwise" else (None, None)
     names = [judge.name, *([judge.name + EXPECTED] if expected else [])]
     signature = _signature(plan, rows)
-    tables: dict[str, dict[str, Any]] = {
-        "verdicts": _columns(_verdicts(judge.name, kept, plan.same)) if judge.mode == "pairwise" else {},
-        "ratings": _columns(_ratings(judge.name, kept, expected)) if judge.mode == "pointwise" else {},
+    tables: dict[str, TableData] = {
+        "verdicts": _verdicts(judge.name, kept, plan.same) if judge.mode == "pairwise" else (),
+        "ratings": _ratings(judge.name, kept, expected) if judge.mode == "pointwise" else (),
         "raters": {
             "rater": names,
             "kind": "metric",
@@ -56,7 +57,7 @@ def told(plan: Plan, made: Round, price: cost.Price | None) -> Judgements:
             "own_system": judge.own_system or None,
             "signature": [signature, *[f"{signature}|expected"] * (len(names) - 1)],
         },
-        "failures": _columns(_failures(rows)),
+        "failures": _failures(rows),
         "usage": {
             "questions": len(plan.asked),
             "requests": len(plan.requests) + len(made.again),
@@ -66,7 +67,7 @@ def told(plan: Plan, made: Round, price: cost.Price | None) -> Judgements:
             "tokens_out": usage.tokens_out,
             "dollars": dollars,
         },
-        "details": _columns(_details(rows, made)),
+        "details": _details(rows, made),
     }
     notes = (*plan.notes, *_notes(plan, made, rows, usage))
     provenance = Provenance(
@@ -186,12 +187,6 @@ def _details(rows: Sequence[Row], made: Round) -> Iterator[dict[str, Any]]:
             "tokens_out": answer.tokens_out,
             "seconds": made.replies[key].seconds,
         }
-
-
-def _columns(rows: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """Columns from rows; none where there is no row."""
-    made = list(rows)
-    return {name: [row[name] for row in made] for name in made[0]} if made else {}
 
 
 def _signature(plan: Plan, rows: Sequence[Row]) -> str:

@@ -123,11 +123,10 @@ def planned(
                 }
             )
         notes = left_out(raters, corpus)
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
     origin = Provenance(
         question="score", study=texts.name, digest=_digest(texts), options={}, seed=None, versions=versions()
     )
-    return Planned.of([Planned.part(raters=columns)], notes, provenance=origin)
+    return Planned.of([Planned.part(raters=rows)], notes, provenance=origin)
 
 
 def _digest(texts: Study) -> str:

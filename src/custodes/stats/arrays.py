@@ -30,6 +30,15 @@ def chunks(n: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
+def require(condition: object, message: str) -> None:
+    """Raise `ValueError` with a message unless a condition on the arguments of a function holds.
+
+    >>> require(2 > 1, "never raised")
+    """
+    if not condition:
+        raise ValueError(message)
+
+
 def read_only(value: T) -> T:
     """Make an array, or those in a tuple or in the fields of an object, read-only, and return the value.
 

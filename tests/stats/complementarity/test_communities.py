@@ -145,7 +145,7 @@ def test_the_input_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("wrong", [[[0, -0.1], [-0.1, 0]], [[0, 0.1], [0.2, 0]], [[0, np.inf], [np.inf, 0]]])
 def test_what_is_no_similarity_is_a_mistake(wrong: list[list[float]]) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(ValueError):
         communities(np.array(wrong), seed=0)
 
 

@@ -96,7 +96,7 @@ def test_degenerate_shapes() -> None:
 
 
 def test_missing_values_are_a_mistake() -> None:
-    with pytest.raises(AssertionError, match="missing"):
+    with pytest.raises(ValueError, match="missing"):
         explained_variance(np.array([[[1.0, np.nan], [0.0, 1.0]]]))
 
 

@@ -139,7 +139,7 @@ def test_nothing_to_choose_from() -> None:
 
 
 def test_one_fold_has_nothing_to_train_on() -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(ValueError):
         added_predictions(np.ones((3, 1)), np.ones(3), np.array([0, 0, -1]), given=NONE)
 
 

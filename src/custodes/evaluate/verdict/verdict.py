@@ -155,5 +155,4 @@ NOBODY: Mapping[str, Result] = {
 
 
 def _part(aspect: str, statements: Iterable[Statement]) -> dict[str, pl.DataFrame]:
-    rows = [asdict(statement) for statement in statements]
-    return Verdict.part(aspect, verdict={name: [row[name] for row in rows] for name in rows[0]} if rows else {})
+    return Verdict.part(aspect, verdict=[asdict(statement) for statement in statements])

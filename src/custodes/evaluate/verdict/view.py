@@ -47,7 +47,8 @@ class Statement:
     p_value: float | None = None
 
     def __post_init__(self) -> None:
-        assert self.value is None or self.unit, f"a value without its unit: {self.text}"
+        if self.value is not None and not self.unit:
+            raise ValueError(f"a value without its unit: {self.text}")
 
 
 class View:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, require
 
 Labels = NDArray[np.intp]
 
@@ -88,9 +88,10 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
 def _weights(similarity: NDArray[Any]) -> Floats:
     """The weights of the edges (n, n), 0 where there is none."""
     weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
-    assert np.isfinite(weights).all()
-    assert (weights >= -_ROUNDING).all(), "communities of a similarity below 0"
-    assert np.allclose(weights, weights.T, rtol=_ROUNDING, atol=_ROUNDING)
+    require(np.isfinite(weights).all(), "communities of an infinite similarity")
+    require((weights >= -_ROUNDING).all(), "communities of a similarity below 0")
+    symmetric = np.allclose(weights, weights.T, rtol=_ROUNDING, atol=_ROUNDING)
+    require(symmetric, "communities of a similarity that is not symmetric")
     return np.maximum(weights, 0.0)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import require
 from custodes.stats.decisions.graph import condensation
 
 _EXACT_LIMIT = 16  # systems in one circle of majorities: 2**16 subsets times 16 systems in 8 MB
@@ -36,7 +37,7 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     Source: Kemeny 1959; Truchon 1998 (extended Condorcet criterion); Held and Karp 1962 (programming over subsets).
     """
     votes = np.array(preference, dtype=np.float64)
-    assert np.isfinite(votes).all(), "votes must be finite"
+    require(np.isfinite(votes).all(), "votes must be finite")
     np.fill_diagonal(votes, 0.0)
     # Every order pays at least the smaller side of each pair. Between circles an order along the majority graph pays
     # just that, so only the order within circles is open.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import require
+
 
 def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Systems that beat each other in a circle, merged: adjacency (n, n) -> component (n,), its adjacency (k, k).
@@ -37,7 +39,7 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     Source: Aho, Garey and Ullman 1972.
     """
     reach = _closure(adjacency)
-    assert not reach.diagonal().any(), "transitive reduction of a graph with a cycle"
+    require(not reach.diagonal().any(), "transitive reduction of a graph with a cycle")
     return adjacency & ~_product(adjacency, reach)
 
 
@@ -53,7 +55,7 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
         if (below == layer).all():
             return layer
         layer = below
-    raise AssertionError("layers of a graph with a cycle")
+    raise ValueError("layers of a graph with a cycle")
 
 
 def _closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:

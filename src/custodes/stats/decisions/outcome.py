@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import require
 from custodes.stats.ratios import ratio
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
@@ -77,7 +78,7 @@ def _logs(cells: list[NDArray[np.float64]], total: NDArray[np.float64]) -> list[
 
 def _cells(counts: NDArray[Any], estimate: Kld) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
     """Wins, ties and losses, with an imagined one of each for `mean`, and their sum; NaN where there are none."""
-    assert estimate in ("mean", "mode"), estimate
+    require(estimate in ("mean", "mode"), f"estimate={estimate!r}: allowed are mean and mode")
     pseudo = 1.0 if estimate == "mean" else 0.0
     # Spelled out: NumPy's sum over an axis of three is several times slower.
     cells = [counts[..., k] + np.float64(pseudo) for k in range(3)]

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import require
+
 Test = Literal["asymptotic", "exact"]
 Correction = Literal["none", "holm", "bh"]
 
@@ -32,7 +34,7 @@ def sign_test(wins: NDArray[Any], losses: NDArray[Any], *, test: Test) -> NDArra
         # the lower binomial tail, through the beta function: SciPy's bdtr is off beyond 1e7 comparisons
         tail = betainc(np.maximum(np.maximum(wins, losses), 1), np.minimum(wins, losses) + 1, 0.5)
     else:
-        assert test == "asymptotic", test
+        require(test == "asymptotic", f"test={test!r}: allowed are exact and asymptotic")
         tail = ndtr(-np.abs(wins - losses) / np.sqrt(np.maximum(wins + losses, 1)))
     return np.asarray(np.minimum(2 * tail, 1.0))
 
@@ -58,7 +60,7 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
     if correction == "holm":
         adjusted = np.maximum.accumulate(ascending * (tests - rank + 1), axis=-1)
     else:
-        assert correction == "bh", correction
+        require(correction == "bh", f"correction={correction!r}: allowed are none, holm and bh")
         # fmin skips the NaN at the end, which come first when walking down from the largest
         adjusted = np.fmin.accumulate((ascending * tests / rank)[..., ::-1], axis=-1)[..., ::-1]
     result = np.empty_like(p)

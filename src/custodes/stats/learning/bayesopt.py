@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, require
 
 _LENGTHS = np.geomspace(0.05, 5.0, 16)  # of the kernel, in units of sqrt(n_dims)
 _NOISES = (1e-6, 1e-4, 1e-2)  # variance, in units of the function's: what the kernel is too smooth to follow
@@ -70,7 +70,7 @@ def maximise(
     Source: Jones, Schonlau and Welch 1998, expected improvement; Snoek, Larochelle and Adams 2012, the kernel;
     Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use.
     """
-    assert n_initial > 0
+    require(n_initial > 0, f"n_initial={n_initial}: must be above 0")
     points = rng.random((n_initial, n_dims))
     values = objective(points)
     for iteration in range(n_iterations):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, require
 from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
 
@@ -58,7 +58,8 @@ def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
 
 def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
     """Weights of standardised columns z (rows, p), in the units of y (rows,), at each penalty -> (alphas, p)."""
-    assert np.all(np.diff(alphas) < 0)  # each starts where the one before ended
+    # Each penalty starts where the one before ended.
+    require(np.all(np.diff(alphas) < 0), "penalties must decrease")
     spread = _spread(y)
     path = np.zeros((len(alphas), z.shape[1]))
     if not spread or not z.shape[1]:

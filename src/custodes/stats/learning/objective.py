@@ -10,7 +10,7 @@ import numpy as np
 from custodes.errors import OptionError
 from custodes.stats.agreement.correlation import pearson
 from custodes.stats.agreement.ranks import mid_ranks
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, require
 
 Objective = Literal["kendall", "spearman", "pearson", "accuracy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -32,8 +32,8 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
 
     Source: Winata et al. 2024, "MetaMetrics", Section 3.2 (the calibration function); Kendall 1945 for ties.
     """
-    assert target.shape == items.shape
-    assert np.isfinite(target).all()
+    require(target.shape == items.shape, f"targets {target.shape} of items {items.shape}")
+    require(np.isfinite(target).all(), "targets must be finite")
     measure = _prepared(kind, target, items)
 
     def agreement(predictions: Floats) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, require
 from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import PENALTY
 from custodes.stats.resampling.resample import unit_sums
@@ -63,7 +63,7 @@ def pairwise_logistic(
 
     Source: Bradley and Terry 1952; ties as in Coakley and Heise 1996.
     """
-    assert (penalties > 0).all()
+    require((penalties > 0).all(), "penalties must be above 0")
     z, scale = _standardised(x, items)
     pairs = _preferred(z, y, items)
     if not len(pairs.winner):
