@@ -16,9 +16,8 @@ from scipy import stats
 import custodes as cu
 from custodes.data.panel import Panel
 from custodes.data.study import Study
+from custodes.stats import bootstrap, rank_distance
 from custodes.stats.agreement import correlation
-from custodes.stats.complementarity import rank_distance
-from custodes.stats.resampling import resample
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 HANNA = DATA / "hanna" / "ratings.csv.gz"
@@ -82,9 +81,9 @@ def system_level() -> list[tuple[str, str, str]]:
         return rank_distance.rank_distances(scores, first, second, rule="tau-b")
 
     def intervals() -> None:
-        weights = resample.bootstrap_weights(n_items, RESAMPLES, np.random.default_rng(2))
+        weights = bootstrap.bootstrap_weights(n_items, RESAMPLES, np.random.default_rng(2))[1:]
         draws = correlation.weighted_item_mean(point(), units=np.arange(n_items), weights=weights)
-        resample.percentile_interval(draws, confidence=0.95)
+        intervals.percentile_interval(draws, confidence=0.95)
 
     sample = np.random.default_rng(3).choice(len(first), SCIPY_PAIRS, replace=False)
 
@@ -113,11 +112,11 @@ def utterance_level() -> list[tuple[str, str, str]]:
         return rank_distance.rank_distance_influence(scores, first, second, rule="tau-b")
 
     def intervals() -> None:
-        weights = resample.bootstrap_weights(n_items, RESAMPLES, np.random.default_rng(4))
+        weights = bootstrap.bootstrap_weights(n_items, RESAMPLES, np.random.default_rng(4))[1:]
         distances, slopes = influence()
         defined = ~np.isnan(distances)
         mean = np.where(defined, distances, 0.0).sum(axis=1) / np.maximum(defined.sum(axis=1), 1)
-        resample.percentile_interval(mean + (weights - 1) @ slopes.T, confidence=0.95)
+        intervals.percentile_interval(mean + (weights - 1) @ slopes.T, confidence=0.95)
 
     size = f"{name}, {' x '.join(map(str, scores.shape))}"
     return [

@@ -29,7 +29,7 @@ from custodes.answers.tables import (
 from custodes.answers.views import views
 from custodes.questions import RESULTS
 from custodes.reporting.tables import plain
-from custodes.stats.resampling.resample import ANY
+from custodes.stats.intervals import ANY
 
 MADE = Table(
     doc="One row a metric.",

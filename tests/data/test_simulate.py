@@ -19,7 +19,7 @@ from custodes.data.simulate import SimulatedMetric, Simulation, demo_simulation,
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.favoritism import favoritism
-from custodes.stats.decisions.favi import favi_score
+from custodes.stats.favi_score import favi_score
 
 DEMO = demo_simulation()
 

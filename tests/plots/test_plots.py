@@ -18,7 +18,7 @@ from custodes import plots
 from custodes.errors import OptionError
 from custodes.plots.layout import layered
 from custodes.plots.ranking import graph_rows
-from custodes.stats.decisions import graph
+from custodes.stats import graphs
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def orders(draw: st.DrawFn) -> np.ndarray:
 
 @given(orders())
 def test_winners_stand_above_losers_and_nothing_overlaps(adjacency: np.ndarray) -> None:
-    edges = [(int(a), int(b)) for a, b in np.argwhere(graph.transitive_reduction(adjacency))]
+    edges = [(int(a), int(b)) for a, b in np.argwhere(graphs.transitive_reduction(adjacency))]
     layout = layered(adjacency, edges)
     assert all(layout.layer[a] < layout.layer[b] for a, b in edges)
     places = set(zip(layout.x.round(9), layout.layer, strict=True))

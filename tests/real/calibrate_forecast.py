@@ -22,7 +22,7 @@ from custodes.evaluate.protocol.annotations import Asked, asked_of, comparisons_
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
-from custodes.stats.resampling.resample import percentile_interval
+from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.allocation import KINDS, annotation_order, kinds_of
 from custodes.stats.stopping.pilot import (
     Pilot,

@@ -14,7 +14,7 @@ import pytest
 import custodes as cu
 from custodes.evaluate.comparison import compare
 from custodes.stats import ABSENT
-from custodes.stats.resampling.resample import bootstrap_weights, unit_sums
+from custodes.stats.bootstrap import bootstrap_weights, unit_sums
 
 WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz"
 
@@ -31,7 +31,7 @@ def test_people_by_document(shared_data: Path, people: str, effect: float, decid
     signs = signs[(signs != ABSENT).any(axis=1)]
     rated = signs != ABSENT
     sums = unit_sums(np.stack([np.where(rated, signs, 0), rated]), units=units, n_units=comparison.design.n_units)
-    times = bootstrap_weights(comparison.design.n_units, 2000, np.random.default_rng(0))
+    times = bootstrap_weights(comparison.design.n_units, 2000, np.random.default_rng(0))[1:]
     total, number = times @ sums[0].T, times @ sums[1].T
     outcomes = np.where(rated, signs, np.nan)
     expected = (total / number).var(axis=0) / (np.nanvar(outcomes, axis=1) / rated.sum(axis=1))

@@ -16,9 +16,9 @@ from numpy.random import Generator
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.gate.rules import Rule, measured
+from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling import resample
-from custodes.stats.resampling.simultaneous import Together, together
+from custodes.stats.intervals import SimultaneousIntervals, simultaneous_intervals
 from tests.simulation.interval_coverage import comparison_of
 
 ALPHA = 0.05
@@ -107,14 +107,16 @@ def truth(world: World, rules: tuple[Rule, ...], aspects: int, parts: int = 10) 
     return np.median(np.reshape(found, (parts, -1)), axis=0)
 
 
-def tested(comparisons: Sequence[Comparison], rules: Sequence[Rule], *, resamples: int, rng: Generator) -> Together:
+def tested(
+    comparisons: Sequence[Comparison], rules: Sequence[Rule], *, resamples: int, rng: Generator
+) -> SimultaneousIntervals:
     """The rules of a gate for all aspects; all aspects have the same clusters."""
     n_units = comparisons[0].design.n_units
-    times = resample.with_point(resample.bootstrap_weights(n_units, resamples, rng))
-    flips = resample.sign_flips(n_units, 200, rng)
+    times = bootstrap.bootstrap_weights(n_units, resamples, rng)
+    flips = bootstrap.sign_flips(n_units, 200, rng)
     samples = [Sample(comparison=own, times=times, flips=flips) for own in comparisons]
     estimates = [measured(rule, "m0", sample).estimate for sample in samples for rule in rules]
-    return together(estimates, [0.0] * len(estimates), confidence=1 - ALPHA)
+    return simultaneous_intervals(estimates, [0.0] * len(estimates), confidence=1 - ALPHA)
 
 
 @dataclass(frozen=True)

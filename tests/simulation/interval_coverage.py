@@ -23,14 +23,14 @@ from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
 from custodes.evaluate.ranking import _resampled
 from custodes.evaluate.scores import Scores
+from custodes.stats import bootstrap, decision_errors, favi_score
 from custodes.stats.agreement import accuracy, correlation, kendall
 from custodes.stats.arrays import Floats
-from custodes.stats.decisions import favi, outcome
-from custodes.stats.decisions.signtest import SignTest
+from custodes.stats.intervals import CORRELATION, POSITIVE, SHARE, Bounds
 from custodes.stats.learning import heldout
 from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.ratios import mean_of_defined
-from custodes.stats.resampling import resample
+from custodes.stats.sign_test import SignTest
 
 CONFIDENCE = 0.95
 PEOPLE, PERSON = 3, 0.7  # people rate in whole numbers with this error, so they tie; the mean of all is used
@@ -139,7 +139,7 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
 def sample_of(comparison: Comparison, resamples: int, rng: np.random.Generator) -> Sample:
     """A comparison with its resamples."""
     times = comparison.design.resampled(resamples, rng)
-    return Sample(comparison=comparison, times=times, flips=resample.sign_flips(comparison.design.n_units, 300, rng))
+    return Sample(comparison=comparison, times=times, flips=bootstrap.sign_flips(comparison.design.n_units, 300, rng))
 
 
 AS_MANY = ("spa",)
@@ -160,27 +160,27 @@ def intervals(
     part = Counted(aspect="", counts=comparison.preferences.counts(), comparison=comparison)
     ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
     if "mean_abs_favi" in names:
-        sizes = np.abs(favi.favi_score(np.moveaxis(part.counts.paired, 1, 0)))
+        sizes = np.abs(favi_score.favi_score(np.moveaxis(part.counts.paired, 1, 0)))
         draws = _mean_sizes(part, sizes, resamples, rng)
-        made["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi.SIZES, **ends).values())
+        made["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi_score.SIZES, **ends).values())
     if "correct" in names:
         for name, (draws, bounds) in errors(part, resamples, rng).items():
             made[name] = tuple(with_interval("", draws, bounds=bounds, **ends).values())
     return made
 
 
-def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, resample.Bounds]]:
+def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
     """The shares of errors and the divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
     rule = SignTest(alpha=0.05)
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
     human, *metrics = _resampled(part, counts, resamples, rng)
     decided = rule.decisions(human)
-    kinds = np.stack([outcome.error_types(decided, rule.decisions(own)) for own in metrics], axis=1)
+    kinds = np.stack([decision_errors.error_types(decided, rule.decisions(own)) for own in metrics], axis=1)
     divergence = np.stack(
-        [mean_of_defined(outcome.outcome_kld(own, human, estimate="mean")) for own in metrics], axis=1
+        [mean_of_defined(decision_errors.outcome_kld(own, human, estimate="mean")) for own in metrics], axis=1
     )
-    found = {name: (kinds[..., i], resample.SHARE) for i, name in enumerate(outcome.ERRORS)}
-    return {**found, "kld": (divergence, resample.POSITIVE)}
+    found = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS)}
+    return {**found, "kld": (divergence, POSITIVE)}
 
 
 def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[str]) -> dict[str, Floats]:
@@ -229,9 +229,7 @@ def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> flo
         said = np.stack([model(new) for model in models]).reshape(len(models), *other.human.shape)
         once = np.ones((1, other.design.n_units))
         truth = kendall.pooled_kendall(other.human, said, units=other.design.units, weights=once).mean()
-        _, low, high = with_interval(
-            "", draws, CONFIDENCE, clusters=own.design.n_units, bounds=resample.CORRELATION
-        ).values()
+        _, low, high = with_interval("", draws, CONFIDENCE, clusters=own.design.n_units, bounds=CORRELATION).values()
         held.append(low[0] <= truth <= high[0])
     return float(np.mean(held))
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_models import AnnotatorLabels
+from custodes.stats.intervals import ResampledEstimate
 from custodes.stats.reliability import alpha, coincidences, interval_alpha, moments
-from custodes.stats.resampling import resample
-from custodes.stats.resampling.simultaneous import Estimate
 from tests.simulation.planted_people import PAIRS, STRENGTH
 
 VALUES = np.array([1.0, 0.0, -1.0])
@@ -59,17 +59,19 @@ def coverage(*, skill: str, people: int, doubles: int, studies: int) -> np.ndarr
     units = np.arange(doubles)
     for _ in range(studies):
         answers, truth = study(rng, skill=skill, people=people, doubles=doubles)
-        times = resample.with_point(resample.bootstrap_weights(doubles, 200, rng))
-        met = resample.weighted_sums(times, np.moveaxis(coincidences(answers, units=units, n_units=doubles), 0, -1))
+        times = bootstrap.bootstrap_weights(doubles, 200, rng)
+        met = bootstrap.weighted_sums(times, np.moveaxis(coincidences(answers, units=units, n_units=doubles), 0, -1))
         known = moments(answers.task, VALUES[answers.label], units=units, n_units=doubles)
         drawn = (
             alpha(met, scale="nominal"),
             alpha(met, scale="ordinal"),
-            interval_alpha(resample.weighted_sums(times, known.T)),
+            interval_alpha(bootstrap.weighted_sums(times, known.T)),
         )
         own = []
         for draws, right in zip(drawn, truth, strict=True):
-            made = Estimate(draws=draws, population=None, n_units=doubles, bounds=resample.CORRELATION, width=1.0)
+            made = ResampledEstimate(
+                draws=draws, population=None, n_units=doubles, bounds=intervals.CORRELATION, width=1.0
+            )
             low, high = made.interval(0.95)
             own.append(low <= right <= high)
         held.append(own)

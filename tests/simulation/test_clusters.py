@@ -10,11 +10,11 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from custodes.stats import ABSENT, clusters
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.decisions.favi import favi_posterior, favi_score
-from custodes.stats.decisions.signtest import SignTest
-from custodes.stats.resampling.resample import unit_sums
+from custodes.stats.favi_score import favi_posterior, favi_score
+from custodes.stats.sign_test import SignTest
 
 SIZES = {
     "40 x 10": (10,) * 40,

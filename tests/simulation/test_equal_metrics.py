@@ -12,8 +12,8 @@ import pytest
 
 from custodes.stats.agreement import accuracy, correlation
 from custodes.stats.agreement.system_scores import over_systems, system_fit
-from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
-from custodes.stats.resampling.stepdown import Family, Flips, bootstrap_tests, flip_tests, without_block
+from custodes.stats.bootstrap import bootstrap_weights, sign_flips, with_point, without_block
+from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests
 
 SYSTEMS, ALPHA, PER_DOCUMENT, ICC = 6, 0.05, 10, 0.3
 QUALITY = np.linspace(0, 0.3, SYSTEMS)
@@ -62,7 +62,7 @@ def bootstrapped(
     human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int
 ) -> Family:
     """Pairwise accuracy of system means, every pair of metrics."""
-    weights = with_point(bootstrap_weights(unit[-1] + 1, draws, rng))
+    weights = bootstrap_weights(unit[-1] + 1, draws, rng)
     made = system_fit(
         np.concatenate([human[None], metrics]),
         np.ones(human.shape, dtype=bool),

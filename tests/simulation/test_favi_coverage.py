@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.stats.decisions.favi import ERROR_COST, favi_posterior
+from custodes.stats.favi_score import ERROR_COST, favi_posterior
 
 ERROR_CELLS = np.nonzero(ERROR_COST)  # human/metric: win/tie, win/loss, tie/win, tie/loss, loss/win, loss/tie
 STUDIES = 4_000

@@ -11,7 +11,7 @@ from custodes.evaluate.protocol.annotations import Asked, in_order
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
-from custodes.stats.resampling.resample import percentile_interval
+from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import Pilot, continued, forecast, posterior_shares, share_interval, shared_items
 from custodes.stats.stopping.replay import replay
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.stats.resampling.resample import percentile_interval
+from custodes.stats.intervals import percentile_interval
 from tests.simulation import interval_coverage as simulated
 from tests.simulation.interval_coverage import NAMES, Scenario, coverage, prediction_coverage
 

@@ -7,7 +7,8 @@ import pytest
 
 from custodes.stats.agreement import linear
 from custodes.stats.agreement.kendall import pooled_kendall
-from custodes.stats.resampling.resample import CORRELATION, bootstrap_weights, student_interval, with_point
+from custodes.stats.bootstrap import bootstrap_weights
+from custodes.stats.intervals import CORRELATION, student_interval
 
 STUDIES, RESAMPLES, SYSTEMS, CLUSTERS = 300, 200, 2, 210  # equal ones are light from 200
 TRUTH = 20_000  # clusters
@@ -41,7 +42,7 @@ def test_linear_resamples_cover_as_exact_ones(
     held, spread = np.zeros(2), np.zeros((STUDIES, 2))
     for study in range(STUDIES):
         human, metric, units = drawn(rng, CLUSTERS, sizes=sizes, **kind)
-        weights = with_point(bootstrap_weights(CLUSTERS, RESAMPLES, rng))
+        weights = bootstrap_weights(CLUSTERS, RESAMPLES, rng)
         for k, many in enumerate((10**9, 0)):
             monkeypatch.setattr(linear, "MANY", many)
             draws = pooled_kendall(human, metric, units=units, weights=weights)[:, 0]

@@ -14,7 +14,7 @@ import pytest
 from custodes.evaluate.protocol.asking import Asking
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.human import HUMAN
-from custodes.stats.decisions.signtest import SignTest
+from custodes.stats.sign_test import SignTest
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import interval, strengths

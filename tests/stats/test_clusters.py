@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from custodes.stats import ABSENT, clusters
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correction.estimator import Counts, margin_of
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.decisions.signtest import sign_test
-from custodes.stats.resampling.resample import unit_sums
+from custodes.stats.sign_test import sign_test
 from tests.simulation.test_clusters import effect_of, estimated, favi_held, not_above, sign_tests, studies
 
 BY_COUNTS = [own for own in ESTIMATORS.values() if not own.needs_items]

@@ -22,8 +22,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.errors import listed
+from custodes.stats import intervals
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling import resample
 
 Kind = Literal["label", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"]
 """What a value is: a name, several names, true or false, a whole number, a part of a whole in [0, 1], a difference of
@@ -220,11 +220,11 @@ def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
 
 
 def with_interval(
-    name: str, draws: Floats, confidence: float, *, clusters: int, bounds: resample.Bounds
+    name: str, draws: Floats, confidence: float, *, clusters: int, bounds: intervals.Bounds
 ) -> dict[str, Floats]:
     """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with the ends of its interval from the others,
     which are resamples of so many clusters; `bounds` of what is estimated."""
-    low, high = resample.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
+    low, high = intervals.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
 

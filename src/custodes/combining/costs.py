@@ -16,8 +16,8 @@ from custodes.data.notes import Note, noted
 from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.stats.arrays import Floats
+from custodes.stats.intervals import CORRELATION
 from custodes.stats.learning import forward
-from custodes.stats.resampling.resample import CORRELATION
 
 STEPS = 15
 

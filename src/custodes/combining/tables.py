@@ -22,7 +22,7 @@ from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
 from custodes.stats.arrays import Floats, up_to_rounding
-from custodes.stats.resampling.resample import ANY, CORRELATION
+from custodes.stats.intervals import ANY, CORRELATION
 
 REFITS = 100
 """Bootstrap refits behind the intervals of weights."""

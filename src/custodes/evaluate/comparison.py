@@ -27,8 +27,8 @@ from custodes.evaluate.people import check_same_scale, mean_over_people, unpaire
 from custodes.evaluate.scores import Scores
 from custodes.stats.agreement.ties import acc_eq
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+from custodes.stats.bootstrap import with_point
 from custodes.stats.partiality.scores import ScoredPeople
-from custodes.stats.resampling.resample import with_point
 
 HUMAN = "human"
 """The name of the aggregated people in every table."""

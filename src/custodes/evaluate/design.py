@@ -13,9 +13,9 @@ from custodes.data.comparisons import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.memory import check_memory, of_resamples
+from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.clusters import is_clustered
-from custodes.stats.resampling import resample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,19 +104,16 @@ class Design:
 
         All of them at once, eight bytes each: `counted` keeps a byte each, `blocks` a part of them."""
         check_memory("resamples", resamples, of_resamples(resamples, self.n_units))
-        made = np.empty((1 + self._drawn(resamples), self.n_units))
-        for rows, drawn in self.blocks(resamples, rng):
-            made[rows] = drawn
-        return made
+        return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng)
 
     def counted(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """The same, a byte each, for `resample.weighted_sums`."""
+        """The same, a byte each, for `bootstrap.weighted_sums`."""
         check_memory("resamples", resamples, of_resamples(resamples, self.n_units / 8))
-        return resample.bootstrap_counts(self.n_units, self._drawn(resamples), rng)
+        return bootstrap.bootstrap_weights(self.n_units, self._drawn(resamples), rng, dtype=np.uint8)
 
     def blocks(self, resamples: int, rng: np.random.Generator) -> Iterator[tuple[slice, Floats]]:
         """The same, some rows at a time: yields (their places, (rows, clusters)), for sums that fill up."""
-        return resample.blocks(self.n_units, self._drawn(resamples), rng)
+        return bootstrap.bootstrap_blocks(self.n_units, self._drawn(resamples), rng)
 
     def _drawn(self, resamples: int) -> int:
         return resamples if self.n_units > 1 else 0

@@ -14,8 +14,8 @@ from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
+from custodes.stats import graphs
 from custodes.stats.arrays import Floats
-from custodes.stats.decisions import graph
 
 DECISION = {1: "+", 0: "=", -1: "-"}
 """How a decision is written: the first system is better, neither, the second."""
@@ -59,9 +59,9 @@ def ranking_graph(
     Systems that beat each other in a circle share a node: the names (nodes) joined by ' ~ ', the members (nodes,
     systems), which node beats which (nodes, nodes), winner and loser of each edge after transitive reduction.
     """
-    component, between = graph.condensation(beats)
+    component, between = graphs.condensation(beats)
     members = component == np.arange(len(between))[:, None]
-    edges = [(int(a), int(b)) for a, b in np.argwhere(graph.transitive_reduction(between))]
+    edges = [(int(a), int(b)) for a, b in np.argwhere(graphs.transitive_reduction(between))]
     return [" ~ ".join(compress(systems, node)) for node in members], members, between, edges
 
 

@@ -51,13 +51,12 @@ from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT
+from custodes.stats import ABSENT, favi_score
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import margin_of
-from custodes.stats.decisions import favi
-from custodes.stats.decisions.signtest import SignTest
+from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
 from custodes.stats.ratios import mean_of_defined, ratio
-from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.sign_test import SignTest
 
 FEW_ERRORS = 5
 """With fewer errors a Favi-Score can only take a handful of values (the paper, Limitations: Robustness)."""
@@ -246,7 +245,7 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     # (metrics, pairs, 3, 3), so that tables list one metric after the other
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)
-    n, errors, scores = paired.sum(axis=(2, 3)), favi.errors(paired), favi.favi_score(paired)
+    n, errors, scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
     # Of counts the draws of one table at a time are all that is kept.
     check_memory("resamples", resamples, of_resamples(resamples) if part.comparison else 20 * resamples)
     posterior, effect = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
@@ -278,10 +277,10 @@ def _answer(
                 _mean_sizes(part, sizes, resamples, rng),
                 confidence,
                 clusters=part.n_clusters,
-                bounds=favi.SIZES,
+                bounds=favi_score.SIZES,
             ),
             "std_abs_favi": np.sqrt(mean_of_defined((sizes - mean_of_defined(sizes)[:, None]) ** 2)),
-            "sample_accuracy": favi.sample_accuracy(paired.sum(axis=1)),
+            "sample_accuracy": favi_score.sample_accuracy(paired.sum(axis=1)),
             "system_accuracy": mean_of_defined(agrees),
             "overall": [name in part.overall for name in counts.metrics],
         },
@@ -290,7 +289,7 @@ def _answer(
             "n": n,
             "errors": errors,
             **ends,
-            "sample_accuracy": favi.sample_accuracy(paired),
+            "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": agrees,
             **{
                 f"decision_{who}": written(test.decisions(own / null_effects(part, rows)[..., None]))
@@ -320,22 +319,22 @@ def _answer(
 
 def _posterior(
     part: Counted, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
-) -> tuple[favi.FaviPosterior, Floats]:
+) -> tuple[favi_score.FaviPosterior, Floats]:
     """Of tables (metrics, pairs, 3, 3), in effective counts where items come in clusters; and the design effect of the
     Favi-Score (metrics, pairs), NaN without clusters."""
     if not clustered(part):
-        whole = favi.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
+        whole = favi_score.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
         return whole, np.full(paired.shape[:2], np.nan)
     effect, human, metric = table_effects(
         part,
-        lambda own: favi.favi_score(own.paired),
+        lambda own: favi_score.favi_score(own.paired),
         lambda own: margin_of(own.paired.sum(axis=-1)),
         lambda own: margin_of(own.paired.sum(axis=-2)),
     )
     # A flip is about both margins, so it counts with the larger of their effects.
     divisors = effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
     ends, flips = (
-        favi.favi_posterior(paired / own.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
+        favi_score.favi_posterior(paired / own.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
         for own in divisors
     )
     known = np.where(np.isfinite(effect.effect), effect.effect, np.nan).T

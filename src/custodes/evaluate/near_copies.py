@@ -10,7 +10,7 @@ from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
 from custodes.stats.agreement.correlation import weighted_item_mean
 from custodes.stats.arrays import Floats, Ints, chunks
-from custodes.stats.complementarity.rank_distance import rank_distances
+from custodes.stats.rank_distance import rank_distances
 
 NEAR_COPY = 0.2
 """Largest complementarity of near copies: a Kendall's tau-b within items of at least .6.

@@ -31,16 +31,14 @@ from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT
+from custodes.stats import ABSENT, decision_errors, intervals
 from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import null_effect
-from custodes.stats.decisions import outcome
-from custodes.stats.decisions.consensus import kemeny
-from custodes.stats.decisions.outcome import ERRORS, Kld
-from custodes.stats.decisions.signtest import Correction, SignTest, Test, adjust
+from custodes.stats.decision_errors import ERRORS, Kld
+from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.kemeny import kemeny
 from custodes.stats.ratios import mean_of_defined, ratio
-from custodes.stats.resampling import resample
-from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.sign_test import Correction, SignTest, Test, adjust
 
 ALL_METRICS = "all metrics"
 """The consensus of all metrics of the study in the table `consensus`."""
@@ -196,10 +194,10 @@ def _answer(
                 end: own
                 for i, name in enumerate(ERRORS)
                 for end, own in with_interval(
-                    name, kinds[..., i], confidence, clusters=part.n_clusters, bounds=resample.SHARE
+                    name, kinds[..., i], confidence, clusters=part.n_clusters, bounds=intervals.SHARE
                 ).items()
             },
-            **with_interval("kld", divergence, confidence, clusters=part.n_clusters, bounds=resample.POSITIVE),
+            **with_interval("kld", divergence, confidence, clusters=part.n_clusters, bounds=intervals.POSITIVE),
         },
         reversals=_reversals(part, rule),
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
@@ -240,13 +238,13 @@ def _errors(
     for block, drawn in _resampled(part, outcomes, resamples, rng):
         # People and metrics both decide on the same resampled clusters.
         human, effective = next(drawn)
-        decided, shares = rule.decisions(effective), outcome.log_shares(human, estimate=kld)
+        decided, shares = rule.decisions(effective), decision_errors.log_shares(human, estimate=kld)
         if block.start == 0:
             first = decided[0]
-        again[block] = outcome.error_types(first, decided)[:, 0]
+        again[block] = decision_errors.error_types(first, decided)[:, 0]
         for m, (own, own_effective) in enumerate(drawn):
-            kinds[block, m] = outcome.error_types(decided, rule.decisions(own_effective))
-            divergence[block, m] = mean_of_defined(outcome.divergence(own, shares, estimate=kld))
+            kinds[block, m] = decision_errors.error_types(decided, rule.decisions(own_effective))
+            divergence[block, m] = mean_of_defined(decision_errors.divergence(own, shares, estimate=kld))
     return kinds, divergence, again[1:]
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.decisions import graph
+from custodes.stats import graphs
 
 SWEEPS = 12
 BEND_WIDTH = 0.4
@@ -62,8 +62,8 @@ def layered(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]]) -> L
 
 def _middle_layers(adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Halfway between the highest and the lowest layer a node could have; every edge still points down."""
-    top = graph.layers(adjacency)
-    bottom = graph.layers(adjacency.T)
+    top = graphs.layers(adjacency)
+    bottom = graphs.layers(adjacency.T)
     return np.asarray((top + top.max(initial=0) - bottom) // 2, dtype=np.intp)
 
 

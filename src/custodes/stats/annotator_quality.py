@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.intervals import fieller_interval, student_quantile
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import fieller_interval, student_quantile
 
 FEWEST_DOUBLED = 30
 """Comparisons with two answers below which carelessness is not estimated."""

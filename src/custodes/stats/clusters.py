@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums
 
 _STEP = 1e-4  # of a count, to either side
 _SPREAD = 1.0  # pseudo-counts in all, so that answers which do not vary count as one a cluster

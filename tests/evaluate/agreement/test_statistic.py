@@ -11,7 +11,7 @@ from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import compare
-from custodes.stats.resampling.resample import sign_flips
+from custodes.stats.bootstrap import sign_flips
 from tests.evaluate.agreement.test_agreement import scores_of
 from tests.evaluate.test_favoritism import study_of
 

@@ -15,7 +15,7 @@ from scipy import stats
 import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
-from custodes.stats.complementarity.rank_distance import RULES
+from custodes.stats.rank_distance import RULES
 from tests.evaluate.test_judges import Scores, drawn, judged, rows_of, study_from
 
 LEVELS = ("system", "utterance")

@@ -11,8 +11,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from custodes.evaluate.complementarity.complementarity import complementarity
-from custodes.stats.complementarity.rank_distance import RULES
-from custodes.stats.resampling.resample import bootstrap_weights
+from custodes.stats.bootstrap import bootstrap_weights
+from custodes.stats.rank_distance import RULES
 from tests.evaluate.complementarity.test_complementarity import (
     LEVELS,
     NAMES,
@@ -77,7 +77,7 @@ def test_intervals_at_the_system_level_are_those_of_a_brute_force_bootstrap() ->
         study = judged(scores)
         study = study.describe(items=items) if clusters is documents else study
         made = complementarity(study, resamples=200, confidence=0.9, rng=4)
-        weights = bootstrap_weights(clusters.max() + 1, 200, np.random.default_rng(4))
+        weights = bootstrap_weights(clusters.max() + 1, 200, np.random.default_rng(4))[1:]
         distances = distances_by_definition(scores, "tau-b", "system")
         drawn = {
             pair: np.array([np.nanmean(np.repeat(own, w[clusters].astype(int))) for w in weights])
@@ -110,7 +110,7 @@ def test_intervals_at_the_utterance_level_are_close_to_those_of_resampled_items(
     scores = small(8, items=60, systems=3, ties=rule == "tau-b")
     scores = {key: scores[key] for key in (("ann", "style"), ("bleu", ""), ("judge", "style"))}
     made = complementarity(judged(scores), level="utterance", distance=rule, resamples=200, rng=1)  # type: ignore[arg-type]
-    weights = bootstrap_weights(60, 200, np.random.default_rng(1)).astype(int)
+    weights = bootstrap_weights(60, 200, np.random.default_rng(1))[1:].astype(int)
     for a, b in combinations(scores, 2):
 
         def resampled(w: np.ndarray, a: Any = a, b: Any = b) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 import custodes as cu
 from custodes.evaluate.complementarity.complementarity import complementarity
-from custodes.stats.complementarity.communities import communities
+from custodes.stats.communities import communities
 from tests.evaluate.complementarity.test_complementarity import (
     LEVELS,
     NAMES,

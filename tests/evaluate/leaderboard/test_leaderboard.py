@@ -17,7 +17,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.leaderboard.contest import not_as_likely
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, best_corrected, main_rows
 from custodes.stats.arrays import Floats
-from custodes.stats.decisions.information_gain import information_gain
+from custodes.stats.information_gain import information_gain
 from custodes.stats.strength import more_battles
 
 QUICK = {"resamples": 200}

@@ -18,7 +18,7 @@ from custodes.stats.agreement.accuracy import (
     system_accuracy,
 )
 from custodes.stats.agreement.ties import acc_eq
-from custodes.stats.resampling.resample import sign_flips
+from custodes.stats.bootstrap import sign_flips
 
 TIE = 1e-9  # people's scores here are small integers; their differences may carry float noise
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from custodes.stats.agreement.kendall import pooled_kendall
 from custodes.stats.agreement.left_out import concordance, kendall_left_out
-from custodes.stats.resampling.resample import with_point
-from custodes.stats.resampling.stepdown import without_block
+from custodes.stats.bootstrap import with_point, without_block
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from custodes.stats.agreement import counted, linear, unit_pairs
 from custodes.stats.agreement.kendall import pooled_kendall
-from custodes.stats.resampling.resample import bootstrap_counts, bootstrap_weights, with_point
+from custodes.stats.bootstrap import bootstrap_weights, with_point
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -54,7 +54,7 @@ def test_both_sides_of_the_crossing_give_one_estimate(weighed: bool, monkeypatch
 
 def test_many_light_clusters_spread_as_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     human, metrics, units = study(1, items=300)
-    weights = with_point(bootstrap_weights(units[-1] + 1, 400, np.random.default_rng(0)))
+    weights = bootstrap_weights(units[-1] + 1, 400, np.random.default_rng(0))
     exact = pooled_kendall(human, metrics, units=units, weights=weights)[1:]
     monkeypatch.setattr(linear, "MANY", 0)
     monkeypatch.setattr(linear, "HEAVY", 2.0)  # none is
@@ -75,7 +75,7 @@ def test_few_clusters_are_exact_in_every_resample(weighed: bool, cells: int, mon
             units = np.where(np.arange(len(units)) < len(units) // 2, 0, units)  # half of all in one
         design = {
             "units": units,
-            "weights": with_point(bootstrap_weights(units[-1] + 1, 40, np.random.default_rng(seed))),
+            "weights": bootstrap_weights(units[-1] + 1, 40, np.random.default_rng(seed)),
             "item_weights": np.random.default_rng(seed).integers(1, 3, len(human)) / 2 if weighed else None,
         }
         with monkeypatch.context() as patched:
@@ -101,7 +101,7 @@ def test_a_heavy_cluster_among_light_ones_is_exact(monkeypatch: pytest.MonkeyPat
     units = np.append(np.zeros(300, dtype=int), 1 + np.arange(300))
     human = rng.normal(size=(600, 1)) + (units == 0)[:, np.newaxis]
     metrics = (human + rng.normal(size=(600, 1)))[np.newaxis]
-    weights = bootstrap_weights(301, 200, rng)
+    weights = bootstrap_weights(301, 200, rng)[1:]
     exact = pooled_kendall(human, metrics, units=units, weights=weights)
     monkeypatch.setattr(linear, "MANY", 0)
     made = pooled_kendall(human, metrics, units=units, weights=weights)
@@ -113,7 +113,7 @@ def test_a_heavy_cluster_among_light_ones_is_exact(monkeypatch: pytest.MonkeyPat
 def test_linear_resamples_are_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "MANY", 0)
     human, metrics, units = study(2)
-    weights = bootstrap_counts(units[-1] + 1, 20, np.random.default_rng(0))
+    weights = bootstrap_weights(units[-1] + 1, 20, np.random.default_rng(0), dtype=np.uint8)
     made = pooled_kendall(human, metrics, units=units, weights=weights)
     order = np.random.default_rng(3).permutation(len(human))
     for other, sign in (

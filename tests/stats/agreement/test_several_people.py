@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from custodes.stats.agreement import accuracy, correlation, kendall, levels, linear
-from custodes.stats.resampling.resample import sign_flips
+from custodes.stats.bootstrap import sign_flips
 
 
 def study(seed: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from scipy import stats
 from custodes.stats.agreement import spearman_drawn
 from custodes.stats.agreement.correlation import pooled_spearman
 from custodes.stats.agreement.spearman_drawn import drawn_spearman
-from custodes.stats.resampling.resample import bootstrap_counts
+from custodes.stats.bootstrap import bootstrap_weights
 
 N = 2000
 
@@ -24,7 +24,7 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     human = np.clip(np.rint(truth + rng.normal(size=truth.shape) + 3), 1, 5)
     metrics = np.stack([truth, np.rint(truth), -truth + rng.normal(size=truth.shape), truth])
     metrics[3][rng.random(truth.shape) < 0.1] = np.nan
-    return human, metrics, bootstrap_counts(N, 300, rng)
+    return human, metrics, bootstrap_weights(N, 300, rng, dtype=np.uint8)
 
 
 @pytest.mark.usefixtures("few_are_many")

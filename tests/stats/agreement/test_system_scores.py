@@ -8,7 +8,7 @@ from scipy import stats
 
 from custodes.stats.agreement.correlation import system_means
 from custodes.stats.agreement.system_scores import blocks_of, common_items, is_complete, over_systems, system_fit
-from custodes.stats.resampling.resample import bootstrap_weights, with_point
+from custodes.stats.bootstrap import bootstrap_weights
 
 REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 
@@ -28,7 +28,7 @@ def test_a_fit_is_least_squares_in_every_resample(seed: int) -> None:
     scores = rng.normal(size=(2, 40, 5)) + 5 * rng.normal(size=(40, 1))
     rated = rng.random((40, 5)) < 0.5
     units, weight = np.arange(40) // 2, rng.integers(1, 4, 40).astype(float)
-    times = with_point(bootstrap_weights(20, 4, rng))
+    times = bootstrap_weights(20, 4, rng)
     fit = system_fit(scores, rated, units=units, weights=times, item_weights=weight)
     for b, m in np.ndindex(5, 2):
         expected = dummies(scores[m], rated, times[b, units] * weight)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from statsmodels.regression.linear_model import OLS
 
 from custodes.stats import ABSENT
+from custodes.stats.bootstrap import sign_flips
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Items
 from custodes.stats.correction.pooled import FEWEST_CLUSTERS, Pooled, pooled, pooled_margins
-from custodes.stats.resampling.resample import sign_flips
 
 
 def pairs(n_systems: int) -> np.ndarray:

@@ -6,10 +6,10 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, chunks
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.partiality.placement import POWERS, Placement, connected_systems, covariance, units_behind
 from custodes.stats.partiality.verdicts import SPREAD, sign_placement
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums
 
 
 def of_signs(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> Placement:

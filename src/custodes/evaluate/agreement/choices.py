@@ -14,9 +14,9 @@ from custodes.data.comparisons import Joint
 from custodes.evaluate.comparison import Comparison
 from custodes.memory import check_memory, of_resamples
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.bootstrap import weighted_sums
+from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
-from custodes.stats.resampling.resample import weighted_sums
 
 
 def are_choices(comparison: Comparison) -> bool:

@@ -14,8 +14,8 @@ from custodes.evaluate.agreement.choices import are_choices, chosen_items, equal
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
+from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, read_only, up_to_rounding
-from custodes.stats.resampling import resample, stepdown
 
 MOST_BLOCKS = 400
 """Clusters are left out one at a time up to so many, else in so many blocks."""
@@ -32,7 +32,7 @@ class Tester:
     sample: Sample
     left_out: Floats
     block: NDArray[np.intp]
-    flips: stepdown.Flips
+    flips: multiple_testing.Flips
     confidence: float
     alpha: float
 
@@ -43,12 +43,12 @@ class Tester:
     def of(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
         """With at least n flips for every p-value; none where there is one cluster only."""
         n_units = sample.comparison.design.n_units
-        n_blocks, block = stepdown.blocks_of_units(n_units, most=MOST_BLOCKS)
+        n_blocks, block = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
             sample=sample,
-            left_out=resample.with_point(1 - np.eye(n_blocks)),
+            left_out=bootstrap.with_point(1 - np.eye(n_blocks)),
             block=block,
-            flips=stepdown.Flips.of(n_blocks, n),
+            flips=multiple_testing.Flips.of(n_blocks, n),
             confidence=confidence,
             alpha=alpha,
         )
@@ -59,7 +59,7 @@ class Tester:
         design, n = self.sample.comparison.design, len(self.sample.times) - 1
         if self.sample.heads is not None:
             return self.sample
-        return replace(self.sample, times=design.counted(n, np.random.default_rng(stepdown.STREAM)))
+        return replace(self.sample, times=design.counted(n, np.random.default_rng(multiple_testing.STREAM)))
 
     @cached_property
     def without(self) -> Sample:
@@ -81,9 +81,9 @@ class Tester:
         held[self.block[self.sample.comparison.design.units[item]], rows] = True
         return held
 
-    def flipped(self, draws: Floats, present: Bools) -> stepdown.Family:
+    def flipped(self, draws: Floats, present: Bools) -> multiple_testing.Family:
         """Tests of a family of `draws` (1 + blocks, k) with blocks left out."""
-        return stepdown.flip_tests(
+        return multiple_testing.flip_tests(
             draws[0],
             draws[1:],
             present=present,
@@ -93,7 +93,7 @@ class Tester:
         )
 
 
-def chance_tests(tester: Tester, name: str) -> stepdown.Family:
+def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
     """All metrics by a statistic: is it what guessing gets?"""
     statistic = STATISTICS[name]
     above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
@@ -107,7 +107,7 @@ class Differences:
 
     pairs: NDArray[np.intp]
     n: NDArray[np.int64]
-    tests: Mapping[str, stepdown.Family]
+    tests: Mapping[str, multiple_testing.Family]
 
     @classmethod
     def of(cls, tester: Tester, names: Sequence[str]) -> Differences:
@@ -196,7 +196,7 @@ class _Ground:
     without: Sample
 
 
-def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int) -> stepdown.Family:
+def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int) -> multiple_testing.Family:
     """All pairs by one statistic. Draws of pairs are made where they are needed: all of them may not fit."""
     statistic = STATISTICS[name]
     if statistic.smooth:
@@ -224,7 +224,7 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
             made[here] = values[ground.first[own]] - values[ground.second[own]]
         return made
 
-    return stepdown.bootstrap_tests(
+    return multiple_testing.bootstrap_tests(
         columns,
         (n_pairs, n_draws),
         n_units=tester.sample.comparison.design.n_units,

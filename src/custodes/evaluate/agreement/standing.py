@@ -9,7 +9,7 @@ import numpy as np
 from custodes.evaluate.agreement.differences import Differences, Tester, chance_tests
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.stats.arrays import Floats
-from custodes.stats.decisions.letters import letters
+from custodes.stats.graphs import letters
 
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
 """Metrics are ranked by the first, and by the second where that is undefined, or says no more than a sign."""

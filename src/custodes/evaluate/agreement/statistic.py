@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import Choices, Heads, are_choices
 from custodes.evaluate.comparison import Comparison
+from custodes.stats import bootstrap, intervals
 from custodes.stats.agreement import correlation, system_scores, ties
 from custodes.stats.agreement.population import population_values
 from custodes.stats.arrays import Bools, Floats, read_only
-from custodes.stats.resampling import resample
 
 FEWEST = 4
 """Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics.md."""
@@ -29,7 +29,7 @@ def drawn_flips(rng: np.random.Generator) -> Callable[[Comparison], NDArray[np.i
     """Flips (`PERMUTATIONS`, clusters) of a comparison, the same in every question and whatever else is drawn from the
     generator."""
     seed = int(rng.spawn(1)[0].integers(2**63))
-    return lambda own: resample.sign_flips(own.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
+    return lambda own: bootstrap.sign_flips(own.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SystemScores:
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """A comparison in every resample: `times` (1 + B, clusters) how often each cluster is there, the data first, as
-    `resample.weighted_sums` takes them; `flips` (n, clusters) of +-1, shared by all permutation tests over systems;
+    `bootstrap.weighted_sums` takes them; `flips` (n, clusters) of +-1, shared by all permutation tests over systems;
     `heads` the clusters that stand in `times` for all that say the same, where nothing but choices can be compared and
     each does not stand for itself; `memo` what was found of arrays whatever the resamples, with these arrays."""
 
@@ -211,7 +211,7 @@ class Statistic:
     compute: Callable[[Sample], Floats]
     of_people: Callable[[Sample, Floats, Floats], Floats] | None = None
     per_item: Callable[[Comparison], Floats] | None = None
-    bounds: resample.Bounds = resample.ANY
+    bounds: intervals.Bounds = intervals.ANY
     fewest: int = FEWEST
     population: Callable[[Sample], Floats] | None = None
     chance: float | Callable[[Sample], Floats] | None = None
@@ -230,7 +230,7 @@ class Statistic:
         n_units = sample.comparison.design.n_units
         if self.population is None:
             return with_interval(name, draws, confidence, clusters=n_units, bounds=self.bounds)
-        low, high = resample.expanded_interval(
+        low, high = intervals.expanded_interval(
             draws[0], self.population(sample), confidence=confidence, n_units=n_units, bounds=self.bounds
         )
         return {name: draws[0], f"{name}_low": low, f"{name}_high": high}

@@ -43,9 +43,9 @@ from custodes.evaluate.annotators.together import FEW_DOUBLES, agreement_columns
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
+from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
-from custodes.stats.decisions.signtest import adjust
-from custodes.stats.resampling import resample
+from custodes.stats.sign_test import adjust
 
 WHAT = label("what", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
@@ -272,7 +272,7 @@ def _answer(
     confidence: float,
     second: pl.DataFrame,
 ) -> _Part:
-    times = resample.with_point(resample.bootstrap_weights(said.n_units, resamples if said.n_units > 1 else 0, rng))
+    times = bootstrap.bootstrap_weights(said.n_units, resamples if said.n_units > 1 else 0, rng)
     is_person = np.array([name in known for name in said.raters])
     slots = int((~is_person).sum())
     columns, tests = standing_columns(said, is_person, times=times, confidence=confidence)

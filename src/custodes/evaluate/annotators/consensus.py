@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from custodes.errors import OptionError
-from custodes.evaluate.annotators.ends import intervals
 from custodes.evaluate.annotators.material import OUTCOMES, VERDICTS, Said
+from custodes.stats import intervals
 from custodes.stats.annotator_models import (
     UNKNOWN,
     AnnotatorLabels,
@@ -20,7 +20,6 @@ from custodes.stats.annotator_models import (
 )
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling import resample
 
 Method = Literal["auto", "dawid-skene", "mace", "majority"]
 
@@ -109,11 +108,11 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
         return _kappa(weighted, fit.posterior, least=0.0)
 
     draws = [resampled(drawn) for drawn in times[1 : 1 + MOST_RESAMPLES]]
-    low, high = intervals(
+    low, high = intervals.cluster_intervals(
         np.stack([competence, *draws]),
         said.clusters,
         confidence=confidence,
-        bounds=resample.CORRELATION,
+        bounds=intervals.CORRELATION,
         fewest=FEWEST_UNITS,
     )
     unknown = np.isnan(competence)

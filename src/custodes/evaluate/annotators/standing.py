@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.annotators.ends import intervals
 from custodes.evaluate.annotators.material import VERDICTS, Said
+from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_quality import peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.judging.slot import slot_test
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling import resample
 
 FIRST, SECOND = "chooses what is shown first", "chooses what is shown second"
 LITTLE = "agrees with others no more than chance"
@@ -74,8 +73,10 @@ def _agreement(said: Said, times: Floats, confidence: float) -> dict[str, Floats
         answers = said.answers
         same = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
         for some, sums, counts in _by_unit(said, same):
-            drawn[:, some] = ratio(resample.weighted_sums(times, sums), resample.weighted_sums(times, counts))
-    low, high = intervals(drawn, said.clusters, confidence=confidence, bounds=resample.SHARE, fewest=FEWEST)
+            drawn[:, some] = ratio(bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts))
+    low, high = intervals.cluster_intervals(
+        drawn, said.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
+    )
     told = np.where(said.clusters >= FEWEST, drawn[0], np.nan)
     return {"agreement": told, "agreement_low": low, "agreement_high": high}
 

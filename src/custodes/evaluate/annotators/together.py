@@ -8,6 +8,7 @@ import numpy as np
 
 from custodes.answers.tables import with_interval
 from custodes.evaluate.annotators.material import Said
+from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.reliability import (
     Scale,
@@ -19,7 +20,6 @@ from custodes.stats.reliability import (
     moments,
     taste,
 )
-from custodes.stats.resampling import resample
 
 FEW_DOUBLES = 30
 FEWEST_PEOPLE = 10
@@ -33,13 +33,13 @@ def agreement_columns(said: Said, *, times: Floats, confidence: float) -> dict[s
     answers, both = said.answers, said.both
     doubled = int(said.doubled.sum())
     units = len(np.unique(said.unit[said.doubled]))
-    ends: dict[str, Any] = {"confidence": confidence, "clusters": units, "bounds": resample.CORRELATION}
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": units, "bounds": intervals.CORRELATION}
     enough = doubled >= FEW_DOUBLES
     undefined = np.full(len(times), np.nan)
     met = coincidences(answers, units=said.unit, n_units=said.n_units)
-    of_labels = resample.weighted_sums(times, np.moveaxis(met, 0, -1))
+    of_labels = bootstrap.weighted_sums(times, np.moveaxis(met, 0, -1))
     known = moments(answers.task, said.value, units=said.unit, n_units=said.n_units)
-    of_numbers = resample.weighted_sums(times, known.T)
+    of_numbers = bootstrap.weighted_sums(times, known.T)
     drawn = {name: undefined if said.continuous or not enough else alpha(of_labels, scale=name) for name in SCALES}
     return {
         "what": said.what,
@@ -62,7 +62,7 @@ def people_columns(said: Said, *, slots: int, confidence: float) -> dict[str, An
     answers = said.answers
     counts = np.bincount(answers.worker, minlength=len(said.raters))
     made = taste(said.group[answers.task], said.item[answers.task], answers.worker, said.value)
-    reach = resample.student_quantile(confidence, len(said.raters)) * made.error
+    reach = intervals.student_quantile(confidence, len(said.raters)) * made.error
     known, several = not slots, len(said.raters) >= FEWEST_PEOPLE
     icc = made.icc if known else np.nan
     return {

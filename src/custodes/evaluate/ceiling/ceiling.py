@@ -30,8 +30,8 @@ from custodes.evaluate.people import mean_over_people
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import reliability
 from custodes.stats.agreement.correlation import weighted_item_mean, within_item
+from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import heldout
-from custodes.stats.resampling.resample import ANY, CORRELATION
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
 SPLITS = 20

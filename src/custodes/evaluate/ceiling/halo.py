@@ -12,7 +12,7 @@ from custodes.answers.tables import with_interval
 from custodes.evaluate.ceiling.prediction_target import MODELS, Target
 from custodes.evaluate.people import mean_over_people
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling.resample import ANY, CORRELATION
+from custodes.stats.intervals import ANY, CORRELATION
 
 SOURCES = ("same annotator", "other annotators", "metrics")
 REFERENCE = SOURCES.index("other annotators")

@@ -14,9 +14,9 @@ from custodes.answers.tables import with_interval
 from custodes.errors import listed
 from custodes.evaluate.ceiling.prediction_target import Target
 from custodes.stats.arrays import Floats, up_to_rounding
+from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import forward
 from custodes.stats.learning.backward import backward_path, removed_predictions
-from custodes.stats.resampling.resample import ANY, CORRELATION
 
 
 def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:

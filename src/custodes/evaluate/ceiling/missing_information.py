@@ -8,9 +8,9 @@ import numpy as np
 
 from custodes.answers.tables import with_interval
 from custodes.evaluate.ceiling.prediction_target import Target
+from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
-from custodes.stats.resampling import resample
 
 
 def information_columns(target: Target, confidence: float) -> dict[str, Any]:
@@ -21,8 +21,8 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
     def error(features: str) -> Floats:
         """Summed over outputs in every resample: (1 + B, alphas)."""
         squared = lasso_errors(target.x[:, target.columns[features]], target.y, target.fold, alphas=ALPHAS)
-        return resample.weighted_sums(
-            target.times, resample.unit_sums(squared, units=target.groups, n_units=target.who.design.n_units)
+        return bootstrap.weighted_sums(
+            target.times, bootstrap.unit_sums(squared, units=target.groups, n_units=target.who.design.n_units)
         )
 
     metrics, both = error("metrics"), error("both")
@@ -30,7 +30,7 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
         ratio = np.where(metrics > 0, both / metrics, np.nan)
     return {
         "alpha": ALPHAS,
-        **with_interval("mse_ratio", ratio, confidence, clusters=target.n_clusters, bounds=resample.POSITIVE),
+        **with_interval("mse_ratio", ratio, confidence, clusters=target.n_clusters, bounds=intervals.POSITIVE),
         "mse_metrics": metrics[0] / len(target.y),
         "mse_both": both[0] / len(target.y),
     }

@@ -13,10 +13,10 @@ from custodes.evaluate.agreement.differences import MOST_BLOCKS
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import FEW_ITEMS
 from custodes.evaluate.comparison import Comparison
+from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.agreement.left_out import kendall_left_out
 from custodes.stats.agreement.system_scores import blocks_of
 from custodes.stats.arrays import Ints
-from custodes.stats.resampling import stepdown
 
 AGAINST_CONFIDENCE = 0.99
 """One of many metrics of pure noise should rarely be called reversed."""
@@ -81,7 +81,7 @@ def _against_people(comparison: Comparison, shared: Sequence[Ints], resamples: i
     both = np.asarray((np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2))
     if not both.any():
         return []
-    block = stepdown.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
+    block = bootstrap.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
     n_blocks = int(block.max()) + 1
     weights = design.item_weights
     draws = kendall_left_out(
@@ -95,9 +95,9 @@ def _against_people(comparison: Comparison, shared: Sequence[Ints], resamples: i
     for m, compared in enumerate(shared):
         present[block[compared], m] = True
         present[block[scores.items[both[m]]], m] = True
-    flips = stepdown.Flips.of(n_blocks, resamples if resamples >= FEWEST_FLIPS else 0)
+    flips = multiple_testing.Flips.of(n_blocks, resamples if resamples >= FEWEST_FLIPS else 0)
     alpha = 1 - AGAINST_CONFIDENCE
-    tests = stepdown.flip_tests(
+    tests = multiple_testing.flip_tests(
         draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE, alpha=alpha
     )
     clear = tests.significant(alpha) & (tests.estimate < 0)

@@ -29,8 +29,7 @@ from custodes.evaluate.complementarity.rater_space import SHARE, labelled, struc
 from custodes.evaluate.judges import METRIC, People, few_clusters_notes, judges
 from custodes.evaluate.parallel import one_blas_thread
 from custodes.progress import Progress, silent
-from custodes.stats.complementarity import rank_distance, seriation
-from custodes.stats.resampling import resample
+from custodes.stats import intervals, ordination, rank_distance
 
 MANY, CLOSEST = 30, 15
 """With more rows than many, a table of raters shows people and so many metrics, those closest to people."""
@@ -219,14 +218,14 @@ def complementarity(
         pairs=labelled(who, rankings.pairs[0], "_a") | labelled(who, rankings.pairs[1], "_b") | distances.columns,
         averages={
             "kinds": KINDS,
-            **with_interval("complementarity", distances.kinds, bounds=resample.SHARE, **ends),
+            **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **ends),
             "pairs": np.bincount(rankings.kind[defined], minlength=len(KINDS)),
         },
-        gaps={**GAPS, **with_interval("difference", more - less, bounds=resample.ANY, **ends)},
+        gaps={**GAPS, **with_interval("difference", more - less, bounds=intervals.ANY, **ends)},
         raters={
             **labelled(who, range(len(who.names))),
-            **with_interval("with_humans", distances.raters[:, :, 0], bounds=resample.SHARE, **ends),
-            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=resample.SHARE, **ends),
+            **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **ends),
+            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **ends),
             "position": _positions(rankings, distances),
         },
         rules=_rule_columns(rankings),
@@ -244,7 +243,7 @@ def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     matrix = rankings.square(distances.kept[0])
     by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
     kinds = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
-    order = np.concatenate([own[seriation.leaf_order(matrix[np.ix_(own, own)])] for own in kinds]).tolist()
+    order = np.concatenate([own[ordination.leaf_order(matrix[np.ix_(own, own)])] for own in kinds]).tolist()
     return [order.index(i) if i in order else None for i in range(len(matrix))]
 
 

@@ -15,10 +15,9 @@ from custodes.data.notes import noted
 from custodes.errors import listed
 from custodes.evaluate.judges import METRIC, Judges
 from custodes.progress import Progress
+from custodes.stats import bootstrap, intervals, rank_distance
 from custodes.stats.agreement import correlation
 from custodes.stats.arrays import Floats
-from custodes.stats.complementarity import rank_distance
-from custodes.stats.resampling import resample
 
 Level = Literal["system", "utterance"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -129,7 +128,7 @@ class Distances:
         blocks = rankings.blocks(len(times))
         for part in progress(blocks, total=len(blocks), desc="complementarity"):
             own, draws = _draws(rankings, part, rule, times)
-            ends = with_interval("complementarity", draws, confidence, clusters=n_units, bounds=resample.SHARE)
+            ends = with_interval("complementarity", draws, confidence, clusters=n_units, bounds=intervals.SHARE)
             columns.append({**ends, "n": np.isfinite(own).sum(axis=1)})
             kept.append(draws[: 1 + KEPT])
             sums += defined_sums(draws, [group[part] for group in groups], sums.shape[-1])
@@ -149,7 +148,7 @@ def _draws(rankings: Rankings, part: slice, rule: rank_distance.Rule, times: Flo
         return own, rankings.mean(own, times)
     own, influence = rank_distance.rank_distance_influence(rankings.values, *rankings.pairs[:, part], rule=rule)
     design = rankings.who.design
-    by_unit = resample.unit_sums(influence, units=design.units, n_units=design.n_units)
+    by_unit = bootstrap.unit_sums(influence, units=design.units, n_units=design.n_units)
     return own, np.clip(rankings.mean(own, times) + (times - 1) @ by_unit.T, 0.0, 1.0)
 
 
@@ -157,7 +156,7 @@ def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups
     """(..., pairs) -> (2, ..., groups): the sum of what is defined in each group, by all groupings, and how many."""
     defined = np.isfinite(values)
     both = np.stack([np.where(defined, values, 0.0), defined])
-    return np.asarray(sum(resample.unit_sums(both, units=groups, n_units=n_groups) for groups in groupings))
+    return np.asarray(sum(bootstrap.unit_sums(both, units=groups, n_units=n_groups) for groups in groupings))
 
 
 def ratio(total: Floats, n: Floats) -> Floats:

@@ -13,10 +13,9 @@ from custodes.answers.tables import with_interval
 from custodes.data.notes import Note, noted
 from custodes.evaluate.complementarity.distances import Distances, Rankings
 from custodes.evaluate.judges import Judges
+from custodes.stats import communities, intervals, ordination
 from custodes.stats.agreement import ranks
 from custodes.stats.arrays import Floats
-from custodes.stats.complementarity import communities, components
-from custodes.stats.resampling import resample
 
 SHARE = 0.8
 """The effective dimension is the number of components that explain so much of the variance (paper, appendix B.1)."""
@@ -68,9 +67,9 @@ def structure(
         ),
     )
     if len(space.kept) > 1:
-        explained = components.explained_variance(space.points, column_weights=space.column_weights)
+        explained = ordination.explained_variance(space.points, column_weights=space.column_weights)
         by_name = np.argsort([who.names[i] for i in space.kept])  # draws do not depend on the order of raters
-        null = components.null_explained(space.points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
+        null = ordination.null_explained(space.points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
         made.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
         made.summary.update(
             raters=len(space.kept),
@@ -78,15 +77,15 @@ def structure(
             ranked=space.points.shape[2],
             **with_interval(
                 "dimension",
-                components.needed(explained, share=SHARE),
+                ordination.needed(explained, share=SHARE),
                 confidence,
                 clusters=who.design.n_units,
                 bounds=(1.0, np.inf),
             ),
-            dimension_null=components.needed(null, share=SHARE).mean(),
+            dimension_null=ordination.needed(null, share=SHARE).mean(),
         )
     if len(space.kept) >= FEWEST:
-        x, y = components.coordinates(space.points[0], k=2).T
+        x, y = ordination.coordinates(space.points[0], k=2).T
         made.tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
     if len(linked) >= FEWEST:
         similarity, apart = _similarity(rankings, distances, linked)
@@ -162,7 +161,7 @@ def _component_columns(explained: Floats, null: Floats, confidence: float, clust
     explained, null = (shares[:, explained[0] > EMPTY] for shares in (explained, null.mean(axis=0, keepdims=True)))
     return {
         "component": np.arange(1, explained.shape[1] + 1),
-        **with_interval("explained_variance", explained, confidence, clusters=clusters, bounds=resample.SHARE),
+        **with_interval("explained_variance", explained, confidence, clusters=clusters, bounds=intervals.SHARE),
         "cumulative": np.cumsum(explained[0]),
         "null": null[0],
         "null_cumulative": np.cumsum(null[0]),

@@ -10,7 +10,7 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
 from custodes.evaluate.consistency.material import Material
-from custodes.stats import ABSENT
+from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.judging.committee import (
     best_subset,
@@ -21,7 +21,6 @@ from custodes.stats.judging.committee import (
     majority,
     mean_of,
 )
-from custodes.stats.resampling import resample
 
 FOLDS = 5
 MOST_JUDGES = 60
@@ -57,7 +56,7 @@ def _alike(part: Material, judges: list[int], used: Bools, times: Floats, ends: 
     """How alike the judges err, and how many they amount to."""
     errors = 1 - correct(part.signs[judges][:, used], part.people[used])
     correlation = error_correlation(errors, units=part.unit[used], weights=times)
-    made = with_interval("correlation", correlation, bounds=resample.CORRELATION, **ends)
+    made = with_interval("correlation", correlation, bounds=intervals.CORRELATION, **ends)
     # The more alike, the fewer.
     made |= {
         "effective": effective_size(len(judges), made["correlation"]),
@@ -93,8 +92,8 @@ def _panels(
         "panel": labels,
         "judges": [[names[j] for j in own] for own in members],
         "size": [len(own) for own in members],
-        **with_interval("accuracy", accuracy, bounds=resample.SHARE, **ends),
-        **with_interval("gain", gain, bounds=resample.ANY, **ends),
+        **with_interval("accuracy", accuracy, bounds=intervals.SHARE, **ends),
+        **with_interval("gain", gain, bounds=intervals.ANY, **ends),
         "one_verdict": np.array([np.nan if j is None else one[j] for j in alone]),
         "cost_per_correct": np.array(spent) / accuracy[0],
         "one_cost_per_correct": np.array([np.nan if j is None else cost[j] / one[j] for j in alone]),

@@ -15,7 +15,7 @@ from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, of_aspect
 from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
 from custodes.evaluate.consistency.material import Material
-from custodes.stats import ABSENT
+from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.judging.calibration import (
     bins_of,
@@ -28,7 +28,6 @@ from custodes.stats.judging.calibration import (
     surer_than_right,
 )
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling import resample
 
 FEWEST = 12
 """Clusters with chances and people's verdicts below which nothing is tested."""
@@ -123,7 +122,7 @@ def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) 
     total, mine, constant = (times @ each for each in (number, own, plain))
     ends: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit))}
     made = with_interval("brier", ratio(mine, total), bounds=LARGEST_BRIER, **ends)
-    left = with_interval("left", ratio(mine, constant), bounds=resample.POSITIVE, **ends)
+    left = with_interval("left", ratio(mine, constant), bounds=intervals.POSITIVE, **ends)
     made |= {"skill": 1 - left["left"], "skill_low": 1 - left["left_high"], "skill_high": 1 - left["left_low"]}
     return {name: float(column) for name, column in made.items()} | {"constant": float(plain.sum() / len(outcome))}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custodes.evaluate.partiality import INCONCLUSIVE
-from custodes.stats.decisions.signtest import adjust
+from custodes.stats.sign_test import adjust
 
 POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems", "failures", "confidence"
 

@@ -12,10 +12,10 @@ from custodes.answers.tables import with_interval
 from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.evaluate.consistency.material import Material
 from custodes.evaluate.parallel import labelled_generators
+from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.judging.failures import LEAST_FAILURES, uneven_p
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling import resample
 
 DRAWS = 9999
 ALL, REASON, SYSTEM, ORDER, LENGTH = "all", "reason", "system", "order", "length"
@@ -72,8 +72,8 @@ def _of_rater(
         of = [np.ones_like(failed)] * len(kept) if by == REASON else inside
         asked = np.stack([np.bincount(unit[own], minlength=part.n_units) for own in of])
         lost = np.stack([np.bincount(unit[own & failed], minlength=part.n_units) for own in inside])
-        drawn = (resample.weighted_sums(times, own) for own in (lost, asked))
-        shares = with_interval("failed", ratio(*drawn), confidence, clusters=part.n_units, bounds=resample.SHARE)
+        drawn = (bootstrap.weighted_sums(times, own) for own in (lost, asked))
+        shares = with_interval("failed", ratio(*drawn), confidence, clusters=part.n_units, bounds=intervals.SHARE)
         made.append(
             {
                 "rater": [rater] * len(kept),

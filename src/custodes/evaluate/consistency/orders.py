@@ -9,11 +9,11 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.evaluate.consistency.material import Material
+from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.judging.slot import Tested, slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, of_two
-from custodes.stats.resampling import resample
 
 ONE_ORDER = "every pair was shown in one order only"
 POINTS = 100.0
@@ -28,10 +28,10 @@ def order_columns(part: Material, times: Floats, confidence: float) -> tuple[dic
         return {}, {}, Tested(*[np.zeros(0)] * 4)
     raters, n_units = known["rater"].unique().sort().to_numpy(), part.n_units
     tables = _tables(known, raters, n_units)  # (raters, units, 9)
-    drawn = resample.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
+    drawn = bootstrap.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
     total = drawn.sum(axis=(-1, -2))
     to_first, to_second = drawn[..., 0, 2], drawn[..., 2, 0]
-    wins = resample.weighted_sums(times, _slot_wins(known, raters, n_units))
+    wins = bootstrap.weighted_sums(times, _slot_wins(known, raters, n_units))
     test = _test(known, raters, n_units, confidence)
     shown = known.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
     counts = dict(shown.agg((pl.col("orders") == 2).sum()).iter_rows())
@@ -43,15 +43,15 @@ def order_columns(part: Material, times: Floats, confidence: float) -> tuple[dic
         "both": [counts.get(r, 0) for r in raters],
         "one_order": [alone.get(r, 0) for r in raters],
         "half": [half.get(r, 0) for r in raters],
-        **with_interval("same", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=resample.SHARE, **ends),
-        **with_interval("flip", ratio(to_first + to_second, total), bounds=resample.SHARE, **ends),
-        **with_interval("alpha", alpha(of_two(drawn), scale="nominal"), bounds=resample.CORRELATION, **ends),
-        **with_interval("first", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=resample.SHARE, **ends),
+        **with_interval("same", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=intervals.SHARE, **ends),
+        **with_interval("flip", ratio(to_first + to_second, total), bounds=intervals.SHARE, **ends),
+        **with_interval("alpha", alpha(of_two(drawn), scale="nominal"), bounds=intervals.CORRELATION, **ends),
+        **with_interval("first", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=intervals.SHARE, **ends),
         "margin": POINTS * test.estimate,
         "margin_low": POINTS * test.low.clip(-1, 1),
         "margin_high": POINTS * test.high.clip(-1, 1),
         **with_interval(
-            "to_first", ratio(to_first - to_second, to_first + to_second), bounds=resample.CORRELATION, **ends
+            "to_first", ratio(to_first - to_second, to_first + to_second), bounds=intervals.CORRELATION, **ends
         ),
         "reason": np.where(np.isfinite(test.estimate), "", ONE_ORDER),
     }

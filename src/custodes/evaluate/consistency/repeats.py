@@ -9,9 +9,9 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.evaluate.consistency.material import Material
+from custodes.stats import intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling import resample
 
 KEY = ["rater", "comparison", "unit"]
 WAYS = ("won", "tied", "lost")
@@ -47,9 +47,9 @@ def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str
         "rater": [part.raters[r] for r in raters],
         "comparisons": number,
         "runs": np.bincount(place, weights=rows["n"].to_numpy(), minlength=len(raters)) / number,
-        **with_interval("same", same, bounds=resample.SHARE, **ends),
-        **with_interval("same_orders", orders, bounds=resample.SHARE, **ends),
-        **with_interval("bias_share", bias, bounds=resample.ANY, **ends),
+        **with_interval("same", same, bounds=intervals.SHARE, **ends),
+        **with_interval("same_orders", orders, bounds=intervals.SHARE, **ends),
+        **with_interval("bias_share", bias, bounds=intervals.ANY, **ends),
     }
 
 

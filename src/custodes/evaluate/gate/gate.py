@@ -25,9 +25,9 @@ from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_
 from custodes.evaluate.parallel import each
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
+from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling import resample
-from custodes.stats.resampling.simultaneous import Together, together
+from custodes.stats.intervals import SimultaneousIntervals, simultaneous_intervals
 
 HOLDS, FAILS, UNTOLD = "holds", "fails", "cannot be said"
 STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
@@ -227,7 +227,7 @@ def gate(
         return [measured(rule, name, sample) for rule in rules]
 
     found = each(answer, comparisons, rng=generator, progress=progress, desc="gate")
-    tests = together(
+    tests = simultaneous_intervals(
         [own.estimate for part in found for own in part],
         [rule.threshold for rule in rules] * len(found),
         confidence=confidence,
@@ -264,15 +264,17 @@ def _shared_resamples(comparisons: Sequence[Comparison], resamples: int, rng: np
     clusters = list(dict.fromkeys(name for own in comparisons for name in own.design.clusters))
     place = {name: i for i, name in enumerate(clusters)}
     check_memory("resamples", resamples, of_resamples(resamples, len(clusters)))
-    drawn = resample.bootstrap_weights(len(clusters), resamples, rng)
+    weights = bootstrap.bootstrap_weights(len(clusters), resamples, rng)
 
     def times(comparison: Comparison) -> Floats:
-        return resample.with_point(drawn[:, [place[name] for name in comparison.design.clusters]])
+        return weights[:, [place[name] for name in comparison.design.clusters]]
 
     return times
 
 
-def _columns(rules: Sequence[Rule], metric: str, found: Sequence[Measured], tests: Together) -> dict[str, Any]:
+def _columns(
+    rules: Sequence[Rule], metric: str, found: Sequence[Measured], tests: SimultaneousIntervals
+) -> dict[str, Any]:
     """The rules of all aspects, one aspect after the other."""
     asked = [*rules] * (len(found) // len(rules))
     threshold = np.array([rule.threshold for rule in asked])

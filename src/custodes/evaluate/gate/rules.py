@@ -17,9 +17,9 @@ from custodes.evaluate.agreement.differences import counted, difference
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, ranked_by
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.stats import intervals
 from custodes.stats.arrays import Bools
-from custodes.stats.resampling import resample
-from custodes.stats.resampling.simultaneous import Estimate
+from custodes.stats.intervals import ResampledEstimate
 
 ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
 """Statistics that rules can be about: higher is better."""
@@ -47,7 +47,7 @@ class Measured:
 
     statistic: str
     n: int
-    estimate: Estimate | None
+    estimate: ResampledEstimate | None
     reason: str = ""
 
 
@@ -112,11 +112,11 @@ def measured(rule: Rule, metric: str, sample: Sample) -> Measured:
     if not np.isfinite(draws[0]):
         return Measured(statistic=name, n=n, estimate=None, reason=_undefined(statistic, ground, named))
     least, largest = statistic.bounds
-    estimate = Estimate(
+    estimate = ResampledEstimate(
         draws=draws,
         population=population,
         n_units=_clusters(ground, items),
-        bounds=statistic.bounds if rule.against is None else resample.ANY,
+        bounds=statistic.bounds if rule.against is None else intervals.ANY,
         width=largest - least,
     )
     if estimate.n_units < statistic.fewest:  # no simulation vouches for an interval

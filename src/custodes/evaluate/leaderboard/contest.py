@@ -16,7 +16,7 @@ from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
 from custodes.memory import check_memory
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
-from custodes.stats.resampling.stepdown import STREAM
+from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength import battles as arrays_of
 from custodes.stats.strength.corrected import corrected
 from custodes.stats.strength.more_battles import more_battles

@@ -41,8 +41,8 @@ from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, up_to_rounding
-from custodes.stats.decisions.information_gain import MOST
-from custodes.stats.decisions.letters import letters
+from custodes.stats.graphs import letters
+from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import interval
 from custodes.stats.strength.strengths import p_value as p_of

@@ -30,7 +30,7 @@ from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
-from custodes.stats.resampling.resample import percentile_interval
+from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import (
     Pilot,
     blocks,

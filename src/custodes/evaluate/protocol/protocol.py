@@ -36,14 +36,13 @@ from custodes.evaluate.protocol.columns import STOPPING
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT
+from custodes.stats import ABSENT, bootstrap
 from custodes.stats.arrays import chunks
 from custodes.stats.clusters import pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
 from custodes.stats.correction.human import HUMAN
-from custodes.stats.decisions.outcome import error_types
-from custodes.stats.resampling import resample
+from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
@@ -273,10 +272,10 @@ def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) 
     reference = asked.reference(gamma)
     hot = np.stack([asked.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
     times = design.resampled(resamples, _rng(root, comparison, 2))[1:]
-    sums, effect = resample.unit_sums(hot, units=design.units, n_units=design.n_units), asked.effect[:, np.newaxis]
+    sums, effect = bootstrap.unit_sums(hot, units=design.units, n_units=design.n_units), asked.effect[:, np.newaxis]
     agreement = np.full(len(times) or 2, np.nan)
     for some in chunks(len(times), _NUMBERS * len(reference)):
-        drawn = resample.weighted_sums(times[some], sums) / effect
+        drawn = bootstrap.weighted_sums(times[some], sums) / effect
         decision = decide(human_theta(drawn[..., 0], drawn[..., 1]), gamma=gamma)
         agreement[some] = errors_of(reference, decision)["correct"]
     columns = {

@@ -9,7 +9,7 @@ from math import exp
 from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.verdict.view import COUNT, MOST_NAMED, PROPORTION, Row, Statement, View, letters_of, only
-from custodes.stats.decisions.information_gain import MOST
+from custodes.stats.information_gain import MOST
 
 MOST_LISTED = 6
 """Systems that may be best are named up to so many."""

@@ -18,8 +18,8 @@ from custodes.stats import ABSENT
 from custodes.stats.agreement.ranks import compared
 from custodes.stats.agreement.system_scores import compared_pairs
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
+from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
 _CACHE = 4  # temporary arrays so much smaller than elsewhere stay in the cache
 _SAME = 1e-12  # relative: the same number computed in another way

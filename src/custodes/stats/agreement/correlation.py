@@ -17,8 +17,8 @@ from custodes.stats.agreement.kendall import kendall
 from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.agreement.spearman import resampled as spearman_resampled
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
 Kind = Literal["pearson", "spearman", "kendall"]
 

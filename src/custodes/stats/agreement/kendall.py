@@ -12,7 +12,7 @@ from custodes.stats.agreement import linear
 from custodes.stats.agreement.ranks import compared
 from custodes.stats.agreement.unit_pairs import UnitPairs, untied
 from custodes.stats.arrays import Floats, Ints, chunks
-from custodes.stats.resampling.resample import same_outputs, weighted_sums
+from custodes.stats.bootstrap import same_outputs, weighted_sums
 
 
 def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:

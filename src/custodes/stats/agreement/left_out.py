@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.resampling.resample import same_outputs
+from custodes.stats.bootstrap import same_outputs
 
 _CONSTANT = 1e-12  # a share of untied pairs below this is rounding
 

@@ -17,8 +17,8 @@ from custodes.stats.agreement.counted import kendall_parts
 from custodes.stats.agreement.left_out import concordance
 from custodes.stats.agreement.unit_pairs import UnitPairs, untied
 from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums
 
 MANY = 4096
 """Outputs that both rated above which concordance is taken to first order."""

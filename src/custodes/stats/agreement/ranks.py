@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import weighted_sums
 
 _ENOUGH = 2  # a ranking of fewer says nothing
 _FEW = 32  # things up to which comparing all of them takes less time than sorting

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.agreement import correlation
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
+from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
 
 MANY = 50_000
 """Outputs above which resamples may be taken to first order."""

@@ -17,8 +17,8 @@ from custodes.stats.agreement import correlation
 from custodes.stats.agreement.correlation import Kind
 from custodes.stats.agreement.ranks import compared, mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.ratios import mean_of_defined, ratio
-from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
 _CACHE = 16  # temporary arrays so much smaller than elsewhere stay in the cache
 _GRID = 40  # bits kept of a score

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, read_only
+from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import weighted_sums
 
 _EXACT = 2**24  # single precision holds whole numbers up to here
 _SEGMENTS = 128  # thresholds at a time: few enough that those that cannot be the best are left out, and units are few

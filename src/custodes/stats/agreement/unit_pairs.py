@@ -15,7 +15,7 @@ from custodes.stats.agreement import levels
 from custodes.stats.agreement.counted import kendall_parts
 from custodes.stats.agreement.levels import Levels, some_resamples
 from custodes.stats.arrays import Floats, Ints, chunks
-from custodes.stats.resampling.resample import unit_sums
+from custodes.stats.bootstrap import unit_sums
 
 _CONSTANT = 1e-12  # a share of untied pairs below this is rounding
 _CELLS = 4_000_000  # of a table of a unit's values, which takes less time than counting

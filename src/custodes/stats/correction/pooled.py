@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
+from custodes.stats.bootstrap import sign_flips, unit_sums
 from custodes.stats.clusters import cluster_counts, design_effect, outcomes
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark, margin_of
-from custodes.stats.resampling.resample import sign_flips, unit_sums
 
 FEWEST_CLUSTERS = 20
 """A covariance from fewer clusters is not to be trusted, so nothing is decided."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
 ALL_SUBSETS = 8
 """Up to so many judges every subset is tried; of more, the best one is extended step by step."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums
 
 LEAST_FAILURES = 5
 """With fewer failures no unevenness can show."""

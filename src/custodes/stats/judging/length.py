@@ -16,10 +16,10 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.bootstrap import unit_sums, with_point, without_block
+from custodes.stats.intervals import student_quantile
 from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, centred, cuts, normal_scores
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import student_quantile, unit_sums, with_point
-from custodes.stats.resampling.stepdown import without_block
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints, Signs
-from custodes.stats.resampling.resample import student_quantile, unit_sums
+from custodes.stats.bootstrap import unit_sums
+from custodes.stats.intervals import student_quantile
 
 STEPS = 50
 LARGEST = 30.0  # a slope beyond is no estimate: the data are separated

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.learning.folds import splits
-from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
 Predictor = Callable[[Floats], Floats]
 Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]

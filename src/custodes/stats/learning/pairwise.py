@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, require
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import PENALTY
-from custodes.stats.resampling.resample import unit_sums
 
 PENALTIES = np.logspace(1, -4, 11)
 """Penalties, relative to a column whose standard deviation within items is 1."""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.learning.objective import Objective
 from custodes.stats.learning.pair_sums import pair_sums
-from custodes.stats.resampling.resample import unit_sums
 
 Over = Literal["units", "systems", "blocks"]
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, unit_of
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.partiality.people import HumanSide, Instruments, human_side, two_way
 from custodes.stats.partiality.placement import POWERS, Placement, by_unit, covariance
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums
 
 _SLOPE = 3.0
 """Prior standard deviation of the slope within systems, in normal scores per standard deviation of human means."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Items
-from custodes.stats.decisions.outcome import error_types
+from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.allocation import KINDS, counted, evenly, granted, tables
 from custodes.stats.stopping.rules import DECIDED, Rule, rule_on
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs, chunks
-from custodes.stats.resampling.stepdown import STREAM
+from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.labelling import p_random
 from custodes.stats.strength.sandwich import normal_draws, of_penalty

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats
-from custodes.stats.decisions.information_gain import information_gain
+from custodes.stats.information_gain import information_gain
+from custodes.stats.normal_pairs import NormalMaximum, variance_of_differences
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.stepdown import NormalMaximum, variance_of_differences
 from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import Met
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats
-from custodes.stats.resampling.stepdown import pair_tests
+from custodes.stats.normal_pairs import pair_tests
 from custodes.stats.strength.strengths import Strengths
 
 _SAME = 1e-9  # log odds; a smaller difference is rounding

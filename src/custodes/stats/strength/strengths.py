@@ -9,8 +9,8 @@ import numpy as np
 
 from custodes.errors import InputError
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.intervals import student_quantile
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import student_quantile
 from custodes.stats.strength.battles import Battles, Kinds, equal_clusters, kinds
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.sandwich import (

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import CHUNK, Floats, Ints
+from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import SHARE, student_interval
 from custodes.stats.strength.battles import Battles
 
 _ROUNDING = 1e-9

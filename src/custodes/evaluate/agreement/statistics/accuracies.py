@@ -7,7 +7,7 @@ import numpy as np
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling.resample import SHARE
+from custodes.stats.intervals import SHARE
 
 
 def guessing(sample: Sample) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.evaluate.agreement.statistic import Statistic, of_outputs
-from custodes.stats.resampling.resample import POSITIVE, SHARE
+from custodes.stats.intervals import POSITIVE, SHARE
 
 WITH_TIES = (
     Statistic(

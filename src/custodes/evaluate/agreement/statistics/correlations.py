@@ -11,7 +11,7 @@ from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.agreement.system_scores import over_systems
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling.resample import CORRELATION
+from custodes.stats.intervals import CORRELATION
 
 KINDS: dict[str, tuple[str, Callable[..., Floats]]] = {
     "pearson": ("Pearson r", correlation.pooled_pearson),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling.resample import SHARE
+from custodes.stats.intervals import SHARE
 
 
 def _of_people(sample: Sample, human: Floats, metrics: Floats) -> Floats:

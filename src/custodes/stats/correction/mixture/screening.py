@@ -14,7 +14,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.mixture.exact import cheaply_summed, mixture_posterior
 from custodes.stats.correction.mixture.shared import CHUNK, Numbers, shared_draws
-from custodes.stats.resampling.stepdown import SIGMAS
+from custodes.stats.multiple_testing import SIGMAS
 
 _STAGES = (256, 1024, 6144)  # draws a table; each stage for what the one before leaves open
 _MORE = 6144  # draws that take longer than a finite sum

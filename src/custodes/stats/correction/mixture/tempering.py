@@ -20,7 +20,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, threshold_distance
 from custodes.stats.correction.mixture.posterior import MixturePosterior, summarise
 from custodes.stats.correction.mixture.proposal import Proposal, plain_proposal
-from custodes.stats.resampling.stepdown import SIGMAS
+from custodes.stats.multiple_testing import SIGMAS
 
 _POPULATIONS, _SIZE = 16, 256
 _KEPT_WEIGHT = 0.6  # share of effective draws that a step of t may leave

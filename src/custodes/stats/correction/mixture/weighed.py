@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import threshold_distance
 from custodes.stats.correction.mixture.posterior import MixturePosterior, summarise
-from custodes.stats.resampling.stepdown import SIGMAS
+from custodes.stats.multiple_testing import SIGMAS
 
 ENOUGH = 1000
 """Effective draws below which no interval is trusted."""

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from custodes.stats.decisions.letters import letters
+from custodes.stats.graphs import letters
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -11,14 +11,21 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from custodes.stats.resampling.resample import ANY, CORRELATION, SHARE, expanded_interval, student_interval
-from custodes.stats.resampling.simultaneous import Estimate, together
+from custodes.stats.intervals import (
+    ANY,
+    CORRELATION,
+    SHARE,
+    ResampledEstimate,
+    expanded_interval,
+    simultaneous_intervals,
+    student_interval,
+)
 
 
-def estimates_of(draws: np.ndarray, **more: object) -> list[Estimate]:
+def estimates_of(draws: np.ndarray, **more: object) -> list[ResampledEstimate]:
     """draws (1 + B, k)."""
     about = {"population": None, "n_units": 200, "bounds": ANY, "width": 1.0}
-    return [Estimate(draws=own, **{**about, **more}) for own in draws.T]  # type: ignore[arg-type]
+    return [ResampledEstimate(draws=own, **{**about, **more}) for own in draws.T]  # type: ignore[arg-type]
 
 
 def normal(correlation: np.ndarray, n: int = 4000, seed: int = 0) -> np.ndarray:
@@ -39,19 +46,19 @@ def test_the_level_is_that_of_a_rectangle_of_the_normal_distribution(rho: float)
     correlation = np.full((3, 3), rho) + (1 - rho) * np.eye(3)
     of_normal = stats.multivariate_normal(np.zeros(3), correlation)
     q = brentq(lambda z: of_normal.cdf([z] * 3, lower_limit=[-z] * 3) - 0.95, 1.5, 3.0, xtol=1e-4)
-    made = together(estimates_of(normal(correlation)), [0.0] * 3, confidence=0.95)
+    made = simultaneous_intervals(estimates_of(normal(correlation)), [0.0] * 3, confidence=0.95)
     assert made.level == pytest.approx(2 * stats.norm.cdf(q) - 1, abs=0.0015)
 
 
 def test_one_estimate_has_the_interval_that_it_has_alone() -> None:
     draws = np.clip(0.7 + 0.1 * normal(np.eye(1), 500), 0, 1)
     (share,) = estimates_of(draws, bounds=SHARE, n_units=12)
-    made = together([share], [0.5], confidence=0.9)
+    made = simultaneous_intervals([share], [0.5], confidence=0.9)
     low, high = student_interval(draws[:, 0], confidence=0.9, n_units=12, bounds=SHARE, few_draws=True)
     assert (made.level, made.low[0], made.high[0]) == (0.9, low, high)
     population = np.random.default_rng(1).beta(8, 3, 500)
     (over_systems,) = estimates_of(draws, population=population, n_units=12)
-    made = together([over_systems], [0.5], confidence=0.9)
+    made = simultaneous_intervals([over_systems], [0.5], confidence=0.9)
     low, high = expanded_interval(draws[0, 0], population, confidence=0.9, n_units=12, bounds=ANY)
     assert (made.low[0], made.high[0]) == (low, high)
 
@@ -59,7 +66,7 @@ def test_one_estimate_has_the_interval_that_it_has_alone() -> None:
 def test_p_of_one_is_that_of_students_t() -> None:
     draws = normal(np.eye(1), 300)
     draws[0] = 1.5
-    made = together(estimates_of(draws, n_units=10), [0.2], confidence=0.95)
+    made = simultaneous_intervals(estimates_of(draws, n_units=10), [0.2], confidence=0.95)
     error = draws[1:].std(ddof=1) * np.sqrt(10 / 9)
     degrees = 1 / (1 / 9 + 1 / 299)  # Satterthwaite: of 10 clusters and of 300 resamples
     assert made.p_value[0] == pytest.approx(2 * stats.t.sf(1.3 / error, degrees), rel=1e-6)
@@ -83,7 +90,7 @@ def test_p_is_small_where_the_interval_leaves_the_value_out(seed: int, k: int) -
     rng = np.random.default_rng(seed)
     draws = rng.normal(size=(400, k)) @ rng.normal(size=(k, k)) * 0.1
     at = draws[0] + draws.std(axis=0) * rng.normal(0, 3, k)
-    made = together(estimates_of(draws, n_units=int(rng.integers(8, 100))), at, confidence=0.9)
+    made = simultaneous_intervals(estimates_of(draws, n_units=int(rng.integers(8, 100))), at, confidence=0.9)
     known = np.isfinite(made.low)
     out = (at < made.low) | (at > made.high)
     np.testing.assert_array_equal(made.p_value[known] <= 0.1, out[known])
@@ -97,19 +104,19 @@ def test_negated_and_permuted_and_scaled_estimates(seed: int) -> None:
     draws = np.concatenate([np.zeros((1, 4)), rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4))])
     at, order = rng.normal(size=4), rng.permutation(4)
     asked = {"confidence": 0.95}
-    made = together(estimates_of(draws), at, **asked)
-    mirrored = together(estimates_of(-draws), -at, **asked)
+    made = simultaneous_intervals(estimates_of(draws), at, **asked)
+    mirrored = simultaneous_intervals(estimates_of(-draws), -at, **asked)
     np.testing.assert_allclose([mirrored.low, mirrored.high], [-made.high, -made.low], rtol=1e-9)
     np.testing.assert_allclose(mirrored.p_value, made.p_value)
-    scaled = together(estimates_of(3 * draws), 3 * at, **asked)
+    scaled = simultaneous_intervals(estimates_of(3 * draws), 3 * at, **asked)
     np.testing.assert_allclose(scaled.low, 3 * made.low, rtol=1e-9)
-    moved = together(estimates_of(draws[:, order]), at[order], **asked)
+    moved = simultaneous_intervals(estimates_of(draws[:, order]), at[order], **asked)
     np.testing.assert_allclose(moved.low, made.low[order], rtol=0.02)  # other directions
 
 
 def test_the_same_estimate_many_times_costs_nothing() -> None:
     same = np.repeat(normal(np.eye(1)), 8, axis=1)
-    made = together(estimates_of(same), [0.1] * 8, confidence=0.95)
+    made = simultaneous_intervals(estimates_of(same), [0.1] * 8, confidence=0.95)
     assert made.level == pytest.approx(0.95, abs=0.002)
 
 
@@ -124,7 +131,7 @@ def test_where_no_resample_departs_the_error_is_unknown_and_not_0() -> None:
     low, high = difference.interval(0.95)
     assert low == pytest.approx(-high)
     assert low < -0.05
-    made = together([alike], [0.9], confidence=0.95)
+    made = simultaneous_intervals([alike], [0.9], confidence=0.95)
     assert made.p_value[0] == pytest.approx(2 * 0.9**30, rel=1e-6)
 
 
@@ -145,13 +152,13 @@ def test_undefined_estimates_are_not_of_the_family() -> None:
     known = estimates_of(draws)
     few = replace(known[0], n_units=3)
     undefined = replace(known[0], draws=np.full(10, np.nan))
-    alone = together(known, [0.0, 2.0], confidence=0.95)
-    made = together([None, few, *known, undefined], [0.0] * 3 + [2.0, 0.0], confidence=0.95)
+    alone = simultaneous_intervals(known, [0.0, 2.0], confidence=0.95)
+    made = simultaneous_intervals([None, few, *known, undefined], [0.0] * 3 + [2.0, 0.0], confidence=0.95)
     np.testing.assert_array_equal(made.low[[2, 3]], alone.low)
     np.testing.assert_array_equal(made.p_value[[2, 3]], alone.p_value)
     assert np.isnan(made.low[[0, 1, 4]]).all()
     np.testing.assert_array_equal(np.isnan(made.estimate), [True, False, False, False, True])
-    nothing = together([None], [0.0], confidence=0.95)
+    nothing = simultaneous_intervals([None], [0.0], confidence=0.95)
     assert np.isnan([nothing.low, nothing.p_value]).all()
 
 
@@ -162,6 +169,6 @@ def test_intervals_hold_all_true_values_together() -> None:
         data = (rng.gamma(4, size=(25, 1)) + rng.gamma(4, size=(25, 5))) / 8 - 1
         times = rng.multinomial(25, np.full(25, 1 / 25), size=300) / 25
         draws = np.concatenate([data.mean(axis=0, keepdims=True), times @ data])
-        made = together(estimates_of(draws, n_units=25), [0.0] * 5, confidence=0.95)
+        made = simultaneous_intervals(estimates_of(draws, n_units=25), [0.0] * 5, confidence=0.95)
         held += bool(((made.low <= 0) & (made.high >= 0)).all())
     assert held / 100 >= 0.95 - 1.645 * 0.022

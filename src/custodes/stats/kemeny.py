@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import require
-from custodes.stats.decisions.graph import condensation
+from custodes.stats.graphs import condensation
 
 _EXACT_LIMIT = 16  # systems in one circle of majorities: 2**16 subsets times 16 systems in 8 MB
 

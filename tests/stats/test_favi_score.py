@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.decisions.favi import (
-    ERROR_COST,
-    errors,
-    favi_posterior,
-    favi_score,
-    sample_accuracy,
-)
+from custodes.stats.favi_score import ERROR_COST, errors, favi_posterior, favi_score, sample_accuracy
 
 tables = hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.just(3), st.just(3)), elements=st.integers(0, 50))
 
@@ -174,7 +168,7 @@ def test_posterior_does_not_depend_on_the_diagonal():
 
 def test_chunks_change_nothing_but_the_noise(monkeypatch):
     whole = posterior(REFERENCE_TABLES, draws=20_000)
-    monkeypatch.setattr("custodes.stats.decisions.favi._CHUNK", 1)
+    monkeypatch.setattr("custodes.stats.favi_score._CHUNK", 1)
     parts = posterior(REFERENCE_TABLES, draws=20_000)
     for a, b in zip(whole, parts, strict=True):
         np.testing.assert_allclose(a, b, atol=0.05)

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from custodes.stats import arrays
-from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
-from custodes.stats.resampling.stepdown import Family, Flips, bootstrap_tests, flip_tests, without_block
+from custodes.stats.bootstrap import bootstrap_weights, sign_flips, with_point, without_block
+from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests
 
 
 def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.95, alpha: float = 0.05) -> Family:
@@ -79,7 +79,7 @@ def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(12, 40)) + rng.normal(size=40) * 0.7
     flipped = means(values, sign_flips(12, 199, rng))
-    draws = with_point(bootstrap_weights(12, 199, rng)) @ values / 12
+    draws = bootstrap_weights(12, 199, rng) @ values / 12
     for made in (flipped, bootstrapped(draws, n_units=12)):
         apart = (made.low > 0) | (made.high < 0)
         np.testing.assert_array_equal(apart, made.p_value <= 0.05)
@@ -129,7 +129,7 @@ def test_nothing_is_nothing() -> None:
 def test_of_many_means_the_bootstrap_is_students() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(size=(10, 200)) + 0.4
-    draws = with_point(bootstrap_weights(10, 4000, rng)) @ values / 10
+    draws = bootstrap_weights(10, 4000, rng) @ values / 10
     made = bootstrapped(draws, n_units=10)
     expected = stats.ttest_1samp(values, 0, axis=0).pvalue
     assert np.abs(made.p_value - expected).max() < 0.05
@@ -140,7 +140,7 @@ def test_of_many_means_the_bootstrap_is_students() -> None:
 def test_hypotheses_some_at_a_time_equal_all_at_once(monkeypatch: pytest.MonkeyPatch, missing: float) -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(size=(15, 60)) + rng.normal(size=60)
-    draws = with_point(bootstrap_weights(15, 99, rng)) @ values / 15
+    draws = bootstrap_weights(15, 99, rng) @ values / 15
     values[rng.random(values.shape) < missing] = np.nan
     draws[1:][rng.random((99, 60)) < missing] = np.nan
     flips = sign_flips(15, 99, rng)

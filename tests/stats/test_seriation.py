@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from custodes.stats.complementarity.seriation import leaf_order
+from custodes.stats.ordination import leaf_order
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from custodes.stats.decisions import information_gain as module
-from custodes.stats.decisions.information_gain import MOST, information_gain
+from custodes.stats import information_gain as module
+from custodes.stats.information_gain import MOST, information_gain
 
 CRITICAL = float(norm.ppf(0.975))
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from custodes.stats.complementarity.components import coordinates, explained_variance, needed, null_explained
+from custodes.stats.ordination import coordinates, explained_variance, needed, null_explained
 
 seeds = st.integers(0, 2**32 - 1)
 # fewer raters than features, one apart, as many, and more

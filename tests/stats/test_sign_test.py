@@ -11,7 +11,7 @@ from scipy.stats import binomtest, norm
 from statsmodels.stats.descriptivestats import sign_test as statsmodels_sign_test
 from statsmodels.stats.multitest import multipletests
 
-from custodes.stats.decisions.signtest import SignTest, adjust, sign_test
+from custodes.stats.sign_test import SignTest, adjust, sign_test
 
 TESTS = ["asymptotic", "exact"]
 CORRECTIONS = ["none", "holm", "bh"]

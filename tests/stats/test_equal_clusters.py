@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.stats import ABSENT
-from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
-from custodes.stats.resampling.resample import bootstrap_weights
+from custodes.stats.bootstrap import bootstrap_weights
+from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -66,7 +66,7 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
     assert (np.abs(drawn[1:].mean(axis=0) - drawn[0]) < 4 * np.sqrt(covariance.diagonal() / draws)).all()
     assert (np.abs(np.cov(drawn[1:].T) - covariance) < 4.5 * error).all()
     # and as clusters themselves are drawn
-    old = bootstrap_weights(n_units, draws, np.random.default_rng(1)) @ per_unit.T
+    old = bootstrap_weights(n_units, draws, np.random.default_rng(1))[1:] @ per_unit.T
     for level in (0.05, 0.5, 0.95):
         apart = np.quantile(drawn[1:], level, axis=0) - np.quantile(old, level, axis=0)
         assert (np.abs(apart) < 0.1 * np.sqrt(covariance.diagonal()) + 1).all()
@@ -74,14 +74,14 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
 
 def test_clusters_that_are_all_different_are_drawn_as_before() -> None:
     _, times = next(redrawn(np.ones(7, dtype=int), 5, np.random.default_rng(3), size=1))
-    np.testing.assert_array_equal(times[:, 1:].T, bootstrap_weights(7, 5, np.random.default_rng(3)))
+    np.testing.assert_array_equal(times[:, 1:].T, bootstrap_weights(7, 5, np.random.default_rng(3))[1:])
     assert (times[:, 0] == 1).all()
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     number = np.array([3, 1, 2])
     ((_, whole),) = redrawn(number, 10, np.random.default_rng(0), size=3)
-    monkeypatch.setattr("custodes.stats.resampling.kinds._BLOCK", 12)
+    monkeypatch.setattr("custodes.stats.equal_clusters._BLOCK", 12)
     parts = [own for _, own in redrawn(number, 10, np.random.default_rng(0), size=3)]
     assert len(parts) == 3
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)

@@ -6,27 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.resampling.resample import (
-    ANY,
-    CORRELATION,
-    POSITIVE,
-    SHARE,
-    blocks,
-    bootstrap_counts,
+from custodes.stats.bootstrap import (
+    bootstrap_blocks,
     bootstrap_weights,
-    expanded_interval,
-    percentile_interval,
     same_outputs,
     sign_flips,
-    student_interval,
     unit_sums,
     weighted_sums,
     with_point,
 )
+from custodes.stats.intervals import (
+    ANY,
+    CORRELATION,
+    POSITIVE,
+    SHARE,
+    expanded_interval,
+    percentile_interval,
+    student_interval,
+)
 
 
 def test_bootstrap_weights_are_multinomial_counts() -> None:
-    weights = bootstrap_weights(8, 20_000, np.random.default_rng(1))
+    weights = bootstrap_weights(8, 20_000, np.random.default_rng(1))[1:]
     assert weights.shape == (20_000, 8)
     assert (weights.sum(axis=1) == 8).all()
     assert np.array_equal(weights, np.rint(weights))
@@ -38,26 +39,26 @@ def test_bootstrap_weights_are_multinomial_counts() -> None:
 
 
 def test_the_same_generator_state_gives_the_same_weights() -> None:
-    first, second = (bootstrap_weights(5, 4, np.random.default_rng(0)) for _ in range(2))
+    first, second = (bootstrap_weights(5, 4, np.random.default_rng(0))[1:] for _ in range(2))
     assert np.array_equal(first, second)
-    assert not np.array_equal(first, bootstrap_weights(5, 4, np.random.default_rng(1)))
+    assert not np.array_equal(first, bootstrap_weights(5, 4, np.random.default_rng(1))[1:])
 
 
 @pytest.mark.parametrize("n_units", [1, 7, 5000, 100_000])
 def test_blocks_bytes_and_floats_are_the_same_draws(n_units: int) -> None:
     n = 90 if n_units == 100_000 else 5
-    parts = [own[:, :50] for _, own in blocks(n_units, n, np.random.default_rng(3))]
+    parts = [own[:, :50] for _, own in bootstrap_blocks(n_units, n, np.random.default_rng(3))]
     assert len(parts) == (2 if n_units == 100_000 else 1)
-    counts = bootstrap_counts(n_units, n, np.random.default_rng(3))
+    counts = bootstrap_weights(n_units, n, np.random.default_rng(3), dtype=np.uint8)
     assert counts.dtype == np.uint8
     assert (counts.sum(axis=1) == n_units).all()
     assert np.array_equal(np.concatenate(parts), counts[:, :50])
     if n == 5:
-        assert np.array_equal(counts, with_point(bootstrap_weights(n_units, n, np.random.default_rng(3))))
+        assert np.array_equal(counts, bootstrap_weights(n_units, n, np.random.default_rng(3)))
 
 
 def test_many_units_are_drawn_by_the_same_law() -> None:
-    counts = bootstrap_counts(5000, 200, np.random.default_rng(2))[1:]
+    counts = bootstrap_weights(5000, 200, np.random.default_rng(2), dtype=np.uint8)[1:]
     # a binomial of 5000 draws with probability 1 / 5000: variance 1 - 1 / 5000; 5 standard errors of a million are .007
     assert abs(counts.var() - 1) < 0.01
     shares = np.bincount(counts.ravel(), minlength=5)[:5] / counts.size
@@ -65,7 +66,7 @@ def test_many_units_are_drawn_by_the_same_law() -> None:
 
 
 def test_weights_of_a_byte_give_the_same_sums() -> None:
-    counts = bootstrap_counts(100_000, 90, np.random.default_rng(4))
+    counts = bootstrap_weights(100_000, 90, np.random.default_rng(4), dtype=np.uint8)
     values = np.random.default_rng(5).normal(size=(2, 100_000))
     np.testing.assert_allclose(weighted_sums(counts, values), counts.astype(float) @ values.T, rtol=1e-9, atol=1e-6)
 
@@ -142,7 +143,7 @@ def test_sign_flips_are_fair() -> None:
 
 def test_students_interval_of_a_mean_is_that_of_a_textbook() -> None:
     values = np.random.default_rng(0).normal(size=9)
-    draws = bootstrap_weights(9, 200_000, np.random.default_rng(1)) @ values / 9
+    draws = bootstrap_weights(9, 200_000, np.random.default_rng(1))[1:] @ values / 9
     ends = student_interval(np.append(values.mean(), draws), confidence=0.9, n_units=9, bounds=ANY)
     expected = stats.t.interval(0.9, 8, loc=values.mean(), scale=stats.sem(values))  # SciPy
     np.testing.assert_allclose(ends, expected, atol=0.005)

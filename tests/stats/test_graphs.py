@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.decisions.graph import condensation, layers, transitive_reduction
+from custodes.stats.graphs import condensation, layers, transitive_reduction
 
 
 def square(n):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custodes.stats.resampling import stepdown
-from custodes.stats.resampling.stepdown import Adjusted, NormalMaximum, pair_tests
+from custodes.stats import normal_pairs
+from custodes.stats.multiple_testing import Adjusted
+from custodes.stats.normal_pairs import NormalMaximum, pair_tests
 
 
 def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -72,8 +73,8 @@ def test_what_is_too_close_to_the_level_is_marked_and_the_rest_is_settled(monkey
     at = np.argmin(np.abs(again.p_adjusted - refined))
     assert again.at_threshold[at]
     assert not again.at_threshold[np.abs(again.p_adjusted - refined) > 0.02].any()
-    monkeypatch.setattr(stepdown, "MOST_DIRECTIONS", stepdown.FIRST_DIRECTIONS)
-    monkeypatch.setattr(stepdown, "_FEWEST_DIRECTIONS", stepdown.FIRST_DIRECTIONS)
+    monkeypatch.setattr(normal_pairs, "MOST_DIRECTIONS", normal_pairs.FIRST_DIRECTIONS)
+    monkeypatch.setattr(normal_pairs, "_FEWEST_DIRECTIONS", normal_pairs.FIRST_DIRECTIONS)
     assert made_of(3, 8, alpha=float(refined)).at_threshold.sum() >= again.at_threshold.sum()
 
 
@@ -81,9 +82,9 @@ def test_decisions_agree_with_other_random_directions(monkeypatch: pytest.Monkey
     """The class of errors: a decision that another stream of random numbers reverses must carry the mark."""
     reversed_, marked = 0, 0
     for seed in range(40):
-        monkeypatch.setattr(stepdown, "STREAM", 1)
+        monkeypatch.setattr(normal_pairs, "STREAM", 1)
         one = made_of(seed, 10)
-        monkeypatch.setattr(stepdown, "STREAM", 2)
+        monkeypatch.setattr(normal_pairs, "STREAM", 2)
         other = made_of(seed, 10)
         clear = ~one.at_threshold & ~other.at_threshold
         reversed_ += int(((one.p_adjusted <= 0.05) != (other.p_adjusted <= 0.05))[clear].sum())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import entropy
 
-from custodes.stats.decisions.outcome import error_types, outcome_kld
+from custodes.stats.decision_errors import error_types, outcome_kld
 
 decision = st.sampled_from([1.0, 0.0, -1.0, np.nan])
 decided = st.integers(1, 10).flatmap(lambda n: hnp.arrays(np.float64, (3, n), elements=decision))

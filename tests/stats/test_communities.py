@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from custodes.stats.complementarity.communities import communities, modularity, stability
+from custodes.stats.communities import communities, modularity, stability
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.decisions.consensus import kemeny
+from custodes.stats.kemeny import kemeny
 
 
 def votes(low, high, most=6):

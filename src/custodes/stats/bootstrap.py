@@ -1,0 +1,175 @@
+"""Resampling: bootstrap weights, the jackknife, sign flips, and sums in every resample.
+
+Weights (1 + B, units) say how often each resampling unit (a cluster of items) is present. The first row, of ones, is
+the data, so the point estimate and the bootstrap are one code path. `bootstrap_weights` gives all rows at once, with
+a byte for each number if need be, and `bootstrap_blocks` some at a time; both draw the same resamples from the same
+seed. `weighted_sums` takes either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from custodes.stats.arrays import CHUNK, Floats, chunks
+
+_MANY = 4096  # units from which places are drawn and counted, a tenth of the time of multinomial numbers: the same law
+_BLOCK = 8 * CHUNK  # weights that are numbers of eight bytes at once
+
+
+def bootstrap_weights(
+    n_units: int, n_resamples: int, rng: np.random.Generator, *, dtype: DTypeLike = np.float64
+) -> NDArray[Any]:
+    """Number of times that each unit is in the data and in each bootstrap resample.
+
+    Parameters
+    ----------
+    n_units : int
+        Number of units.
+    n_resamples : int
+        Number B of resamples.
+    rng : numpy.random.Generator
+        Draws the resamples.
+    dtype : default float64
+        Type of the numbers; `uint8` for many units, since no unit is drawn 256 times.
+
+    Returns
+    -------
+    array of shape (1 + B, units)
+        The first row is of ones; every row sums to `n_units`.
+
+    References
+    ----------
+    Efron 1979, the multinomial form of the nonparametric bootstrap.
+
+    Examples
+    --------
+    >>> bootstrap_weights(5, 3, np.random.default_rng(0)).sum(axis=1).tolist()
+    [5.0, 5.0, 5.0, 5.0]
+    """
+    weights = np.empty((1 + n_resamples, n_units), dtype=dtype)
+    for rows, block in bootstrap_blocks(n_units, n_resamples, rng):
+        weights[rows] = block
+    return weights
+
+
+def bootstrap_blocks(
+    n_units: int, n_resamples: int, rng: np.random.Generator
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """The rows of `bootstrap_weights`, some at a time: yields their places and the weights (rows, units).
+
+    >>> [(rows, weights.shape) for rows, weights in bootstrap_blocks(5, 3, np.random.default_rng(0))]
+    [(slice(0, 4, None), (4, 5))]
+    """
+    for rows in chunks(1 + n_resamples, n_units * CHUNK // _BLOCK):
+        weights = np.ones((rows.stop - rows.start, n_units))
+        resampled = weights[1:] if rows.start == 0 else weights
+        # Resample by resample from the generator, so that it does not matter how many are drawn at a time.
+        if n_units < _MANY:
+            resampled[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resampled))
+        else:
+            for row in resampled:
+                row[:] = np.bincount(rng.integers(n_units, size=n_units, dtype=np.int64), minlength=n_units)
+        yield rows, weights
+
+
+def with_point(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Weights of the data, a row of ones, before other weights: (B, units) -> (1 + B, units).
+
+    >>> with_point(np.array([[2, 0]])).tolist()
+    [[1.0, 1.0], [2.0, 0.0]]
+    """
+    return np.concatenate([np.ones((1, weights.shape[1])), weights])
+
+
+def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units: int) -> NDArray[np.float64]:
+    """Add up what belongs to one unit: (..., items) -> (..., units); a unit without items gets 0.
+
+    >>> unit_sums(np.array([1.0, 2.0, 4.0]), units=np.array([1, 0, 1]), n_units=3).tolist()
+    [2.0, 5.0, 0.0]
+    """
+    if len(units) == n_units and (units == np.arange(n_units)).all():
+        return np.array(values, dtype=np.float64)
+    sums = np.zeros((*values.shape[:-1], n_units))
+    if values.shape[-1]:
+        order = np.argsort(units, kind="stable")
+        present, start = np.unique(units[order], return_index=True)
+        sums[..., present] = np.add.reduceat(values[..., order], start, axis=-1, dtype=np.float64)
+    return sums
+
+
+def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum over units in every resample: weights (B, units), per_unit (..., units) -> (B, ...).
+
+    Weights of one byte become numbers of eight some rows at a time; units that add nothing are left out.
+
+    >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
+    [7.0, 6.0]
+    """
+    flat = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
+    shape = (len(weights), *per_unit.shape[:-1])
+    used = np.flatnonzero(flat.any(axis=0))
+    if 2 * len(used) < flat.shape[1]:  # of a few pairs most battles say nothing
+        weights, flat = weights[:, used], flat[:, used]
+    if weights.dtype == np.float64:
+        return np.asarray(weights @ flat.T).reshape(shape)
+    sums = np.empty((len(weights), len(flat)))
+    for rows in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
+        np.matmul(np.asarray(weights[rows], dtype=np.float64), flat.T, out=sums[rows])
+    return sums.reshape(shape)
+
+
+def same_outputs(
+    human: NDArray[np.float64], metrics: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Group the metrics that share their outputs rated by both: yields (metric indices, flat output indices).
+
+    >>> [(m.tolist(), o.tolist()) for m, o in same_outputs(np.zeros((1, 2)), np.array([[[0.0, np.nan]], [[1.0, 2.0]]]))]
+    [([0], [0]), ([1], [0, 1])]
+    """
+    both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
+    groups: dict[bytes, list[int]] = {}
+    for m, mask in enumerate(np.packbits(both, axis=1)):
+        groups.setdefault(mask.tobytes(), []).append(m)
+    for rows in groups.values():
+        yield np.array(rows), np.flatnonzero(both[rows[0]])
+
+
+def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
+    """The number of blocks of a delete-a-block jackknife, and the block of each unit.
+
+    A block is one unit, or several where there are more than `most`: units are dealt to the blocks in turn.
+
+    >>> n, block = blocks_of_units(3, most=2)
+    >>> n, block.tolist()
+    (2, [0, 1, 0])
+
+    Source: Quenouille 1956 and Tukey 1958, the jackknife.
+    """
+    n_blocks = min(n_units, most)
+    return n_blocks, np.arange(n_units) % max(1, n_blocks)
+
+
+def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]:
+    """Weights (blocks, units) of the data with one block of units left out each, and the block of each unit.
+
+    >>> weights, block = without_block(3, most=2)
+    >>> weights.tolist(), block.tolist()
+    ([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], [0, 1, 0])
+    """
+    n_blocks, block = blocks_of_units(n_units, most=most)
+    return (np.arange(n_blocks)[:, np.newaxis] != block).astype(np.float64), block
+
+
+def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int8]:
+    """Draw the flips of a paired permutation test: (n, units) of +1 and -1, all equally likely.
+
+    >>> sign_flips(4, 2, np.random.default_rng(0)).shape
+    (2, 4)
+
+    Source: Fisher 1935.
+    """
+    return (2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1).astype(np.int8)

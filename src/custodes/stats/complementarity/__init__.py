@@ -1,1 +1,0 @@
-"""How alike raters are: distances of rankings, the space they span, groups."""

@@ -1,0 +1,355 @@
+"""Intervals: of proportions, from resamples, of ratios, and simultaneous ones of several estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.normal_pairs import NormalMaximum
+
+Bounds = tuple[float, float]
+"""The least and the largest value that a statistic can take."""
+
+SHARE: Bounds = (0.0, 1.0)
+CORRELATION: Bounds = (-1.0, 1.0)
+POSITIVE: Bounds = (0.0, np.inf)
+ANY: Bounds = (-np.inf, np.inf)
+
+N_DIRECTIONS = 20_000
+"""Random directions for the largest of several normal values: the level of .95 is met within .001."""
+
+_ENOUGH = 0.5  # share of resamples that must be defined for an interval
+_NONE = 1e-15  # of a variance of a proportion
+_SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
+_FARTHEST = 9.0  # standard errors in which a p-value is sought
+_STEPS = 40
+
+
+def student_quantile(confidence: float, n_units: float) -> float:
+    """The t quantile of a central interval with `n_units` - 1 degrees (one degree at least).
+
+    >>> round(student_quantile(0.95, 12), 3)
+    2.201
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(n_units - 1, 1), (1 + confidence) / 2))
+
+
+def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, Floats]:
+    """Bounds of proportions (...) among `n` independent observations, or as many as clustered ones are worth.
+
+    `quantile` is that of the normal distribution, or of Student's t where the variance was estimated. The interval
+    contains the proportion; NaN where anything is.
+
+    >>> low, high = wilson_interval(np.array([1.0, 0.5]), 12, quantile=1.96)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.757, 0.254], [1.0, 0.746])
+
+    Source: Wilson 1927; with effective counts: Kish 1965, Korn and Graubard 1998.
+    """
+    proportion, z = np.asarray(proportion, dtype=np.float64), quantile**2 / n
+    middle = (proportion + z / 2) / (1 + z)
+    half = np.sqrt(z * proportion * (1 - proportion) + z**2 / 4) / (1 + z)
+    return np.minimum(middle - half, proportion).clip(0, 1), np.maximum(middle + half, proportion).clip(0, 1)
+
+
+def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the central percentile interval of draws (B, ...) as (low, high), each (...).
+
+    NaN draws are left out; where fewer than half of the draws are defined, or there are none, the interval is NaN.
+
+    >>> low, high = percentile_interval(np.arange(101.0), confidence=0.5)
+    >>> low.item(), high.item()
+    (25.0, 75.0)
+
+    Source: Efron 1979; quantiles are interpolated linearly (Hyndman and Fan 1996, type 7).
+    """
+    if not len(draws):
+        return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
+    ordered = np.sort(np.asarray(draws, dtype=np.float64), axis=0)  # NaN comes last
+    defined = np.sum(~np.isnan(ordered), axis=0)
+    enough = (defined > 0) & (defined >= _ENOUGH * len(ordered))
+    last = np.maximum(defined - 1, 0)
+
+    def quantile(share: float) -> NDArray[np.float64]:
+        position = share * last
+        below = np.floor(position).astype(np.intp)
+        lower = np.take_along_axis(ordered, below[np.newaxis], axis=0)[0]
+        upper = np.take_along_axis(ordered, np.minimum(below + 1, last)[np.newaxis], axis=0)[0]
+        return np.where(enough, lower + (position - below) * (upper - lower), np.nan)
+
+    tail = (1 - confidence) / 2
+    return quantile(tail), quantile(1 - tail)
+
+
+def student_interval(
+    draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds, few_draws: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give estimate ± t x standard error: draws (1 + B, ...), the estimate first, -> (low, high), each (...).
+
+    The standard error is the standard deviation of the B resamples of `n_units` clusters times sqrt(G / (G - 1)), t has
+    G - 1 degrees. With `few_draws` the error of the standard error from B resamples counts, too (Satterthwaite): t has
+    1 / (1 / (G - 1) + 1 / (B - 1)) degrees. A `SHARE` p has the Wilson interval of as many observations as its standard
+    error amounts to, p (1 - p) / error^2; of G where that is 0 / 0, so it has a width at 0 and 1. Else the error is
+    taken where the statistic's variance depends least on its value: the arcsine scale between two bounds, the square
+    root above a lower one. So the interval stays within the bounds and contains the estimate. NaN where the estimate is
+    undefined or fewer than half of the draws are defined, and with one cluster or one draw.
+
+    >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
+    >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
+    >>> round(low.item(), 2), round(high.item(), 2)
+    (0.29, 0.71)
+
+    Source: Efron 1979; Wilson 1927; t and G / (G - 1) for few clusters as in Cameron, Gelbach and Miller 2008; Bartlett
+    1947 for the scales.
+    """
+    draws = np.asarray(draws, dtype=np.float64)
+    least, largest = bounds
+    defined = np.isfinite(draws[1:])
+    n = defined.sum(axis=0)
+    enough = np.isfinite(draws[0]) & (n > 1) & (n >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
+    scaled = draws if bounds == SHARE else _stable(draws, bounds)
+    mean = np.where(defined, scaled[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
+    squares = np.where(defined, scaled[1:] - mean, 0.0) ** 2
+    error = np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
+    units = (
+        1 + 1 / (1 / (n_units - 1) + 1 / (len(draws) - 2)) if few_draws and n_units > 1 < len(draws) - 1 else n_units
+    )
+    quantile = np.where(enough, student_quantile(confidence, units), np.nan)
+    if bounds == SHARE:
+        share = draws[0].clip(0.0, 1.0)  # rounding
+        # At 0 and 1 the resamples tell how much one observation is worth, if they vary.
+        center = np.where((share * (1 - share)) > _NONE, share, mean.clip(0.0, 1.0))
+        variance = center * (1 - center)
+        known = (variance > _NONE) & (error**2 > _NONE)
+        number = np.where(known, variance / np.where(known, error**2, 1.0), float(n_units))
+        return wilson_interval(share, number, quantile=quantile)
+    reach = quantile * error
+    with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
+        low, high = _unscaled(scaled[0] - reach, bounds), _unscaled(scaled[0] + reach, bounds)
+        # The way there and back rounds.
+        return np.minimum(low, draws[0]).clip(least, largest), np.maximum(high, draws[0]).clip(least, largest)
+
+
+def expanded_interval(
+    estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: int, bounds: Bounds
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give percentiles of draws (B, ...) at the levels of t with G - 1 degrees, widened to the estimate (...).
+
+    For draws that are not centred at the estimate, from `n_units` clusters. NaN as `percentile_interval`, and where the
+    estimate is undefined. A `SHARE` of which all draws are 0, or all 1, has the Wilson interval of G observations.
+
+    >>> draws = np.linspace(0, 1, 1001)
+    >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
+    >>> round(low.item(), 3), round(high.item(), 3)
+    (0.014, 0.986)
+
+    Source: Hesterberg 2015 (expanded percentile interval).
+    """
+    from scipy.special import ndtr
+
+    level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
+    low, high = percentile_interval(draws, confidence=level)
+    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN where either is
+    if bounds == SHARE:
+        certain = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
+        ends = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
+        low, high = (np.where(certain, wilson, end) for wilson, end in zip(ends, (low, high), strict=True))
+    return np.asarray(low), np.asarray(high)
+
+
+def _stable(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
+    least, largest = bounds
+    if np.isfinite(largest):
+        return np.asarray(np.arcsin(np.sqrt(((values - least) / (largest - least)).clip(0.0, 1.0))))
+    return np.sqrt((values - least).clip(0.0)) if np.isfinite(least) else values
+
+
+def _unscaled(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
+    least, largest = bounds
+    if np.isfinite(largest):
+        return np.asarray(least + (largest - least) * np.sin(values.clip(0.0, np.pi / 2)) ** 2)
+    return least + values.clip(0.0) ** 2 if np.isfinite(least) else values
+
+
+def fieller_interval(
+    numerator: float, denominator: float, covariance: NDArray[Any], quantile: float
+) -> tuple[float, float]:
+    """Fieller's bounds of numerator / denominator, with their covariance (2, 2): all ratios r with
+    |numerator - r denominator| within `quantile` standard errors. NaN where these are not an interval.
+
+    >>> low, high = fieller_interval(1.0, 2.0, np.diag([0.01, 0.0]), 1.96)
+    >>> round(low, 3), round(high, 3)
+    (0.402, 0.598)
+
+    References
+    ----------
+    Fieller 1954.
+    """
+    v = quantile**2 * covariance
+    square = denominator**2 - v[1, 1]
+    middle = numerator * denominator - v[0, 1]
+    inside = middle**2 - square * (numerator**2 - v[0, 0])
+    if square <= 0 or inside < 0:
+        return np.nan, np.nan
+    reach = float(np.sqrt(inside))
+    return float((middle - reach) / square), float((middle + reach) / square)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResampledEstimate:
+    """An estimate in resamples of `n_units` clusters: `draws` (1 + B,), the data first. `population` (B,) says what it
+    may be with very many items, where resamples are no guide to that. `bounds` of what is estimated, and the `width` of
+    what one cluster can change."""
+
+    draws: Floats
+    population: Floats | None
+    n_units: int
+    bounds: Bounds
+    width: float
+
+    @property
+    def value(self) -> float:
+        """Of the data."""
+        return float(self.draws[0])
+
+    @property
+    def resampled(self) -> Floats:
+        """(B,): what varies over resamples, for its likeness to other estimates."""
+        return self.draws[1:] if self.population is None else self.population
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Student's, or the expanded percentiles of the population; NaN where too few clusters or draws tell the level.
+
+        Where signs alone would not be significant, 2^(1 - G) above 1 - level, there is no interval; nor where a
+        percentile is beyond the outermost draws. Where no resample departs from the estimate, its error is unknown and
+        not 0: the interval reaches as far as the share of clusters that could differ and have not been met,
+        1 - ((1 - level) / 2)^(1 / G), times the `width`.
+        """
+        tail = (1 - level) / 2
+        if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
+            return np.nan, np.nan
+        if self.population is not None:
+            if _normal_tail(level, self.n_units) * (len(self.population) + 1) < 1:
+                return np.nan, np.nan
+            ends = expanded_interval(
+                self.draws[0], self.population, confidence=level, n_units=self.n_units, bounds=self.bounds
+            )
+            return float(ends[0]), float(ends[1])
+        ends = student_interval(self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True)
+        low, high = float(ends[0]), float(ends[1])
+        if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
+            reach, (least, largest) = self.width * (1 - tail ** (1 / self.n_units)), self.bounds
+            return max(self.value - reach, least), min(self.value + reach, largest)
+        return low, high
+
+    def distance(self, at: float) -> float:
+        """How far the estimate is from a value, in standard errors: its interval at a level ends there; NaN without."""
+        from scipy.special import ndtr
+
+        def leaves_out(z: float) -> bool:
+            low, high = self.interval(2 * float(ndtr(z)) - 1)
+            return at < low or at > high  # NaN: it does not
+
+        near, far = 0.0, _FARTHEST
+        for _ in range(_STEPS):
+            middle = (near + far) / 2
+            near, far = (middle, far) if leaves_out(middle) else (near, middle)
+        return near
+
+
+def cluster_intervals(
+    draws: Floats, n_units: Ints, *, confidence: float, bounds: Bounds, fewest: int
+) -> tuple[Floats, Floats]:
+    """Bounds of estimates (k,) from their draws (1 + B, k), the data first, each from its number of clusters (k,); NaN
+    with fewer clusters than `fewest`."""
+    low, high = np.full((2, draws.shape[1]), np.nan)
+    for k in np.flatnonzero((n_units >= fewest) & (len(draws) > 1)):
+        estimate = ResampledEstimate(
+            draws=draws[:, k], population=None, n_units=int(n_units[k]), bounds=bounds, width=1.0
+        )
+        low[k], high[k] = estimate.interval(confidence)
+    return low, high
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimultaneousIntervals:
+    """Estimates (k,) with intervals that hold all true values together, and p-values of 'it is this value', adjusted
+    for all; `level` is that of each interval alone. NaN where undefined."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    level: float
+
+
+def simultaneous_intervals(
+    estimates: Sequence[ResampledEstimate | None], at: Sequence[float], *, confidence: float
+) -> SimultaneousIntervals:
+    """Intervals of estimates that hold together at a level, and tests of each against a value.
+
+    The level of each interval is that of |z| for the `confidence` quantile of the largest |z| of normal values with the
+    correlations that the estimates have over their shared resamples. p is at most 1 - confidence exactly where the
+    interval leaves out the value. One estimate has the interval that it has alone. An estimate without an interval at
+    `confidence` is not of the family, nor is one that is None.
+
+    >>> from custodes.stats.intervals import ANY
+    >>> rng = np.random.default_rng(0)
+    >>> draws = np.concatenate([np.zeros((1, 2)), rng.normal(size=(999, 2))])
+    >>> pair = [ResampledEstimate(draws=own, population=None, n_units=500, bounds=ANY, width=1.0) for own in draws.T]
+    >>> round(simultaneous_intervals(pair[:1], [0.0], confidence=0.95).level, 3)
+    0.95
+    >>> round(simultaneous_intervals(pair, [0.0, 0.0], confidence=0.95).level, 2)  # 0.95 ** 0.5 = 0.975
+    0.97
+    >>> round(simultaneous_intervals(pair[:1] * 2, [0.0, 0.0], confidence=0.95).level, 2)
+    0.95
+
+    Source: Hothorn, Bretz and Westfall 2008, simultaneous inference by the largest t.
+    """
+    from scipy.special import ndtr
+
+    known = {i: own for i, own in enumerate(estimates) if own and np.isfinite(own.interval(confidence)[0])}
+    k, level, maximum = len(known), confidence, None
+    estimate, low, high, p_value = np.full((4, len(estimates)), np.nan)
+    estimate[:] = [np.nan if own is None else own.value for own in estimates]
+    if k > 1:
+        # Each estimate is compared with one more that does not vary.
+        correlation = np.pad(_correlation([own.resampled for own in known.values()]), (0, 1))
+        maximum = NormalMaximum(correlation, np.arange(k), np.full(k, k), n=N_DIRECTIONS)
+        level = max(2 * float(ndtr(maximum.quantile(1 - confidence))) - 1, confidence)
+    for i, own in known.items():
+        low[i], high[i] = own.interval(level)
+        if not np.isfinite(low[i]):
+            continue
+        z = own.distance(at[i])
+        p_value[i] = single = 2 * float(ndtr(-z))
+        if maximum is not None:
+            p_value[i] = min(max(maximum.tail(z), single), k * single, 1.0)
+    return SimultaneousIntervals(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
+
+
+def _normal_tail(level: float, n_units: int) -> float:
+    """The share of draws beyond one end of an expanded interval."""
+    from scipy.special import ndtr
+
+    return float(ndtr(-student_quantile(level, n_units)))
+
+
+def _correlation(resampled: Sequence[Floats]) -> Floats:
+    """(k, k); what does not vary is like nothing else, and a resample that lacks an estimate tells nothing of it."""
+    draws = np.stack(resampled, axis=1)
+    there = np.isfinite(draws)
+    mean = np.where(there, draws, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    around = np.where(there, draws - mean, 0.0)
+    size = np.sqrt((around**2).sum(axis=0))
+    scaled = np.where(size > _SAME, around / np.where(size > _SAME, size, 1.0), 0.0)
+    made = np.asarray(scaled.T @ scaled)
+    np.fill_diagonal(made, 1.0)
+    return made

@@ -1,0 +1,184 @@
+"""Pairs of jointly normal estimates: step-down tests of all differences, and the distribution of the largest one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.multiple_testing import STREAM, Adjusted, Batch, step_down
+
+FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
+"""Random directions for every p-value, and the most for one that is close to the level."""
+
+_WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # pairs times directions at most, but not fewer directions
+_GROWTH = 4  # of the number of directions from stage to stage
+_MAXIMUM_DIRECTIONS = 1000  # for the distribution of a maximum
+_BATCH = 250  # directions at a time
+_BISECTIONS = 50
+_SAME = 1e-9  # log odds; a smaller difference is rounding
+_NO_VARIANCE = 1e-9  # relative size of a variance that is rounding error: systems with the same outcomes on every item
+_TINY = np.finfo(np.float64).tiny
+
+
+def pair_tests(
+    estimate: Floats, covariance: Floats, first: Ints, second: Ints, *, n_units: float, alpha: float
+) -> Adjusted:
+    """Tests that jointly normal estimates are equal, for pairs of them.
+
+    Step-down of the largest |z|. t with `n_units` - 1 degrees of freedom becomes z first. A normal vector is a random
+    direction times a length with a chi distribution: only the direction is drawn, the tail of the length is exact.
+
+    Parameters
+    ----------
+    estimate : array of shape (p,)
+        Estimates.
+    covariance : array of shape (p, p)
+        Their covariance.
+    first, second : array of int of shape (k,)
+        The two estimates of each pair.
+    n_units : float
+        Number of units behind the covariance. With too few for any test at `alpha` nothing is tested.
+    alpha : float
+        Level of the family. Directions are added until each p-value lies clearly on one side of it.
+
+    Returns
+    -------
+    Adjusted
+        Of every pair.
+
+    References
+    ----------
+    Romano and Wolf 2005 (step-down); Deak 1980 (random directions).
+
+    Examples
+    --------
+    >>> result = pair_tests(
+    ...     np.array([0.0, 2.0, 2.1]), np.eye(3) / 4, np.array([0, 0, 1]), np.array([1, 2, 2]), n_units=500, alpha=0.05
+    ... )
+    >>> result.p_adjusted.round(2).tolist(), result.at_threshold.tolist()
+    ([0.01, 0.01, 0.89], [False, False, False])
+    """
+    from scipy.special import chdtrc, ndtr, ndtri, stdtr
+
+    difference = np.abs(estimate[first] - estimate[second])
+    variance, varies = variance_of_differences(covariance, first, second)
+    testable = (n_units > 1) & (varies | (difference <= _SAME)) & bool(np.exp2(1.0 - n_units) <= alpha)
+    spread = np.sqrt(np.where(varies, variance, 1.0))
+    t = np.where(varies, difference, 0.0) / spread
+    z = np.where(testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
+    order = np.argsort(z, kind="stable")[: int(testable.sum())]
+    single, size = 2 * ndtr(-z[order]), len(covariance)
+    most = max(_FEWEST_DIRECTIONS, min(MOST_DIRECTIONS, _WORK // max(1, len(order))))
+    n_stages = int(np.ceil(np.log(most / FIRST_DIRECTIONS) / np.log(_GROWTH)))
+    stages = [min(FIRST_DIRECTIONS * _GROWTH**stage, most) for stage in range(n_stages + 1)]
+    directions = _Directions(covariance, first, second, spread)
+
+    def tail_sums(largest: Floats, part: Ints) -> tuple[Floats, Floats]:
+        with np.errstate(over="ignore"):  # where no pair varies, the tail is 1 for a z of 0 and else 0
+            tail = chdtrc(size, (z[part, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
+        return tail.sum(axis=1), (tail**2).sum(axis=1)
+
+    adjusted = step_down(
+        order,
+        map(directions.batches, stages),
+        tail_sums,
+        alpha=alpha,
+        limits=(single, np.minimum(np.arange(1, len(order) + 1) * single, 1.0)),  # exact for one pair; Bonferroni
+    )
+    p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
+    p_adjusted[order], at_threshold[order] = adjusted
+    return Adjusted(p_adjusted, at_threshold)
+
+
+class _Directions:
+    """Random directions of jointly normal estimates: |difference| of pairs (k,) over their `spread` (k,)."""
+
+    def __init__(self, covariance: Floats, first: Ints, second: Ints, spread: Floats) -> None:
+        values, vectors = np.linalg.eigh(covariance)
+        # The symmetric root does not depend on signs and rotations of eigenvectors.
+        self._root = np.asarray((vectors * np.sqrt(values.clip(0.0))) @ vectors.T)
+        self._first, self._second, self._spread = first, second, spread
+        self._rng = np.random.default_rng(STREAM)
+
+    def batches(self, n: int) -> Iterator[Batch]:
+        """n further directions."""
+        for start in range(0, n, _BATCH):
+            size = min(_BATCH, n - start)
+            direction = self._rng.standard_normal((size, len(self._root)))
+            direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+            moved = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
+
+            def statistics(part: Ints, moved: Floats = moved) -> Floats:
+                draws = moved[self._first[part]]
+                draws -= moved[self._second[part]]
+                np.abs(draws, out=draws)
+                draws /= self._spread[part, np.newaxis]
+                return draws
+
+            yield size, statistics
+
+
+class NormalMaximum:
+    """Distribution of the largest |z| over pairs of jointly normal estimates, if all estimates are equal.
+
+    Parameters
+    ----------
+    covariance : array of shape (p, p)
+        Of the estimates.
+    first, second : array of int of shape (k,)
+        The two estimates of each pair, whose difference has a positive variance.
+    n : int, default 1000
+        Number of random directions.
+
+    References
+    ----------
+    Deak 1980.
+
+    Examples
+    --------
+    >>> one_pair = NormalMaximum(np.eye(2), np.array([0]), np.array([1]))
+    >>> three = NormalMaximum(np.eye(3), np.array([0, 0, 1]), np.array([1, 2, 2]))
+    >>> round(one_pair.quantile(0.05), 1), round(three.quantile(0.05), 1)
+    (2.0, 2.3)
+    """
+
+    def __init__(self, covariance: Floats, first: Ints, second: Ints, *, n: int = _MAXIMUM_DIRECTIONS) -> None:
+        self._k, self._size = len(first), len(covariance)
+        spread = np.sqrt(variance_of_differences(covariance, first, second)[0])
+        self._largest = np.concatenate(
+            [
+                np.max([statistics(np.arange(self._k)[part]).max(axis=0) for part in chunks(self._k, size)], axis=0)
+                for size, statistics in _Directions(covariance, first, second, spread).batches(n)
+            ]
+        )
+
+    def tail(self, value: float) -> float:
+        """Probability that the largest |z| is at least a value."""
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self._size, (value / self._largest) ** 2).mean())
+
+    def quantile(self, alpha: float) -> float:
+        """The value that the largest |z| exceeds with probability alpha, at most that of Bonferroni."""
+        from scipy.special import ndtri
+
+        low, high = 0.0, -float(ndtri(alpha / 2 / self._k))
+        for _ in range(_BISECTIONS):  # scipy.optimize takes longer to import
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.tail(middle) > alpha else (low, middle)
+        return high
+
+
+def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:
+    """Variance of the difference of each pair `first`, `second` (k,) of estimates, and whether it is more than rounding
+    error.
+
+    >>> same = np.array([[0.3, 0.3, 0.0], [0.3, 0.3 + 1e-16, 0.0], [0.0, 0.0, 0.2]])
+    >>> variance_of_differences(same, np.array([0, 0]), np.array([1, 2]))[1].tolist()
+    [False, True]
+    """
+    total = covariance[first, first] + covariance[second, second]
+    variance = np.asarray(total - 2 * covariance[first, second])
+    return variance, np.asarray(variance > _NO_VARIANCE * total)

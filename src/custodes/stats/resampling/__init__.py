@@ -1,1 +1,0 @@
-"""Chance, drawn again: bootstrap multiplicities, sign flips, families of tests."""
