@@ -108,19 +108,13 @@ def turns_of(context: str) -> list[tuple[str, str]] | None:
 
 def turns_in(given: Any) -> list[tuple[str, str]] | None:
     """Role and text of each turn of a list of objects, None where it is no dialogue."""
-    if not isinstance(given, list) or not given or not all(isinstance(own, dict) for own in given):
+    if not isinstance(given, list) or not given or not all(isinstance(turn, dict) for turn in given):
         return None
-    turns = []
-    for own in given:
-        role, text = (_first_text(own, names) for names in (ROLES, WORDS))
-        if role is None or text is None:
-            return None
-        turns.append((role, text))
-    return turns
-
-
-def _first_text(turn: dict[str, Any], names: Sequence[str]) -> str | None:
-    return next((turn[name] for name in names if isinstance(turn.get(name), str)), None)
+    turns = [
+        tuple(next((turn[name] for name in names if isinstance(turn.get(name), str)), None) for names in (ROLES, WORDS))
+        for turn in given
+    ]
+    return None if any(None in turn for turn in turns) else turns  # type: ignore[return-value]
 
 
 def dialogue(turns: Sequence[tuple[str, str]]) -> str:

@@ -302,7 +302,10 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
     meant = {*columns, *(role for role in NAMES if named(role, columns)), *(SIDED if sided else ())}
     ranked = sorted(lacking, key=lambda need: len(set(need[1]) & meant) / len(need[1]), reverse=True)
     nearest, needed = ranked[0]
-    lacks = " and ".join(_lack(name, columns, needed) for name in needed if name not in columns)
+    others = [name for name in columns if name not in needed]
+    lacks = " and ".join(
+        repr(name) + suggestion(name, others).replace("did you mean", "is it") for name in needed if name not in columns
+    )
     first = list(dict.fromkeys(name for name, _ in ranked))[:NEAREST]
     shown = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
     raise UnfitError(
@@ -316,8 +319,3 @@ def _table_readers() -> Iterator[TableReader]:
     """Ours, then those of other packages, which are not even loaded where ours will do."""
     yield from TABLE_READERS.values()
     yield from plugged_readers(OURS).values()
-
-
-def _lack(name: str, columns: Sequence[str], needed: Sequence[str]) -> str:
-    near = suggestion(name, [column for column in columns if column not in needed])
-    return repr(name) + near.replace("did you mean", "is it")

@@ -263,3 +263,8 @@ def test_a_tar_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             patch.setattr(mtme, limit, 10)
             with pytest.raises(InputError, match=rf"^data\.tar\.gz: .*{message}; unpack the tar and give the folder$"):
                 read(path)
+
+
+def test_a_tar_may_be_the_test_set_itself(tmp_path: Path) -> None:
+    files = {name.removeprefix("wmt/"): text for name, text in FILES.items()}
+    check(read(packed(tmp_path, files, root="./")))

@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import size
-from custodes.data.loading.size import check_cells, check_lines, check_records
 from custodes.data.loading.table import named_columns
 from custodes.errors import InputError, listed
 from custodes.sealed import without_twins
@@ -36,7 +35,7 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
 
 def from_json(text: str, name: str) -> pl.DataFrame:
     """A list of objects as a frame of text."""
-    check_records(text, name)
+    size.check_json(text, name, by_lines=False)
     records = parse_json(text, where=name)
     if isinstance(records, dict):
         raise InputError(
@@ -50,7 +49,7 @@ def from_json(text: str, name: str) -> pl.DataFrame:
 
 def from_lines(text: str, name: str) -> pl.DataFrame:
     """An object a line as a frame of text; blank lines are passed over."""
-    check_lines(text, name)
+    size.check_json(text, name, by_lines=True)
     lines = ((number, line) for number, line in enumerate(_lines(text), start=1) if line.strip())
     return from_records((parse_json(line, where=f"{name}, line {number}") for number, line in lines), name, "row")
 
@@ -69,14 +68,14 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
 
     Some at a time become columns, which take a tenth of the memory of objects.
     """
-    coming, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
+    iterator, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
     columns, keys = dict[str, None](), dict[tuple[str, ...], list[str]]()
-    while some := list(islice(coming, size.AT_ONCE)):
-        strays += [number for number, record in enumerate(some, start=rows + 1) if not isinstance(record, dict)]
+    while batch := list(islice(iterator, size.AT_ONCE)):
+        strays += [number for number, record in enumerate(batch, start=rows + 1) if not isinstance(record, dict)]
         if not strays:
-            frames.append(_frame(some, columns, keys, name, unit, rows))
-        rows += len(some)
-        check_cells(rows, len(columns), name)
+            frames.append(_frame(batch, columns, keys, name, unit, rows))
+        rows += len(batch)
+        size.check_size(size.CELL * rows * len(columns), f"{name}: {rows:,} rows of {len(columns):,} columns take")
     if strays:
         raise InputError(f"{name}: {unit} {listed(strays, limit=5)} is no JSON object; every {unit} is one object")
     return pl.concat(frames, how="diagonal").select(list(columns)).rechunk() if columns else pl.DataFrame()
@@ -113,10 +112,8 @@ def _column(name: str, values: Sequence[Any]) -> pl.Series:
     try:
         return pl.Series(name, values, dtype=pl.String, strict=True)
     except TypeError:  # not all are text
-        return pl.Series(name, [_cell(value) for value in values], dtype=pl.String)
-
-
-def _cell(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+        texts = [
+            value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for value in values
+        ]
+        return pl.Series(name, texts, dtype=pl.String)

@@ -20,39 +20,24 @@ AT_ONCE = 20_000
 WAY_OUT = "keep the columns and rows that are needed, or count first, with count_pairs of a polars scan"
 
 
-def check_file(size: int, name: str) -> None:
-    """Raise where the bytes of a file alone do not fit in memory."""
-    _check(size, f"{name}: the file takes")
-
-
 def check_delimited(text: str, columns: int, name: str) -> None:
     """Raise where lines of so many columns would not fit in memory."""
     lines = text.count("\n") + 1
     needed = COPIES * len(text) + CELL * lines * columns
-    _check(needed, f"{name}: {lines:,} lines of {columns} columns may take")
+    check_size(needed, f"{name}: {lines:,} lines of {columns} columns may take")
 
 
-def check_records(text: str, name: str) -> None:
-    """Raise where the objects of a JSON text would not fit in memory."""
+def check_json(text: str, name: str, *, by_lines: bool) -> None:
+    """Raise where the objects of a JSON text would not fit in memory; of JSON Lines a few are objects at once."""
     objects, values, lists = text.count("{"), text.count(","), text.count("[")
-    needed = COPIES * len(text) + OBJECT * objects + VALUE * (objects + values) + LIST * lists
-    _check(needed, f"{name}: JSON of {objects:,} objects may take")
+    needed: float = OBJECT * objects + VALUE * (objects + values) + LIST * lists
+    if by_lines:
+        needed = needed * min(1.0, AT_ONCE / max(objects, 1)) + CELL * (objects + values)
+    check_size(COPIES * len(text) + needed, f"{name}: JSON of {objects:,} objects may take")
 
 
-def check_lines(text: str, name: str) -> None:
-    """Raise where lines of JSON objects, which become cells some at a time, would not fit in memory."""
-    objects, values = text.count("{"), text.count(",")
-    at_once = min(1.0, AT_ONCE / max(objects, 1)) * (OBJECT * objects + VALUE * (objects + values))
-    needed = COPIES * len(text) + CELL * (objects + values) + at_once
-    _check(needed, f"{name}: JSON of {objects:,} objects may take")
-
-
-def check_cells(rows: int, columns: int, name: str) -> None:
-    """Raise where the objects of a list have so many different keys that the table would not fit in memory."""
-    _check(CELL * rows * columns, f"{name}: {rows:,} rows of {columns:,} columns take")
-
-
-def _check(needed: float, what: str) -> None:
+def check_size(needed: float, what: str) -> None:
+    """Raise where so many bytes do not fit in memory; `what` takes them, as the message begins."""
     if not fits(needed):
         raise InputError(
             f"{what} {needed / 1e9:,.1f} GB of memory, and this machine has {memory() / 1e9:,.1f} GB; {WAY_OUT}"

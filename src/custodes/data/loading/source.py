@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from custodes.data.loading.compression import LARGEST, mebibytes
-from custodes.data.loading.size import check_file
+from custodes.data.loading.size import check_size
 from custodes.errors import InputError, suggestion
 
 STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
@@ -81,7 +81,7 @@ def file_bytes(path: Path) -> bytes:
             return _standard_input()
         if is_stream(path):
             return _piped(path, LARGEST)
-        check_file(path.stat().st_size, path.name)
+        check_size(path.stat().st_size, f"{path.name}: the file takes")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None

@@ -10,11 +10,10 @@ import polars as pl
 
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import one_value_per_item
-from custodes.data.mapping.melt import melted
 from custodes.data.mapping.pattern import ColumnPattern, split_columns
 from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, looks_human, parts, stem
 from custodes.data.notes import Note, noted
-from custodes.data.table import counted_cells, label_column, number_column
+from custodes.data.table import check_unique, counted_cells, label_column, number_column
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
@@ -84,7 +83,8 @@ class Columns:
                     f"columns: {role!r} is no role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
                 )
         score = roles.get("score")
-        if isinstance(score, Sequence) and (not isinstance(score, str) or _is_pattern(score)):
+        is_pattern = isinstance(score, str) and ("{" in score or score.startswith(("human:", "metric:")))
+        if is_pattern or (isinstance(score, Sequence) and not isinstance(score, str)):
             patterns = (score,) if isinstance(score, str) else tuple(roles["score"])
             del roles["score"]
             if not patterns:
@@ -179,11 +179,6 @@ class Columns:
         return {name: made[name] for name in columns if name in made}
 
 
-def _is_pattern(text: str) -> bool:
-    """Whether a text for `score` is a pattern, and not the name of one column."""
-    return "{" in text or text.startswith(("human:", "metric:"))
-
-
 def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
     """Columns that have the name of a role which another column plays: name to role."""
     names = {name: role for role in here for name in (role, *ALSO.get(role, ()))}
@@ -230,7 +225,7 @@ def _long(
                 f" {name}=NAME; columns: {listed(mapped.columns, limit=LISTED)}"
             )
     labels = {name: _labels(pattern, own, name, keys) for name, (pattern, own) in split.items()}
-    texts = [name for name in labels if _is_text(mapped[name])]
+    texts = [name for name in labels if counted_cells(mapped[name])[0] and not counted_cells(mapped[name])[1]]
     labels = {name: own for name, own in labels.items() if name not in texts}
     if not labels:
         raise InputError(f"{where}: no column of the patterns holds a number ({listed(texts)}); name those of scores")
@@ -243,6 +238,37 @@ def _long(
         ("text-columns", len(texts), f"{where}: columns of a pattern that hold text, no scores: {listed(texts)}"),
     )
     return melted(mapped, labels, keys=keys, where=where), notes
+
+
+def melted(
+    frame: pl.DataFrame, columns: Mapping[str, Mapping[str, str]], *, keys: Sequence[str], where: str
+) -> pl.DataFrame:
+    """The long table of some columns, each with the labels that its rows get; `keys` are what a row is of.
+
+    A key that stands twice, an empty one (but an item, aspect, kind or repeat may be), and text among scores raise
+    `InputError` with the row of the wide table.
+    """
+    rows = pl.DataFrame(
+        [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]
+    )
+    unique = [name for name in keys if name != "kind"]
+    hint = "one row per output; number the runs in a column 'repeat'"
+    check_unique(rows, unique, where=where, what="output", hint=hint)
+    scores = [number_column(frame, name, where=where) for name in columns]
+    names = dict.fromkeys(name for labels in columns.values() for name in labels)
+    return pl.concat(
+        [
+            rows.with_columns(
+                *(
+                    pl.lit(columns[score.name].get(name, ""), dtype=pl.String).alias(name)
+                    for name in names
+                    if name in columns[score.name] or name not in keys
+                ),
+                score=score,
+            )
+            for score in scores
+        ]
+    )
 
 
 def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
@@ -288,12 +314,6 @@ def _check_people(
                 f" {own['rater']!r}; if that is a metric or an average, say which labels there are, as in"
                 f" {{rater:{','.join(others[:3])}}} (a comma list of globs)"
             )
-
-
-def _is_text(column: pl.Series) -> bool:
-    """Whether a column holds cells, and none of them a number; what is empty may be scores to come."""
-    cells, numbers = counted_cells(column)
-    return cells > 0 and not numbers
 
 
 def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:

@@ -15,7 +15,9 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
     """Patterns of the columns of people, and these columns; no pattern where only one that pools aspects would do."""
     plain = [name for name in scores if name not in averages(scores)]
     named_so = [name for name in plain if looks_human(name)]
-    cross = people_cross([name for name in plain if _in_halves(frame[name])])
+    doubled = {name: numbers_of(frame[name]).drop_nulls() * 2 for name in plain}
+    # Human ratings are mostly whole numbers or halves.
+    cross = people_cross([name for name, values in doubled.items() if (values == values.round()).all()])
     crossed = set(cross.columns) if cross else set[str]()
     if not crossed - set(named_so):
         of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
@@ -37,12 +39,6 @@ def rest_pattern(scores: Sequence[str], people: Sequence[str]) -> tuple[str, ...
     if not metrics:
         return ()
     return ("metric:{rater}",) if metrics == left else (f"metric:{{rater:{','.join(metrics)}}}",)
-
-
-def _in_halves(column: pl.Series) -> bool:
-    """Whether numbers are whole or halves, as people's ratings mostly are."""
-    doubled = numbers_of(column).drop_nulls() * 2
-    return bool((doubled == doubled.round()).all())
 
 
 def numbers_of(column: pl.Series) -> pl.Series:

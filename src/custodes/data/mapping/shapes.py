@@ -84,18 +84,14 @@ def _globs(names: Sequence[str], gap: str, fixed: Sequence[str]) -> Iterator[str
             yield part if part == stem(part) else f"{stem(part)}*"
 
 
-def _torn(label: str) -> bool:
-    """Whether a label begins or ends with what parts labels, or holds one of two brackets."""
-    return bool(re.search(r"^[-_.:;,/|]|[-_.:;,/|]$", label.strip())) or label.count("(") != label.count(")")
-
-
 def _plausible(written: str, labels: Sequence[Mapping[str, str]]) -> bool:
     """Whether what is taken for raters and aspects looks like them."""
     raters = {own["rater"] for own in labels if "rater" in own}
     aspects = {own["aspect"] for own in labels if "aspect" in own}
     known = any(set(parts(aspect)) & ASPECTS for aspect in aspects)
-    if any(_torn(label) for label in (*raters, *aspects)):
-        return False
+    for label in (*raters, *aspects):  # one that begins or ends with a separator, or holds one of two brackets
+        if re.search(r"^[-_.:;,/|]|[-_.:;,/|]$", label.strip()) or label.count("(") != label.count(")"):
+            return False
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
     if raters and not aspects:

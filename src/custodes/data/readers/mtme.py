@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import re
 import tarfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from glob import escape as glob_escape
 from pathlib import Path
@@ -34,7 +34,7 @@ GZIP = b"\x1f\x8b"
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
-SOURCE = re.compile(r"(?:\./)?(.*[^/])/sources/([^/]+)\.txt")
+SOURCE = re.compile(r"(?:\./)?(?:(.*[^/])/)?sources/([^/]+)\.txt")
 SPARE = (".domain.score", ".seg.rating")
 """Files that are not used: means over a domain, and the annotators' single errors."""
 
@@ -64,21 +64,27 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     system-level scores are rows with an empty item.
     """
     name = path.resolve().name
-    found = _named(set(_pairs_of_folder(path) if path.is_dir() else _pairs_of_tar(path)), path)
-    if not found:
+    pairs = sorted({(match[1] or "", match[2]) for match in map(SOURCE.fullmatch, _names(path)) if match})
+    # Test sets by their steps below the path; the path itself has its own name.
+    roots = {f"{root or name}/{pair}": (root, pair) for root, pair in pairs}
+    if not roots:
         raise InputError(
             f"{name}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it;"
             f" give the folder or tar that holds the test sets, or a table file{KNOWN if path.is_dir() else ''}"
         )
-    label = _chosen(found, part, where=name)
-    root, pair = found[label]
+    label = _chosen(roots, part, where=name)
+    root, pair = roots[label]
     files = _files_of_folder(path / root, pair) if path.is_dir() else _files_of_tar(path, root, pair)
-    return _study(files, pair, name=f"{name}::{_shortest(label, found)}", digest=_digest(path, files))
+    return _study(files, pair, name=f"{name}::{_shortest(label, roots)}", digest=_digest(path, files))
 
 
-def _named(found: Collection[tuple[str, str]], path: Path) -> dict[str, tuple[str, str]]:
-    """Where each test set is and its language pair, by their steps below the path; the path itself has its name."""
-    return {f"{root or path.resolve().name}/{pair}": (root, pair) for root, pair in sorted(found)}
+def _names(path: Path) -> Iterator[str]:
+    """The source files of test sets; a folder may be the test set itself or hold it one or two levels below."""
+    if path.is_dir():
+        for depth in ("", "*/", "*/*/"):
+            yield from (file.relative_to(path).as_posix() for file in path.glob(f"{depth}sources/*.txt"))
+    else:
+        yield from (name for name, _ in _members(path, SOURCE))
 
 
 def _shortest(label: str, labels: Iterable[str]) -> str:
@@ -104,15 +110,6 @@ def _chosen(found: Mapping[str, tuple[str, str]], part: str | None, *, where: st
     raise InputError(f"{where}: no {part!r} in it; it holds {listed(shown)}{suggestion(part, shown)}")
 
 
-def _pairs_of_folder(path: Path) -> Iterator[tuple[str, str]]:
-    """Test sets in a folder, which may be the test set itself or hold it one or two levels below."""
-    for places in ("sources", "*/sources", "*/*/sources"):
-        for folder in path.glob(places):
-            root = folder.parent.relative_to(path).as_posix()
-            for source in folder.glob("*.txt"):
-                yield "" if root == "." else root, source.stem
-
-
 def _files_of_folder(folder: Path, pair: str) -> dict[str, str]:
     pair = glob_escape(pair)
     files = [file for part in PARTS for pattern in (f"{pair}.*", f"{pair}/*") for file in (folder / part).glob(pattern)]
@@ -120,15 +117,9 @@ def _files_of_folder(folder: Path, pair: str) -> dict[str, str]:
     return {name: "" if name.endswith(SPARE) else utf8_text(file_bytes(named[name]), name) for name in sorted(named)}
 
 
-def _pairs_of_tar(path: Path) -> Iterator[tuple[str, str]]:
-    for name, _ in _members(path, SOURCE):
-        match = SOURCE.fullmatch(name)
-        if match:
-            yield match[1], match[2]
-
-
 def _files_of_tar(path: Path, root: str, pair: str) -> dict[str, str]:
-    wanted = re.compile(rf"(?:\./)?{re.escape(root)}/((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
+    place = re.escape(f"{root}/" if root else "")
+    wanted = re.compile(rf"(?:\./)?{place}((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
     members = {wanted.sub(r"\1", name): data for name, data in _members(path, wanted)}
     return {name: utf8_text(members[name], name) for name in sorted(members)}
 
@@ -186,10 +177,8 @@ class _Stream:
 
 def _digest(path: Path, files: Mapping[str, str]) -> str:
     if path.is_dir():
-        sha = hashlib.sha256()
-        for name, text in files.items():
-            sha.update(f"{name}\0{text}\0".encode())
-        return sha.hexdigest()[:16]
+        content = "".join(f"{name}\0{text}\0" for name, text in files.items())
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from custodes.data.mapping.columns import melted
 from custodes.data.mapping.guess import apart
-from custodes.data.mapping.melt import melted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, TableReader
