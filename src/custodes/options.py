@@ -24,7 +24,7 @@ from custodes.answers.result import Result
 from custodes.arguments import assignment_list
 from custodes.console import Screen, print_result, put, tell
 from custodes.data.counts import is_counts, read_counts
-from custodes.data.loading import matches, path_and_part, raters_beside
+from custodes.data.loading import matches, path_and_part, sidecar_raters
 from custodes.data.mapping.columns import ROLES
 from custodes.data.mapping.schema import Schema
 from custodes.data.patterns import Patterns
@@ -363,7 +363,7 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
 def read_by(inputs: Sequence[str], *options: Any) -> list[str | Path]:
     """What a command reads: its inputs with the raters tables beside them, and every file that is the value of an
     option, or one of its values."""
-    beside = [side for file in _files(inputs) for side in raters_beside(*path_and_part(file))]
+    beside = [side for file in _files(inputs) for side in sidecar_raters(*path_and_part(file))]
     return [*named_by(inputs, *options), *beside]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.console import tell
-from custodes.data.loading import files_beside, load_table, raters_beside
+from custodes.data.loading import files_of_sidecar, load_table, sidecar_raters
 from custodes.data.raters import Raters
 from custodes.data.reading import takes_raters
 from custodes.errors import InputError, OptionError, listed
@@ -27,7 +27,7 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
     """Raise `OptionError` where a place is that of the raters table of another file of scores or verdicts than the
     output."""
     for place in map(Path, places):
-        for file in files_beside(place):
+        for file in files_of_sidecar(place):
             if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
                 raise OptionError(
                     f"cannot write {place}: it would be read with {file.name}, which stands beside it; name another"
@@ -38,7 +38,7 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
 def raters_place(output: str, raters: Raters) -> Path | None:
     """Where the raters table of an output goes; None where the output read without one says the same of its raters,
     or with the one that lies beside it already."""
-    known, found, place = Raters.infer(raters.kind), raters_beside(Path(output)), beside(output, ".raters.csv")
+    known, found, place = Raters.infer(raters.kind), sidecar_raters(Path(output)), beside(output, ".raters.csv")
     try:
         for own in found:
             known, _ = known.described(load_table(own).frame, where=own.name)

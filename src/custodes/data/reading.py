@@ -21,8 +21,8 @@ from custodes.data.loading import (
     is_uri,
     load_table,
     path_and_part,
-    raters_beside,
-    without_raters,
+    sidecar_raters,
+    without_sidecars,
 )
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import suggested
@@ -98,7 +98,7 @@ def read(
         raise OptionError(f"items: columns say {listed(set(FACTS) & set(said.columns.roles))} already; say it once")
     if sum(is_standard_input(own) for own in (*sources, raters, items)) > 1:
         raise OptionError("standard input can be read once; give the other inputs as files")
-    opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_raters(sources)]
+    opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
     if said.columns:
         said.columns.check([own.frame.columns for own in opened if isinstance(own, Table)])
     made = [
@@ -138,10 +138,10 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Tab
     return _table(source, "table")
 
 
-def _without_raters(sources: Sequence[Any]) -> list[Any]:
+def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The same without raters tables that lie beside other sources: `*.csv` of a shell names them, too."""
     paths = {path: source for source in sources if (path := _file(source)) is not None}
-    kept = without_raters([*paths])
+    kept = without_sidecars([*paths])
     return [source for source in sources if (path := _file(source)) is None or path in kept]
 
 
@@ -157,7 +157,7 @@ def _described(study: Study, table: Table, raters: Any) -> Study:
     """A study with what the raters tables beside its files say, but for the one that is given as `raters`."""
     given = _place(raters)
     for file in table.files if study.raters.frame.height else ():
-        found = raters_beside(file, table.part)
+        found = sidecar_raters(file, table.part)
         if given is not None and given in map(_place, found):
             continue
         if len(found) > 1:

@@ -9,9 +9,9 @@ from custodes.lazily import on_first_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from custodes.data.loading.beside import files_beside as files_beside
-    from custodes.data.loading.beside import raters_beside as raters_beside
-    from custodes.data.loading.beside import without_raters as without_raters
+    from custodes.data.loading.sidecar import files_of_sidecar as files_of_sidecar
+    from custodes.data.loading.sidecar import sidecar_raters as sidecar_raters
+    from custodes.data.loading.sidecar import without_sidecars as without_sidecars
     from custodes.data.loading.compression import LARGEST as LARGEST
     from custodes.data.loading.compression import LARGEST_MEMBER as LARGEST_MEMBER
     from custodes.data.loading.load import holds_table as holds_table
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from custodes.data.loading.text import utf8_text as utf8_text
 
 _HOMES = {
-    "files_beside": "beside",
-    "raters_beside": "beside",
-    "without_raters": "beside",
+    "files_of_sidecar": "sidecar",
+    "sidecar_raters": "sidecar",
+    "without_sidecars": "sidecar",
     "LARGEST": "compression",
     "LARGEST_MEMBER": "compression",
     "holds_table": "load",
@@ -57,7 +57,7 @@ __all__ = [
     "check_exists",
     "exists",
     "file_bytes",
-    "files_beside",
+    "files_of_sidecar",
     "holds_table",
     "is_standard_input",
     "is_stream",
@@ -66,10 +66,10 @@ __all__ = [
     "matches",
     "parse_json",
     "path_and_part",
-    "raters_beside",
+    "sidecar_raters",
     "small_file",
     "utf8_text",
-    "without_raters",
+    "without_sidecars",
 ]
 __getattr__ = on_first_use(__name__, _HOMES)
 """Whether a file is a study is known without a table."""

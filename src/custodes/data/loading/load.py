@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.data.loading import arrow, compression, database, running, spreadsheet
-from custodes.data.loading.beside import without_raters
+from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import digest_of, holds_table, load_folder, stacked
 from custodes.data.loading.records import from_json, from_lines
@@ -70,7 +70,7 @@ def load_table(source: str | Path) -> Table:
         return Table(frame=_checked(frame, name), name=name)
     path, part = path_and_part(source)
     check_exists(path)
-    found = without_raters(matches(path))
+    found = without_sidecars(matches(path))
     if found and not path.exists():
         return _several(found, path.name)
     name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name

@@ -12,7 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.data.loading.beside import FORMS, raters_beside
+from custodes.data.loading.sidecar import FORMS, sidecar_raters
 from custodes.data.raters import ERRORS, UNTOLD
 from custodes.data.study import Study
 from custodes.data.writing import write_table
@@ -179,7 +179,7 @@ def test_it_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[st
     "name", ["", ".", "..", "/", "nul\0.csv", "x" * 250 + ".csv", "postgresql://u@h/db", "-", "demo"]
 )
 def test_beside_what_is_no_file_there_is_none(name: str) -> None:
-    assert raters_beside(Path(name)) == []
+    assert sidecar_raters(Path(name)) == []
 
 
 def test_a_file_of_the_longest_name_is_read(tmp_path: Path) -> None:

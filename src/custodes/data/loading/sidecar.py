@@ -15,12 +15,12 @@ MARK = ".raters"
 FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 
 
-def raters_beside(file: Path, part: str | None = None) -> list[Path]:
+def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
     """The raters tables that lie beside a file by their names; there should be one at most.
 
     Of a file in a zip archive (`part`) those in the archive count first; of a link those beside the link.
 
-    >>> raters_beside(Path("nowhere/scores.csv"))
+    >>> sidecar_raters(Path("nowhere/scores.csv"))
     []
     """
     if part is not None and (inside := _inside(file, part)):
@@ -29,13 +29,13 @@ def raters_beside(file: Path, part: str | None = None) -> list[Path]:
     target = Path(os.path.realpath(file)) if os.path.islink(file) else file
     if found or target == file or os.path.islink(target):  # a target that is a link is in a circle of links
         return found
-    return raters_beside(target)
+    return sidecar_raters(target)
 
 
-def files_beside(table: Path) -> list[Path]:
+def files_of_sidecar(table: Path) -> list[Path]:
     """The files that a table lies beside as their raters table, by its name.
 
-    >>> files_beside(Path("nowhere/scores.raters.csv"))
+    >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
     """
     stem, mark, _ = table.name.rpartition(MARK + ".")
@@ -68,7 +68,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def without_raters(files: Sequence[Path]) -> list[Path]:
+def without_sidecars(files: Sequence[Path]) -> list[Path]:
     """The same files without those that are raters tables beside others of them."""
-    beside = {own.resolve() for file in files for own in raters_beside(file)}
+    beside = {own.resolve() for file in files for own in sidecar_raters(file)}
     return [file for file in files if file.resolve() not in beside]
