@@ -108,8 +108,9 @@ def one_value_per_item(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     for name in names:
         several = values.filter(pl.col(name).list.len() > 1)
         if several.height:
-            item, found = several.select("item", name).row(0)
+            item, several_values = several.select("item", name).row(0)
             raise InputError(
-                f"{prefix}item {item!r} has {name} {listed(map(repr, found), limit=3)}{source}; an item has one {name}"
+                f"{prefix}item {item!r} has {name} {listed(map(repr, several_values), limit=3)}{source};"
+                f" an item has one {name}"
             )
     return grouped.agg(pl.col(names).drop_nulls().first())

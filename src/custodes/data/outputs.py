@@ -67,15 +67,15 @@ class Outputs:
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
         """Both together: of an output the first text, of an item the first of each that is not empty."""
         texts = pl.concat([self.texts, other.texts])
-        alike = texts.group_by("item", "system").agg(pl.col("text").n_unique())
+        by_output = texts.group_by("item", "system").agg(pl.col("text").n_unique())
         both = pl.concat([self.sources, other.sources]).with_columns(
             pl.col(pl.String).replace("", None),
             *(pl.when(pl.col(name).list.len() > 0).then(pl.col(name)) for name in ("references", "images")),
         )
         names = [name for name in SOURCES if name != "item"]
-        told = both.group_by("item", maintain_order=True)
-        unlike = told.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height
-        other_texts = alike.filter(pl.col("text") > 1).height
+        by_item = both.group_by("item", maintain_order=True)
+        unlike = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height
+        other_texts = by_output.filter(pl.col("text") > 1).height
         notes = noted(
             ("texts-differ", other_texts, f"{other_texts} outputs have another text in two inputs: the first counts"),
             (
@@ -88,7 +88,7 @@ class Outputs:
         first = texts.unique(["item", "system"], keep="first", maintain_order=True)
         seen = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
         images = pl.concat([self.images, seen])
-        return Outputs.of(first, told.agg(pl.col(names).drop_nulls().first()), images), notes
+        return Outputs.of(first, by_item.agg(pl.col(names).drop_nulls().first()), images), notes
 
 
 def turns_of(context: str) -> list[tuple[str, str]] | None:

@@ -128,14 +128,14 @@ class Raters:
             pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
-        told = grouped.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
-        unlike = told.filter(pl.col("signature").list.len() > 1)
-        shown = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in unlike.iter_rows()]
+        signatures_of = grouped.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
+        unlike = signatures_of.filter(pl.col("signature").list.len() > 1)
+        examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in unlike.iter_rows()]
         message = (
-            f"raters of one name and unlike signatures in two inputs: {listed(shown, limit=2)}; they are taken for one:"
-            " if what they say may differ, rename one"
+            f"raters of one name and unlike signatures in two inputs: {listed(examples, limit=2)}; they are taken for"
+            " one: if what they say may differ, rename one"
         )
-        return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(shown), message))
+        return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
 
     def described(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
         """Fill in what a side table says; its column `rater` may hold globs (a name written out wins over a glob).
@@ -155,24 +155,25 @@ class Raters:
                 f"{where}: none of its raters is in the data ({listed(idle)}); raters: {listed(names)}"
                 f"{suggestion(idle[0], names)}"
             )
-        told = [("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in idle]
-        notes = [*noted(*told), *ignored]
+        idle_notes = [
+            ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in idle
+        ]
+        notes = [*noted(*idle_notes), *ignored]
         rows, directed = [], set(self.directed)
         for row in self.frame.iter_rows(named=True):
             name = row["rater"]
-            said: dict[str, Any] = {}
+            values_of: dict[str, Any] = {}
             for pattern, values in side.items():
                 if pattern == name or (pattern not in names and fnmatchcase(name, pattern)):
                     # A name written out wins over a glob wherever it stands.
-                    said = said | values if pattern == name else values | said
-            if row["kind"] and said.get("kind", row["kind"]) != row["kind"]:
-                message = (
-                    f"{where}: {name!r} is of kind {said['kind']} here, {row['kind']} in the data; this file counts"
-                )
+                    values_of = values_of | values if pattern == name else values | values_of
+            if row["kind"] and values_of.get("kind", row["kind"]) != row["kind"]:
+                kind = values_of["kind"]
+                message = f"{where}: {name!r} is of kind {kind} here, {row['kind']} in the data; this file counts"
                 notes += noted(("kind-overruled", 1, message))
             # A cost that comes without its unit is not in the unit of one that it replaces.
-            rows.append(row | ({"cost_unit": None} if "cost" in said else {}) | said)
-            directed |= {name} if "higher_is_better" in said else set()
+            rows.append(row | ({"cost_unit": None} if "cost" in values_of else {}) | values_of)
+            directed |= {name} if "higher_is_better" in values_of else set()
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA), directed=frozenset(directed)), notes
 
     def untold(self) -> list[Note]:
@@ -234,14 +235,14 @@ def kinds_of(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     """Rater to kind from the columns `rater` and (optional) `kind` of a data file; both kinds for one rater raise."""
     raters = label_column(frame, "rater", where=where)
     kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
-    said = kinds.filter(pl.col("kind") != "")
-    twice = said.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
+    declared = kinds.filter(pl.col("kind") != "")
+    twice = declared.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
     if twice.len():
         raise InputError(
             f"{where}: rater {listed(map(repr, twice))} is both human and metric in column 'kind'; a rater has one kind"
         )
-    known = dict(said.iter_rows())
-    return {rater: known.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
+    kind_of = dict(declared.iter_rows())
+    return {rater: kind_of.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
 
 
 def _is_date(text: str) -> bool:

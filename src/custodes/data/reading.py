@@ -141,8 +141,8 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Tab
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The same without raters tables that lie beside other sources: `*.csv` of a shell names them, too."""
     paths = {path: source for source in sources if (path := _file(source)) is not None}
-    kept = without_sidecars([*paths])
-    return [source for source in sources if (path := _file(source)) is None or path in kept]
+    files = without_sidecars([*paths])
+    return [source for source in sources if (path := _file(source)) is None or path in files]
 
 
 def _file(source: Any) -> Path | None:
@@ -157,15 +157,15 @@ def _described(study: Study, table: Table, raters: Any) -> Study:
     """A study with what the raters tables beside its files say, but for the one that is given as `raters`."""
     given = _place(raters)
     for file in table.files if study.raters.frame.height else ():
-        found = sidecar_raters(file, table.part)
-        if given is not None and given in map(_place, found):
+        sidecars = sidecar_raters(file, table.part)
+        if given is not None and given in map(_place, sidecars):
             continue
-        if len(found) > 1:
+        if len(sidecars) > 1:
             raise InputError(
-                f"{file.name}: several raters tables lie beside it ({listed(own.name for own in found)}); take all but"
-                " one out"
+                f"{file.name}: several raters tables lie beside it ({listed(path.name for path in sidecars)}); take all"
+                " but one out"
             )
-        for path in found:
+        for path in sidecars:
             try:
                 side = load_table(path)
                 study = study.describe(raters=side.frame, raters_name=side.name)
@@ -173,20 +173,22 @@ def _described(study: Study, table: Table, raters: Any) -> Study:
                 raise InputError(
                     f"{error}; it is read because it lies beside {file.name}: mend it, or give it another name"
                 ) from None
-            told = f"{file.name}: what its raters are is said by {side.name} beside it"
+            message = f"{file.name}: what its raters are is said by {side.name} beside it"
             named = list(side.frame["rater"].cast(pl.String).drop_nulls())
             metrics = [name for name, kind in study.raters.kind.items() if kind != "human"]
-            silent = [name for name in metrics if not any(name == own or fnmatchcase(name, own) for own in named)]
+            silent = [
+                name for name in metrics if not any(name == pattern or fnmatchcase(name, pattern) for pattern in named)
+            ]
             lacks = (
                 f"{side.name} beside {file.name} does not name {listed(silent)}: is it of another file of that name?"
                 " Of these higher counts as better, unless --raters says otherwise"
             )
-            notes = noted(("raters-beside", True, told), (INCOMPLETE, len(silent), lacks))
+            notes = noted(("raters-beside", True, message), (INCOMPLETE, len(silent), lacks))
             study = replace(study, notes=(*study.notes, *side.notes, *notes))
         plain = file.with_name("raters.csv")
-        unread = raters is None and not found and file.stem in RATED and plain.is_file()
-        told = f"{plain.name}, which stands beside {file.name}, is not read by itself; give it as --raters"
-        study = replace(study, notes=(*study.notes, *noted(("raters-not-read", unread, told))))
+        unread = raters is None and not sidecars and file.stem in RATED and plain.is_file()
+        message = f"{plain.name}, which stands beside {file.name}, is not read by itself; give it as --raters"
+        study = replace(study, notes=(*study.notes, *noted(("raters-not-read", unread, message))))
     return study
 
 
@@ -202,10 +204,10 @@ def takes_raters(file: Path) -> bool:
         opened = _opened(file, reader=None, invalid="force")
         if not isinstance(opened, Table):
             return False
-        made = _made(opened, reader=None, invalid="force", columns=Columns.make({}))
+        study = _made(opened, reader=None, invalid="force", columns=Columns.make({}))
     except CustodesError:
         return False
-    return bool(made.raters.frame.height)
+    return bool(study.raters.frame.height)
 
 
 def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
@@ -270,7 +272,7 @@ def _path_reader(path: Path) -> PathReader | None:
     """The format of a path that is more than a table; a stream cannot be looked at before it is read."""
     if is_stream(path):
         return None
-    fitting = next((own for own in PATH_READERS.values() if own.fits(path)), None)
+    fitting = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
     keys = top_keys(path) if fitting is None else ()
     if keys:
         raise InputError(
@@ -293,10 +295,10 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
     if reader is not None:
         return TABLE_READERS.get(reader) or plugged_readers(OURS)[reader]
     columns = table.frame.columns
-    fitting = next((known for known in _table_readers() if known.fits(columns)), None)
+    fitting = next((candidate for candidate in _table_readers() if candidate.fits(columns)), None)
     if fitting:
         return fitting
-    needs = [(known.name, needed) for known in _table_readers() for needed in known.columns]
+    needs = [(candidate.name, needed) for candidate in _table_readers() for needed in candidate.columns]
     lacking = [(name, needed) for name, needed in needs if not set(needed) <= set(columns)]
     sided = bool(set(SIDED) & set(columns) or (sides(columns) and named("winner", columns)))
     meant = {*columns, *(role for role in NAMES if named(role, columns)), *(SIDED if sided else ())}
@@ -307,11 +309,11 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
         repr(name) + suggestion(name, others).replace("did you mean", "is it") for name in needed if name not in columns
     )
     first = list(dict.fromkeys(name for name, _ in ranked))[:NEAREST]
-    shown = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
+    nearest_readers = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
     raise UnfitError(
         f"{table.name}: columns {listed(columns)} fit no reader",
-        f"; nearest is {nearest}, which lacks {lacks}; nearest readers: {shown}; say what columns of other names are,"
-        f" as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
+        f"; nearest is {nearest}, which lacks {lacks}; nearest readers: {nearest_readers}; say what columns of other"
+        f" names are, as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
     )
 
 

@@ -63,15 +63,15 @@ def scanned(
 
 
 def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
-    found = [file for source in sources for file in ([Path(source)] if exists(Path(source)) else matches(Path(source)))]
-    if not found:
+    files = [file for source in sources for file in ([Path(source)] if exists(Path(source)) else matches(Path(source)))]
+    if not files:
         raise InputError(f"{listed(sources)}: no such file; give Parquet, CSV or JSON Lines")
-    kinds = {KINDS.get(file.suffix.lower()) for file in found}
+    kinds = {KINDS.get(file.suffix.lower()) for file in files}
     if None in kinds or len(kinds) > 1:
         raise InputError(
-            f"{listed(file.name for file in found)}: counted are files of one kind: {', '.join(KINDS)}; convert others"
+            f"{listed(file.name for file in files)}: counted are files of one kind: {', '.join(KINDS)}; convert others"
         )
-    return found, str(kinds.pop())
+    return files, str(kinds.pop())
 
 
 @in_engine("count")
@@ -81,10 +81,10 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
         return
     scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
     first, *others = files
-    known = set(scan(first).collect_schema())
+    columns = set(scan(first).collect_schema())
     for other in others:
-        own = set(scan(other).collect_schema())
-        for one, two, odd in ((first, other, known - own), (other, first, own - known)):
+        names = set(scan(other).collect_schema())
+        for one, two, odd in ((first, other, columns - names), (other, first, names - columns)):
             if odd:
                 raise InputError(
                     f"{one.name} holds columns that {two.name} lacks: {listed(sorted(odd))}; such files"

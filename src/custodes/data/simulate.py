@@ -362,10 +362,10 @@ def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[
 
 def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
     """(items, aspects): half the variance is the document's, half the item's own."""
-    own = rng.normal(size=(side.height, n_aspects))
+    of_items = rng.normal(size=(side.height, n_aspects))
     clusters = side["cluster"].rle_id().to_numpy() if side["cluster"][0] else np.arange(side.height)
     shared = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
-    return np.asarray(sd * np.sqrt(0.5) * (own + shared))
+    return np.asarray(sd * np.sqrt(0.5) * (of_items + shared))
 
 
 def _subject(metric: SimulatedMetric, latent: Floats) -> Floats:

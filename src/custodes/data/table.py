@@ -225,10 +225,10 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
     if doubled.is_empty():
         return
     first = doubled.row(0, named=True)
-    shown = ", ".join(f"{name} {first[name]!r}" for name in key if first[name] != "")
+    labels = ", ".join(f"{name} {first[name]!r}" for name in key if first[name] != "")
     refuse(
         frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series(),
-        lambda rows, _: f"{where}: the same {what} stands twice, in rows {rows} ({shown}); {hint}",
+        lambda rows, _: f"{where}: the same {what} stands twice, in rows {rows} ({labels}); {hint}",
     )
 
 

@@ -52,34 +52,36 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     """A row per output, as the reader `outputs` takes it; what is known of an item stands in the first of its rows."""
     rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
     first = pl.int_range(pl.len()).over("item") == 0
-    said = outputs.sources.select((pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any())
-    names = ["source", "references", *(name for name, here in said.row(0, named=True).items() if here)]
-    told = rows.select("item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in names))
+    filled = outputs.sources.select((pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any())
+    names = ["source", "references", *(name for name, here in filled.row(0, named=True).items() if here)]
+    texts = rows.select("item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in names))
     if not outputs.images.height:
-        return told
-    shown = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
-    return told.join(shown, on=["item", "system"], how="left", maintain_order="left")
+        return texts
+    images = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
+    return texts.join(images, on=["item", "system"], how="left", maintain_order="left")
 
 
-def _verdicts(own: Preferences) -> pl.DataFrame:
+def _verdicts(preferences: Preferences) -> pl.DataFrame:
     """Verdicts and what was asked without an answer, with the reason in `invalid`; chances where there are any."""
-    if not own.frame.height:
-        return own.frame
+    if not preferences.frame.height:
+        return preferences.frame
     unknown = [
         name
         for names in (CHANCES, (SECONDS,))
-        if own.frame.select(pl.any_horizontal(pl.col(names).is_not_null()).any()).item() is False
+        if preferences.frame.select(pl.any_horizontal(pl.col(names).is_not_null()).any()).item() is False
         for name in names
     ]
-    lost = own.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
-    return pl.concat([own.frame, lost] if lost.height else [own.frame], how="diagonal").drop(unknown)
+    lost = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
+    return pl.concat([preferences.frame, lost] if lost.height else [preferences.frame], how="diagonal").drop(unknown)
 
 
 def _with_role(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """First opinions, then second ones; with a column `role` where there are any of these."""
     if not second.height:
         return first
-    roles = [own.with_columns(role=pl.lit(role)) for own, role in ((first, PRIMARY), (second, SECOND)) if own.height]
+    roles = [
+        table.with_columns(role=pl.lit(role)) for table, role in ((first, PRIMARY), (second, SECOND)) if table.height
+    ]
     return pl.concat(roles, how="diagonal")
 
 

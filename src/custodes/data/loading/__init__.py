@@ -9,14 +9,14 @@ from custodes.lazily import on_first_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from custodes.data.loading.sidecar import files_of_sidecar as files_of_sidecar
-    from custodes.data.loading.sidecar import sidecar_raters as sidecar_raters
-    from custodes.data.loading.sidecar import without_sidecars as without_sidecars
     from custodes.data.loading.compression import LARGEST as LARGEST
     from custodes.data.loading.compression import LARGEST_MEMBER as LARGEST_MEMBER
     from custodes.data.loading.load import holds_table as holds_table
     from custodes.data.loading.load import load_table as load_table
     from custodes.data.loading.records import parse_json as parse_json
+    from custodes.data.loading.sidecar import files_of_sidecar as files_of_sidecar
+    from custodes.data.loading.sidecar import sidecar_raters as sidecar_raters
+    from custodes.data.loading.sidecar import without_sidecars as without_sidecars
     from custodes.data.loading.source import check_exists as check_exists
     from custodes.data.loading.source import exists as exists
     from custodes.data.loading.source import file_bytes as file_bytes

@@ -58,7 +58,7 @@ PACKINGS = (
 
 def packing_of(data: bytes) -> Packing | None:
     """The kind of compression by the first bytes; None where it is none of them."""
-    return next((own for own in PACKINGS if data.startswith(own.magic)), None)
+    return next((packing for packing in PACKINGS if data.startswith(packing.magic)), None)
 
 
 def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
@@ -67,16 +67,16 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
         return data
     limit = allowed(len(data))
     try:
-        made = read_up_to(packing.open(io.BytesIO(data)), limit)
+        content = read_up_to(packing.open(io.BytesIO(data)), limit)
     except EOFError:
         raise InputError(f"{name}: the {packing.name} file is truncated; copy or download it again") from None
     except (OSError, zlib.error, lzma.LZMAError, ValueError):
         raise InputError(
             f"{name}: not {packing.name}, or damaged; take {packing.suffix} off its name, or copy it again"
         ) from None
-    if made is None:
+    if content is None:
         raise InputError(f"{name}: {too_large(len(data), limit)}; if it is what it should be, {packing.command} it")
-    return made
+    return content
 
 
 def allowed(packed: int) -> int:
@@ -97,22 +97,22 @@ def mebibytes(size: int) -> str:
 
 def read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
     """All that a stream gives, or None as soon as that is more than the limit."""
-    made = io.BytesIO()
+    content = io.BytesIO()
     while chunk := stream.read(CHUNK):
-        made.write(chunk)
-        if made.tell() > limit:
+        content.write(chunk)
+        if content.tell() > limit:
             return None
-    return made.getvalue()
+    return content.getvalue()
 
 
 def zip_members(data: bytes, name: str) -> list[zipfile.ZipInfo]:
     """The files in a zip archive; raises where it is damaged, or declares more than the limits."""
     try:
-        members = [own for own in zipfile.ZipFile(io.BytesIO(data)).infolist() if not own.is_dir()]
+        members = [member for member in zipfile.ZipFile(io.BytesIO(data)).infolist() if not member.is_dir()]
     except Exception:  # zipfile raises a dozen kinds on damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
     limit = allowed(len(data))
-    if sum(own.file_size for own in members) > limit:
+    if sum(member.file_size for member in members) > limit:
         raise InputError(f"{name}: {too_large(len(data), limit)}; if it is what it should be, unzip it")
     return members
 
@@ -123,9 +123,9 @@ def zip_member(data: bytes, member: zipfile.ZipInfo, name: str) -> bytes:
         raise InputError(f"{name}: encrypted; unzip it first")
     try:
         with zipfile.ZipFile(io.BytesIO(data)).open(member) as stream:
-            made = read_up_to(stream, allowed(len(data)))
+            content = read_up_to(stream, allowed(len(data)))
     except Exception:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
         raise InputError(f"{name}: damaged, or packed in a way that is not known here; unzip it first") from None
-    if made is None:
+    if content is None:
         raise InputError(f"{name}: {too_large(len(data), allowed(len(data)))}; if it is what it should be, unzip it")
-    return made
+    return content

@@ -91,9 +91,9 @@ def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, .
     """All rows; raises `InputError` as soon as their cells take more than the limit."""
     rows: list[tuple[Any, ...]] = []
     size = 0
-    while some := cursor.fetchmany(AT_ONCE):
-        rows += some
-        size += sum(len(own) if isinstance(own, str | bytes) else CELL for row in some for own in row)
+    while batch := cursor.fetchmany(AT_ONCE):
+        rows += batch
+        size += sum(len(cell) if isinstance(cell, str | bytes) else CELL for row in batch for cell in row)
         _check_size(size, limit, name)
     return rows
 

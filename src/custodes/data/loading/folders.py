@@ -59,8 +59,8 @@ def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str)
     """Tables of the same columns below each other."""
     for frame, name in zip(frames, names, strict=True):
         if set(frame.columns) != set(frames[0].columns):
-            own = sorted(set(frame.columns) ^ set(frames[0].columns))
-            raise InputError(f"{where}: {names[0]} and {name} differ in columns {listed(own)}; give one by its path")
+            odd = sorted(set(frame.columns) ^ set(frames[0].columns))
+            raise InputError(f"{where}: {names[0]} and {name} differ in columns {listed(odd)}; give one by its path")
     try:
         columns = frames[0].columns
         return pl.concat([frame.select(columns) for frame in frames], how="vertical_relaxed")
@@ -77,8 +77,8 @@ def digest_of(contents: Iterable[tuple[str, bytes]]) -> str:
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    found = [own for place in (folder, folder / "data") if exists(place) for own in place.glob("*.parquet")]
-    return sorted(own for own in found if own.is_file())
+    files = [file for place in (folder, folder / "data") if exists(place) for file in place.glob("*.parquet")]
+    return sorted(file for file in files if file.is_file())
 
 
 def _shards(files: Sequence[Path], part: str | None, name: str) -> tuple[pl.DataFrame, str]:
@@ -88,14 +88,14 @@ def _shards(files: Sequence[Path], part: str | None, name: str) -> tuple[pl.Data
         match = SHARD.fullmatch(file.stem)
         splits.setdefault(match[1] if match else "", []).append(file)
     if set(splits) == {""} and part is None:
-        own = splits[""]
+        chosen_files = splits[""]
     else:
         singles = {file.stem: [file] for file in splits.pop("", [])}
         parts = singles | splits
         split = chosen(part, parts, name=name, what="split")
-        own = parts[split]
-        _check_complete(own, split, name)
-    contents = [(file.name, file_bytes(file)) for file in own]
+        chosen_files = parts[split]
+        _check_complete(chosen_files, split, name)
+    contents = [(file.name, file_bytes(file)) for file in chosen_files]
     frames = [from_parquet(data, f"{name}/{file}") for file, data in contents]
     return stacked(frames, [file for file, _ in contents], where=name), digest_of(contents)
 
@@ -120,13 +120,13 @@ def _saved(folder: Path, name: str) -> tuple[pl.DataFrame, str]:
     """A split that `save_to_disk` wrote."""
     state = _json(folder / STATE)
     listing = state.get("_data_files")
-    if not isinstance(listing, list) or not all(isinstance(own, dict) and "filename" in own for own in listing):
+    if not isinstance(listing, list) or not all(isinstance(entry, dict) and "filename" in entry for entry in listing):
         raise InputError(f"{name}: {STATE} lists no data files; save it again with save_to_disk")
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise InputError(
             f"{name}: saved with a selection of rows beside it; call flatten_indices() before save_to_disk"
         )
-    files = [folder / _plain(str(own["filename"]), name) for own in listing]
+    files = [folder / _plain(str(entry["filename"]), name) for entry in listing]
     missing = [file.name for file in files if not file.is_file()]
     if missing or not files:
         raise InputError(
@@ -151,10 +151,10 @@ def _with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    made = parse_json(utf8_text(file_bytes(path), path.name), where=path.name)
-    if not isinstance(made, dict):
+    value = parse_json(utf8_text(file_bytes(path), path.name), where=path.name)
+    if not isinstance(value, dict):
         raise InputError(f"{path.name}: no JSON object; save the data set again with save_to_disk")
-    return made
+    return value
 
 
 def _plain(name: str, where: str) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 import polars as pl
 
 from custodes.data.loading import arrow, compression, database, running, spreadsheet
-from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import digest_of, holds_table, load_folder, stacked
 from custodes.data.loading.records import from_json, from_lines
+from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
 from custodes.data.loading.sql import is_uri, load_query
 from custodes.data.loading.table import Table, chosen, short
@@ -70,9 +70,9 @@ def load_table(source: str | Path) -> Table:
         return Table(frame=_checked(frame, name), name=name)
     path, part = path_and_part(source)
     check_exists(path)
-    found = without_sidecars(matches(path))
-    if found and not path.exists():
-        return _several(found, path.name)
+    matching = without_sidecars(matches(path))
+    if matching and not path.exists():
+        return _several(matching, path.name)
     name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
     named = name if part is None else f"{name}::{short(part)}"
     if path.is_dir():
@@ -115,7 +115,7 @@ def _several(files: Sequence[Path], name: str) -> Table:
     return Table(
         frame=stacked([table.frame for table in tables], names, where=name),
         name=name,
-        digest=digest_of((own, table.digest.encode()) for own, table in zip(names, tables, strict=True)),
+        digest=digest_of((file_name, table.digest.encode()) for file_name, table in zip(names, tables, strict=True)),
         notes=tuple(note for table in tables for note in table.notes),
         files=tuple(files),
     )
@@ -139,8 +139,8 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
         return database.from_sqlite(data, path, part, name), []
     if data[database.DUCKDB_AT :].startswith(database.DUCKDB) and path.is_file():
         return database.from_duckdb(path, part, name), []
-    found = _first_bytes(data, name)
-    if suffix not in SUFFIXES and found is None and not is_stream(path):
+    recognised = _first_bytes(data, name)
+    if suffix not in SUFFIXES and recognised is None and not is_stream(path):
         raise InputError(
             f"{name}: suffix {suffix!r} is unknown{suggestion(suffix, SUFFIXES)}; known: {', '.join(SUFFIXES)}"
             f" (text also {', '.join(PACKED)}), SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder for"
@@ -148,9 +148,9 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
-    kind = KINDS.get(suffix, "text" if suffix in TEXTS else found)
-    if found not in (None, kind) and not (found == "zip" and kind == "spreadsheet"):
-        description, suffix = BINARY[found]
+    kind = KINDS.get(suffix, "text" if suffix in TEXTS else recognised)
+    if recognised not in (None, kind) and not (recognised == "zip" and kind == "spreadsheet"):
+        description, suffix = BINARY[recognised]
         raise InputError(f"{name}: it is {description}, not what its name says; let it end in {suffix}")
     if kind == "zip":
         return _from_zip(data, part, name)

@@ -93,17 +93,17 @@ def _frame(
     `before` is the number of objects before these."""
     stripped = True
     for number, record in enumerate(records, start=before + 1):
-        own = tuple(record)
-        if own not in keys:
+        names = tuple(record)
+        if names not in keys:
             named_columns(record, where=f"{name}, {unit} {number}")
-            keys[own] = [key.strip() for key in own]
-        stripped = stripped and keys[own] == list(own)
+            keys[names] = [key.strip() for key in names]
+        stripped = stripped and keys[names] == list(names)
     if not stripped:
         records = [{key.strip(): value for key, value in record.items()} for record in records]
-    columns |= dict.fromkeys(key for own in dict.fromkeys(map(tuple, records)) for key in own)
+    columns |= dict.fromkeys(key for names in dict.fromkeys(map(tuple, records)) for key in names)
     try:
-        made = {column: _column(column, [record.get(column) for record in records]) for column in columns}
-        return pl.DataFrame(made) if made else pl.DataFrame(height=len(records))
+        cells = {column: _column(column, [record.get(column) for record in records]) for column in columns}
+        return pl.DataFrame(cells) if cells else pl.DataFrame(height=len(records))
     except UnicodeEncodeError:
         raise InputError(f"{name}: holds a lone surrogate (\\ud800 to \\udfff); mend the cell") from None
 

@@ -57,9 +57,9 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
             with _opened(path) as (connection, lasting):
                 connection.execute("BEGIN")
                 check_sound(connection)
-                made = ask(connection)
+                answer = ask(connection)
             if lasting or _state(path) == before:
-                return made
+                return answer
     except CustodesError:
         raise
     except Exception as error:  # rows that another program changed break any rule of how they fit together
@@ -138,5 +138,5 @@ def _log(path: Path) -> int:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    told = path.stat()
-    return told.st_size, told.st_mtime_ns, _log(path)
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, _log(path)

@@ -25,10 +25,10 @@ def sidecar_raters(file: Path, part: str | None = None) -> list[Path]:
     """
     if part is not None and (inside := _inside(file, part)):
         return inside
-    found = [own for name in _names(file.name) if _is_file(own := file.parent / name)]
+    sidecars = [sidecar for name in _names(file.name) if _is_file(sidecar := file.parent / name)]
     target = Path(os.path.realpath(file)) if os.path.islink(file) else file
-    if found or target == file or os.path.islink(target):  # a target that is a link is in a circle of links
-        return found
+    if sidecars or target == file or os.path.islink(target):  # a target that is a link is in a circle of links
+        return sidecars
     return sidecar_raters(target)
 
 
@@ -40,12 +40,12 @@ def files_of_sidecar(table: Path) -> list[Path]:
     """
     stem, mark, _ = table.name.rpartition(MARK + ".")
     near = sorted(table.parent.glob(escape(stem) + ".*")) if mark else []
-    return [own for own in near if table.name in _names(own.name) and _is_file(own)]
+    return [file for file in near if table.name in _names(file.name) and _is_file(file)]
 
 
 def _names(file: str) -> list[str]:
     """What a raters table beside a file may be called."""
-    packed = next((own.suffix for own in PACKINGS if file.lower().endswith(own.suffix)), "")
+    packed = next((packing.suffix for packing in PACKINGS if file.lower().endswith(packing.suffix)), "")
     stem = Path(file[: len(file) - len(packed)]).stem
     return [stem + MARK + form for form in FORMS] if stem else []
 
@@ -55,9 +55,13 @@ def _inside(archive: Path, part: str) -> list[Path]:
     if not zipfile.is_zipfile(archive):
         return []
     with zipfile.ZipFile(archive) as opened:
-        held = set(opened.namelist())
-    own = PurePosixPath(part)
-    return [Path(f"{archive}::{own.with_name(name)}") for name in _names(own.name) if str(own.with_name(name)) in held]
+        names = set(opened.namelist())
+    member = PurePosixPath(part)
+    return [
+        Path(f"{archive}::{member.with_name(name)}")
+        for name in _names(member.name)
+        if str(member.with_name(name)) in names
+    ]
 
 
 def _is_file(path: Path) -> bool:
@@ -70,5 +74,5 @@ def _is_file(path: Path) -> bool:
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
     """The same files without those that are raters tables beside others of them."""
-    beside = {own.resolve() for file in files for own in sidecar_raters(file)}
-    return [file for file in files if file.resolve() not in beside]
+    sidecars = {sidecar.resolve() for file in files for sidecar in sidecar_raters(file)}
+    return [file for file in files if file.resolve() not in sidecars]

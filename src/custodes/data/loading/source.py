@@ -64,11 +64,11 @@ def matches(path: Path) -> list[Path]:
 
     The part of the path that is there is no pattern, whatever is in its name.
     """
-    there = next((own for own in (path, *path.parents) if exists(own)), path)
+    there = next((parent for parent in (path, *path.parents) if exists(parent)), path)
     if not set(str(path)) & set("*?[") or there == path:
         return []
     try:
-        return sorted(found for found in there.glob(str(path.relative_to(there))) if found.is_file())
+        return sorted(file for file in there.glob(str(path.relative_to(there))) if file.is_file())
     except (OSError, ValueError):
         return []
 

@@ -58,7 +58,7 @@ def is_workbook(data: bytes, name: str) -> bool:
     """Whether bytes are of a workbook."""
     if data.startswith(OLE):
         return True
-    return data.startswith(ZIP) and any(own.filename in INSIDE for own in zip_members(data, name))
+    return data.startswith(ZIP) and any(member.filename in INSIDE for member in zip_members(data, name))
 
 
 def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -75,9 +75,9 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     try:
         _check_reach(data, name)
         book = fastexcel.read_excel(data)
-        known = list(book.sheet_names)
-        wanted = known if part is None else [chosen(part, known, name=name, what="sheet")]
-        sheets = {sheet: _cells(book, sheet) for sheet in wanted}
+        sheet_names = list(book.sheet_names)
+        names = sheet_names if part is None else [chosen(part, sheet_names, name=name, what="sheet")]
+        sheets = {sheet: _cells(book, sheet) for sheet in names}
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
@@ -86,9 +86,9 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     if not filled:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
     cells, faults = filled[chosen(part, filled, name=name, what="sheet")]
-    told = listed((f"{what} in row {row} of {column!r}" for row, column, what in faults), limit=3)
+    examples = listed((f"{what} in row {row} of {column!r}" for row, column, what in faults), limit=3)
     return _table(cells, name), noted(
-        ("cell-error", len(faults), f"{name}: {len(faults)} cells hold an error and count as empty ({told})")
+        ("cell-error", len(faults), f"{name}: {len(faults)} cells hold an error and count as empty ({examples})")
     )
 
 
@@ -125,8 +125,8 @@ def _try_elsewhere(data: bytes, name: str) -> None:
 def _reach(sheet: bytes) -> tuple[int, int, int]:
     """How many rows and columns the XML of a sheet reaches over, at most, and how many cells it has."""
     rows = columns = named_cells = named_rows = 0
-    for found in PLACE.finditer(sheet):
-        letters, row = found[1], int(found[2][:DIGITS])
+    for match in PLACE.finditer(sheet):
+        letters, row = match[1], int(match[2][:DIGITS])
         rows = max(rows, row)
         named_cells += bool(letters)
         named_rows += not letters
@@ -153,21 +153,21 @@ def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, st
         return pl.DataFrame(), []
     batch, errors = opened.to_arrow_with_errors()
     frame = pl.DataFrame(pl.from_arrow(batch))
-    found = errors.errors if errors else []
+    faults = errors.errors if errors else []
     header = frame.row(0)
-    places = [(own.position[0], header[own.position[1]], own.detail.rpartition("got ")[2]) for own in found]
+    places = [(fault.position[0], header[fault.position[1]], fault.detail.rpartition("got ")[2]) for fault in faults]
     return frame, [(row, str(column or ""), what.strip("'")) for row, column, what in places]
 
 
 def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:
     """The rows below the first, which names the columns; empty rows and columns are passed over."""
-    cells = cells[[own.name for own in cells if own.null_count() < cells.height]]
+    cells = cells[[column_cells.name for column_cells in cells if column_cells.null_count() < cells.height]]
     header = cells.row(0)
     unnamed = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]
     if unnamed:
         raise InputError(
             f"{name}: column {listed(unnamed, limit=3)} has no name in the first filled row"
-            f" ({listed((own for own in header if own), limit=3)}); a sheet starts with the names of its columns"
+            f" ({listed(filter(None, header), limit=3)}); a sheet starts with the names of its columns"
         )
     cells.columns = named_columns((str(column) for column in header), where=name)
     return cells[1:].filter(~pl.all_horizontal(pl.all().is_null()))

@@ -32,14 +32,14 @@ class Table:
 
 def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
     """The part of a container that is asked for with `NAME::PART`, or the only one there is."""
-    known = list(parts)
-    if part is None and len(known) == 1:
-        return known[0]
-    if part in known:
+    names = list(parts)
+    if part is None and len(names) == 1:
+        return names[0]
+    if part in names:
         return str(part)
     if part is None:
-        raise InputError(f"{name}: holds {len(known)} {what}s; say which by {name}::{what.upper()}: {listed(known)}")
-    raise InputError(f"{name}: no {what} {part!r} in it{suggestion(part, known)}; it holds {listed(known)}")
+        raise InputError(f"{name}: holds {len(names)} {what}s; say which by {name}::{what.upper()}: {listed(names)}")
+    raise InputError(f"{name}: no {what} {part!r} in it{suggestion(part, names)}; it holds {listed(names)}")
 
 
 def named_columns(names: Iterable[str], *, where: str) -> list[str]:

@@ -32,11 +32,12 @@ def utf8_text(data: bytes, name: str) -> str:
         raise InputError(f"{where}: it is compressed with {packing.name}; let its name end in {packing.suffix}")
     if data.startswith(UTF16):
         raise InputError(f"{where}; save it as UTF-8, for example with: iconv -f UTF-16 -t UTF-8")
-    told = ", or ".join(f"{encoding} ({word!r})" for encoding, word in _readings(data, at).items())
-    if not told:
+    readings = ", or ".join(f"{encoding} ({word!r})" for encoding, word in _readings(data, at).items())
+    if not readings:
         raise InputError(f"{where}, and no text in an encoding known here; is it a table at all?")
     raise InputError(
-        f"{where}; it may be {told}; find out which, and save it as UTF-8, for example with: iconv -f ENCODING -t UTF-8"
+        f"{where}; it may be {readings}; find out which, and save it as UTF-8, for example with:"
+        " iconv -f ENCODING -t UTF-8"
     )
 
 
@@ -67,7 +68,7 @@ def _readings(data: bytes, at: int) -> dict[str, str]:
     start = data.rfind(b"\n", 0, at) + 1
     end = data.find(b"\n", at)
     line = data[start : end if end >= 0 else len(data)]
-    found: dict[str, str] = {}
+    readings: dict[str, str] = {}
     for encoding in CANDIDATES:
         try:
             line.decode(encoding)
@@ -77,5 +78,5 @@ def _readings(data: bytes, at: int) -> dict[str, str]:
             continue
         letters = re.match(r"\w+", after)
         if letters:
-            found[encoding] = re.split(r"\W", before)[-1] + letters[0]
-    return dict(list(found.items())[:SHOWN])
+            readings[encoding] = re.split(r"\W", before)[-1] + letters[0]
+    return dict(list(readings.items())[:SHOWN])

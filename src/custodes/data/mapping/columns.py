@@ -115,12 +115,12 @@ class Columns:
         """Refuse a column that no table has, and a pattern that matches none; `tables`: the columns of each."""
         if not tables:
             raise OptionError("columns: nothing to map, as no input is a table; leave the mapping out")
-        known = list(dict.fromkeys(name for columns in tables for name in columns))
+        names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
-            if name not in known:
+            if name not in names:
                 raise OptionError(
-                    f"columns: {role}={name!r} is no column here{suggestion(name, known)};"
-                    f" columns: {listed(known, limit=LISTED)}"
+                    f"columns: {role}={name!r} is no column here{suggestion(name, names)};"
+                    f" columns: {listed(names, limit=LISTED)}"
                 )
         free = {name: None for columns in tables for name in _free(self._renamed(columns))}
         matched = {pattern for columns in tables for pattern in self.matched(columns)}
@@ -133,7 +133,7 @@ class Columns:
 
     def matched(self, columns: Sequence[str]) -> set[str]:
         """The patterns that name a column of a table with these."""
-        return {own.written for own, _ in self._split(columns).values()}
+        return {pattern.written for pattern, _ in self._split(columns).values()}
 
     def apply(self, frame: pl.DataFrame, *, where: str) -> Mapped:
         """A table with its columns named by their roles; the frame that came is not changed.
@@ -144,8 +144,8 @@ class Columns:
         renamed = self._renamed(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
         lost = _giving_way(self._here(frame.columns), frame.columns)
-        shown = [f"{name!r} ({role}={self.roles[role]!r} is)" for name, role in lost.items()]
-        notes = noted(("column-gave-way", len(shown), f"{where}: columns not used: {listed(shown)}"))
+        unused = [f"{name!r} ({role}={self.roles[role]!r} is)" for name, role in lost.items()]
+        notes = noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}"))
         facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
         items = None
         if facts:
@@ -153,8 +153,8 @@ class Columns:
         split = self._split(frame.columns)
         if not split:
             return Mapped(frame=mapped, items=items, notes=tuple(notes), wide=False)
-        long, found = _long(mapped, split, where=where)
-        return Mapped(frame=long, items=items, notes=(*notes, *found), wide=True)
+        long, more_notes = _long(mapped, split, where=where)
+        return Mapped(frame=long, items=items, notes=(*notes, *more_notes), wide=True)
 
     def _here(self, columns: Sequence[str]) -> dict[str, str]:
         return {role: name for role, name in self.roles.items() if name in columns}
@@ -163,20 +163,20 @@ class Columns:
         """The columns after mapping: new name to old; without facts of items, and without those that give way."""
         here = self._here(columns)
         gone = {*here.values(), *_giving_way(here, columns)}
-        own = {role: name for role, name in here.items() if role not in FACTS}
-        return {**own, **{name: name for name in columns if name not in gone}}
+        mapped = {role: name for role, name in here.items() if role not in FACTS}
+        return {**mapped, **{name: name for name in columns if name not in gone}}
 
     def _split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The columns of scores: each with its pattern and the labels in its name; the first pattern takes it."""
-        free, made = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
+        free, split = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
-                own = split_columns(reading, free)
-                if own:
-                    made |= {name: (reading, labels) for name, labels in own.items()}
+                matching = split_columns(reading, free)
+                if matching:
+                    split |= {name: (reading, labels) for name, labels in matching.items()}
                     break
-            free = [name for name in free if name not in made]
-        return {name: made[name] for name in columns if name in made}
+            free = [name for name in free if name not in split]
+        return {name: split[name] for name in columns if name in split}
 
 
 def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
@@ -199,7 +199,7 @@ def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataF
     if "item" not in mapped.columns:
         raise OptionError(f"columns: {facts.columns[0]} is said of items, and {where} has no column of items; map item")
     numbers = [name for name in facts.columns if ITEM_SCHEMA[name] == pl.Float64]
-    made = pl.DataFrame(
+    rows = pl.DataFrame(
         [
             label_column(mapped, "item", where=where, empty=True),
             *(
@@ -210,7 +210,7 @@ def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataF
             ),
         ]
     ).filter(pl.col("item") != "")
-    return one_value_per_item(made, where=where)
+    return one_value_per_item(rows, where=where)
 
 
 def _long(
@@ -224,9 +224,9 @@ def _long(
                 f"{where}: patterns name the columns of scores, but no column is the {name}; say which, as in"
                 f" {name}=NAME; columns: {listed(mapped.columns, limit=LISTED)}"
             )
-    labels = {name: _labels(pattern, own, name, keys) for name, (pattern, own) in split.items()}
+    labels = {name: _labels(pattern, row_labels, name, keys) for name, (pattern, row_labels) in split.items()}
     texts = [name for name in labels if counted_cells(mapped[name])[0] and not counted_cells(mapped[name])[1]]
-    labels = {name: own for name, own in labels.items() if name not in texts}
+    labels = {name: row_labels for name, row_labels in labels.items() if name not in texts}
     if not labels:
         raise InputError(f"{where}: no column of the patterns holds a number ({listed(texts)}); name those of scores")
     _check_people(split, labels, where=where)
@@ -274,8 +274,8 @@ def melted(
 def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
     """What to note of columns of numbers that nothing names and that look like people's."""
     people = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
-    told = f"{where}: columns that look like people's ratings are not used: {listed(people)}; name them in columns"
-    return [("unused-people", len(people), told)]
+    message = f"{where}: columns that look like people's ratings are not used: {listed(people)}; name them in columns"
+    return [("unused-people", len(people), message)]
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
@@ -286,13 +286,13 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
             f"columns: {pattern.written!r} and a column both say the {doubled}; leave {{{doubled}}} out, or map"
             f" {doubled} to no column"
         )
-    made = {name: label.strip() for name, label in split.items()}
-    kind = made.get("kind", "").lower() or pattern.kind
-    if "rater" not in made and "rater" not in keys:
-        made["rater"] = (pattern.fixed if pattern.fields else column) or kind
-        if not made["rater"]:
+    labels = {name: label.strip() for name, label in split.items()}
+    kind = labels.get("kind", "").lower() or pattern.kind
+    if "rater" not in labels and "rater" not in keys:
+        labels["rater"] = (pattern.fixed if pattern.fields else column) or kind
+        if not labels["rater"]:
             raise OptionError(f"columns: {pattern.written!r} names no rater; add {{rater}}, or map rater to a column")
-    return made | ({"kind": kind} if kind or "kind" not in keys else {})
+    return labels | ({"kind": kind} if kind or "kind" not in keys else {})
 
 
 def _check_people(
@@ -300,18 +300,18 @@ def _check_people(
 ) -> None:
     """Refuse a metric's name that a pattern of people parts into an aspect and a person, and an average as a person."""
     parted = {
-        name: own
-        for name, own in labels.items()
-        if own.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
+        name: labels_of
+        for name, labels_of in labels.items()
+        if labels_of.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
     }
-    raters = list(dict.fromkeys(own["rater"] for own in parted.values()))
+    raters = list(dict.fromkeys(labels_of["rater"] for labels_of in parted.values()))
     odd = {rater for rater in raters if set(parts(rater)) <= AVERAGES | GENERIC}
-    for name, own in parted.items():
-        others = [rater for rater in raters if rater != own["rater"] and rater not in odd]
-        if others and (own["rater"] in odd or not SCORERS.isdisjoint(map(stem, parts(own["aspect"])))):
+    for name, labels_of in parted.items():
+        others = [rater for rater in raters if rater != labels_of["rater"] and rater not in odd]
+        if others and (labels_of["rater"] in odd or not SCORERS.isdisjoint(map(stem, parts(labels_of["aspect"])))):
             raise InputError(
-                f"{where}: by {split[name][0].written!r} column {name!r} is aspect {own['aspect']!r} by the person"
-                f" {own['rater']!r}; if that is a metric or an average, say which labels there are, as in"
+                f"{where}: by {split[name][0].written!r} column {name!r} is aspect {labels_of['aspect']!r} by the"
+                f" person {labels_of['rater']!r}; if that is a metric or an average, say which labels there are, as in"
                 f" {{rater:{','.join(others[:3])}}} (a comma list of globs)"
             )
 
@@ -320,18 +320,18 @@ def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None
     """Refuse two columns of one rater, aspect and repeat, and a rater of both kinds."""
     seen: dict[tuple[str, ...], str] = {}
     kinds: dict[str, tuple[str, str]] = {}
-    for name, own in labels.items():
-        key = tuple(own.get(part, "") for part in ("rater", "aspect", "repeat"))
+    for name, row in labels.items():
+        key = tuple(row.get(part, "") for part in ("rater", "aspect", "repeat"))
         if key in seen:
-            shown = ", ".join(f"{part} {label!r}" for part, label in own.items() if label and part != "kind")
+            described = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
             raise InputError(
-                f"{where}: columns {seen[key]!r} and {name!r} are of the same {shown or 'rater'}; tell them apart by"
-                " {rater}, {aspect} or {repeat}"
+                f"{where}: columns {seen[key]!r} and {name!r} are of the same {described or 'rater'}; tell them apart"
+                " by {rater}, {aspect} or {repeat}"
             )
         seen[key] = name
-        other, kind = kinds.setdefault(own.get("rater", name), (name, own.get("kind", "")))
-        if own.get("kind", "") != kind:
+        other, kind = kinds.setdefault(row.get("rater", name), (name, row.get("kind", "")))
+        if row.get("kind", "") != kind:
             raise InputError(
-                f"{where}: rater {own['rater']!r} is {kind or 'of no kind'} by column {other!r} and"
-                f" {own.get('kind') or 'of no kind'} by {name!r}; a rater has one kind"
+                f"{where}: rater {row['rater']!r} is {kind or 'of no kind'} by column {other!r} and"
+                f" {row.get('kind') or 'of no kind'} by {name!r}; a rater has one kind"
             )

@@ -49,10 +49,10 @@ def people_cross(columns: Sequence[str]) -> Cross | None:
     """
     spans = {name: span for name in columns if (span := _aspect(name))}
     for rater_last in (True, False):
-        made = _splits(spans, rater_last=rater_last)
-        for form in dict.fromkeys((own.fixed, own.gap, own.end) for own in made):
-            own = [split for split in made if (split.fixed, split.gap, split.end) == form]
-            crossed = _crossed(own)
+        splits = _splits(spans, rater_last=rater_last)
+        for form in dict.fromkeys((group.fixed, group.gap, group.end) for group in splits):
+            group = [split for split in splits if (split.fixed, split.gap, split.end) == form]
+            crossed = _crossed(group)
             if crossed:
                 cross = _cross(crossed, columns, rater_last=rater_last)
                 if cross:
@@ -72,31 +72,31 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
 
 def _aspect(name: str) -> tuple[int, int] | None:
     """Where the known aspects of a name begin and end."""
-    found = [own for own in WORD.finditer(name) if own[0].lower() in ASPECTS | SHORT_ASPECTS]
-    return (found[0].start(), found[-1].end()) if found else None
+    words = [word for word in WORD.finditer(name) if word[0].lower() in ASPECTS | SHORT_ASPECTS]
+    return (words[0].start(), words[-1].end()) if words else None
 
 
 def _splits(spans: dict[str, tuple[int, int]], *, rater_last: bool) -> list[_Split]:
     """Names parted into fixed text, aspect, gap and rater, where the rest behind (or before) the aspect is a rater."""
     leads = [name[:start] for name, (start, _) in spans.items()]
     lead = _shared(leads)
-    made = []
+    splits = []
     for name, (start, end) in spans.items():
         if rater_last:
-            found = re.fullmatch(r"([\W_]+)(.*?[^\W_])([\W_]*)", name[end:])
-            if found:
-                gap, rater, close = found.groups()
-                made.append(
+            match = re.fullmatch(r"([\W_]+)(.*?[^\W_])([\W_]*)", name[end:])
+            if match:
+                gap, rater, close = match.groups()
+                splits.append(
                     _Split(name=name, fixed=lead, aspect=name[len(lead) : end], gap=gap, rater=rater, end=close)
                 )
         else:
-            found = re.fullmatch(r"([\W_]*)([^\W_].*?)([\W_]+)", name[:start])
-            if found:
-                fixed, rater, gap = found.groups()
-                made.append(
+            match = re.fullmatch(r"([\W_]*)([^\W_].*?)([\W_]+)", name[:start])
+            if match:
+                fixed, rater, gap = match.groups()
+                splits.append(
                     _Split(name=name, fixed=fixed, aspect=name[start:end], gap=gap, rater=rater, end=name[end:])
                 )
-    return [own for own in made if CLEAN.fullmatch(own.aspect) and _may_be_a_person(own.rater)]
+    return [split for split in splits if CLEAN.fullmatch(split.aspect) and _may_be_a_person(split.rater)]
 
 
 def _shared(leads: Sequence[str]) -> str:
@@ -104,8 +104,8 @@ def _shared(leads: Sequence[str]) -> str:
     if len(set(leads)) < 2:
         return "".join(leads[:1])
     least, most = min(leads), max(leads)
-    alike = next((k for k, pair in enumerate(zip(least, most, strict=False)) if pair[0] != pair[1]), len(least))
-    return re.sub(r"[^\W_]*$", "", least[:alike])
+    length = next((k for k, pair in enumerate(zip(least, most, strict=False)) if pair[0] != pair[1]), len(least))
+    return re.sub(r"[^\W_]*$", "", least[:length])
 
 
 def _may_be_a_person(label: str) -> bool:
@@ -130,9 +130,9 @@ def _crossed(splits: Sequence[_Split]) -> list[_Split]:
 
 def _cross(splits: Sequence[_Split], columns: Sequence[str], *, rater_last: bool) -> Cross | None:
     """The cross with a pattern that matches its columns and no other ones."""
-    names = tuple(own.name for own in splits)
-    aspects = ",".join(dict.fromkeys(own.aspect for own in splits))
-    raters = ",".join(dict.fromkeys(own.rater for own in splits))
+    names = tuple(split.name for split in splits)
+    aspects = ",".join(dict.fromkeys(split.aspect for split in splits))
+    raters = ",".join(dict.fromkeys(split.rater for split in splits))
     fixed, gap, end = (literal(text) for text in (splits[0].fixed, splits[0].gap, splits[0].end))
     kind = "" if "human" in parts(f"{fixed} {end}") else "human:"
     for rater in ("{rater}", f"{{rater:{raters}}}"):

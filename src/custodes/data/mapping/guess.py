@@ -135,17 +135,19 @@ def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
 
 
-def _of(given: Columns, made: Guess, names: Sequence[str]) -> Iterator[Columns]:
+def _of(given: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
     """Guesses under what the caller said; a column that has the name of its role needs no word, and neither does a
     pattern that finds nothing left."""
-    for roles, patterns in made:
+    for roles, patterns in shapes:
         if len(set(roles.values())) == len(roles):
-            own = {role: name for role, name in roles.items() if role != name and role not in given.roles}
-            whole = Columns(roles={**own, **given.roles}, patterns=tuple(dict.fromkeys((*given.patterns, *patterns))))
-            found = whole.matched(names)
-            new = tuple(pattern for pattern in whole.patterns if pattern in found and pattern not in given.patterns)
-            said = given.patterns if "score" in given.roles else (*given.patterns, *new)
-            yield Columns(roles=given.roles, patterns=said).over(Columns(roles=own))
+            mapped = {role: name for role, name in roles.items() if role != name and role not in given.roles}
+            whole = Columns(
+                roles={**mapped, **given.roles}, patterns=tuple(dict.fromkeys((*given.patterns, *patterns)))
+            )
+            matched = whole.matched(names)
+            new = tuple(pattern for pattern in whole.patterns if pattern in matched and pattern not in given.patterns)
+            patterns_left = given.patterns if "score" in given.roles else (*given.patterns, *new)
+            yield Columns(roles=given.roles, patterns=patterns_left).over(Columns(roles=mapped))
 
 
 def _places(
@@ -182,11 +184,11 @@ def _verdicts(
 
 def _others(base: Mapping[str, str], known: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
     """Further roles that columns have the names of."""
-    made: dict[str, str] = {}
+    others: dict[str, str] = {}
     for role in roles:
-        free = [name for name in known[role] if name not in base.values() and name not in made.values()]
-        made |= {role: free[0]} if free else {}
-    return made
+        free = [name for name in known[role] if name not in base.values() and name not in others.values()]
+        others |= {role: free[0]} if free else {}
+    return others
 
 
 def _long(

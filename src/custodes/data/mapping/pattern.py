@@ -58,10 +58,11 @@ class ColumnPattern:
             texts[-1] += literal
             if field is None:
                 continue
-            said = f"{field}!{conversion}" if conversion else field
-            if said not in FIELDS:
+            placeholder = f"{field}!{conversion}" if conversion else field
+            if placeholder not in FIELDS:
                 raise OptionError(
-                    f"columns: pattern {written!r} has the placeholder {{{said}}}{suggestion(said, FIELDS)};"
+                    f"columns: pattern {written!r} has the placeholder"
+                    f" {{{placeholder}}}{suggestion(placeholder, FIELDS)};"
                     f" placeholders: {', '.join(f'{{{own}}}' for own in FIELDS)}"
                 )
             fields.append(field)
@@ -77,8 +78,8 @@ class ColumnPattern:
         words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
         if kind and "kind" in fields:
             raise OptionError(f"columns: pattern {written!r} says the kind twice; leave out {kind}: or {{kind}}")
-        said = kind or (words[0] if len(set(words)) == 1 and "kind" not in fields else "")
-        return cls(written=written, kind=said, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
+        pattern_kind = kind or (words[0] if len(set(words)) == 1 and "kind" not in fields else "")
+        return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
     def splits(self, column: str) -> list[dict[str, str]]:
         """Every way in which a name is of this pattern: placeholder to label; none where there are too many to try."""
@@ -101,10 +102,10 @@ class ColumnPattern:
             if text.endswith(fixed) and self._allows(place, label):
                 yield (label,)
             return
-        for found in re.finditer(f"(?={re.escape(fixed)})", text):
-            label = text[: found.start()]
+        for match in re.finditer(f"(?={re.escape(fixed)})", text):
+            label = text[: match.start()]
             if self._allows(place, label):
-                for others in self._after(text[found.start() + len(fixed) :], place + 1):
+                for others in self._after(text[match.start() + len(fixed) :], place + 1):
                     yield (label, *others)
 
     def _allows(self, place: int, label: str) -> bool:
@@ -126,16 +127,16 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
     ways and how to say which is meant.
     """
     ways = {column: pattern.splits(column) for column in columns}
-    sure = {(name, label) for own in ways.values() if len(own) == 1 for name, label in own[0].items()}
-    made = {}
-    for column, own in ways.items():
-        if own:
-            known = [sum(part in sure for part in way.items()) for way in own]
-            best = [way for way, count in zip(own, known, strict=True) if count == max(known)]
+    sure = {(name, label) for splits in ways.values() if len(splits) == 1 for name, label in splits[0].items()}
+    labels = {}
+    for column, splits in ways.items():
+        if splits:
+            counts = [sum(part in sure for part in way.items()) for way in splits]
+            best = [way for way, count in zip(splits, counts, strict=True) if count == max(counts)]
             if len(best) > 1:
                 raise OptionError(_ambiguous(pattern, column, best))
-            made[column] = best[0]
-    return made
+            labels[column] = best[0]
+    return labels
 
 
 def literal(text: str) -> str:
@@ -146,18 +147,18 @@ def literal(text: str) -> str:
 def matches(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """The columns that a pattern matches; none where it cannot tell."""
     try:
-        found = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]
+        splits = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]
     except OptionError:
         return {}
-    return next((own for own in found if own), {})
+    return next((split for split in splits if split), {})
 
 
 def _ambiguous(pattern: ColumnPattern, column: str, ways: Sequence[Mapping[str, str]]) -> str:
     first, second, *_ = ways
     name = pattern.fields[0]
-    shown = [", ".join(f"{field} {label!r}" for field, label in way.items()) for way in (first, second)]
+    described = [", ".join(f"{field} {label!r}" for field, label in way.items()) for way in (first, second)]
     limited = pattern.written.replace(f"{{{name}}}", f"{{{name}:{second[name]}}}")
     return (
-        f"columns: {column!r} is of {pattern.written!r} in two ways ({shown[0]}; {shown[1]}); say which labels there"
-        f" are, as in {limited!r} (a comma list of globs)"
+        f"columns: {column!r} is of {pattern.written!r} in two ways ({described[0]}; {described[1]}); say which labels"
+        f" there are, as in {limited!r} (a comma list of globs)"
     )

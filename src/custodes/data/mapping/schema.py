@@ -35,46 +35,46 @@ class Schema:
         """The schema in a TOML file; an unknown key is an error with a suggestion. Paths in it are beside the file."""
         place = Path(path)
         try:
-            said = tomllib.loads(small_file(place, "a schema").decode("utf-8"))
+            values = tomllib.loads(small_file(place, "a schema").decode("utf-8"))
         except OSError as error:
             raise InputError(f"schema {place}: cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
             raise InputError(f"{place.name}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f'{place.name}: not TOML: {error}; an example: reader = "ratings"') from None
-        for key, value in said.items():
+        for key, value in values.items():
             if key not in KEYS:
                 raise InputError(
                     f"{place.name}: key {key!r} is unknown{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
                 )
-            listed = isinstance(value, list) and key in SELECTION and all(isinstance(own, str) for own in value)
+            listed = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
             if key != TABLE and not (isinstance(value, str) or listed):
                 raise InputError(f'{place.name}: {key} = {value!r}; it is text in quotes, such as {key} = "..."')
         try:
-            columns = Columns.make(said.get(TABLE, {}))
+            columns = Columns.make(values.get(TABLE, {}))
         except OptionError as error:
             raise InputError(f"{place.name}: {error}") from None
-        reading = {key: said[key] for key in WORDS if key in said}
-        reading |= {key: place.parent / said[key] for key in PATHS if key in said}
-        return cls(columns=columns, reading=reading, selection={key: said[key] for key in SELECTION if key in said})
+        reading = {key: values[key] for key in WORDS if key in values}
+        reading |= {key: place.parent / values[key] for key in PATHS if key in values}
+        return cls(columns=columns, reading=reading, selection={key: values[key] for key in SELECTION if key in values})
 
     def under(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
         """The same with what a caller says himself, which counts more; None says nothing."""
-        own = {name: value for name, value in reading.items() if value is not None}
+        declared = {name: value for name, value in reading.items() if value is not None}
         return replace(
             self,
             columns=columns.over(self.columns),
-            reading={**self.reading, **own},
+            reading={**self.reading, **declared},
             selection={**self.selection, **(selection or {})},
         )
 
     def to_toml(self, folder: Path) -> str:
         """As `load` reads it from a file in some folder, which paths are beside."""
-        beside = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
-        said = {**self.reading, **beside, **self.selection}
-        lines = [f"{key} = {_toml(said[key])}" for key in KEYS if key in said]
+        paths = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
+        values = {**self.reading, **paths, **self.selection}
+        lines = [f"{key} = {_toml(values[key])}" for key in KEYS if key in values]
         if self.columns:
             lines += ["", f"[{TABLE}]", *(f"{role} = {_toml(name)}" for role, name in self.columns.given.items())]
         return "\n".join(lines).strip() + "\n"

@@ -86,9 +86,9 @@ def _globs(names: Sequence[str], gap: str, fixed: Sequence[str]) -> Iterator[str
 
 def _plausible(written: str, labels: Sequence[Mapping[str, str]]) -> bool:
     """Whether what is taken for raters and aspects looks like them."""
-    raters = {own["rater"] for own in labels if "rater" in own}
-    aspects = {own["aspect"] for own in labels if "aspect" in own}
-    known = any(set(parts(aspect)) & ASPECTS for aspect in aspects)
+    raters = {row["rater"] for row in labels if "rater" in row}
+    aspects = {row["aspect"] for row in labels if "aspect" in row}
+    any_known = any(set(parts(aspect)) & ASPECTS for aspect in aspects)
     for label in (*raters, *aspects):  # one that begins or ends with a separator, or holds one of two brackets
         if re.search(r"^[-_.:;,/|]|[-_.:;,/|]$", label.strip()) or label.count("(") != label.count(")"):
             return False
@@ -97,4 +97,4 @@ def _plausible(written: str, labels: Sequence[Mapping[str, str]]) -> bool:
     if raters and not aspects:
         return all(map(looks_like_rater, raters))
     # A full cross of known aspects and of names that say nothing may be people's names.
-    return all(map(looks_like_rater, raters)) or (known and len(raters) * len(aspects) == len(labels))
+    return all(map(looks_like_rater, raters)) or (any_known and len(raters) * len(aspects) == len(labels))

@@ -138,8 +138,8 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
 
 def looks_like_machine(label: str) -> bool:
     """Whether a label is that of a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
-    own = parts(label)
-    return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in own)
+    words = parts(label)
+    return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in words)
 
 
 def averages(columns: Sequence[str]) -> list[str]:
@@ -168,22 +168,22 @@ def looks_like_rater(label: str) -> bool:
 
 def named(role: str, columns: Sequence[str]) -> list[str]:
     """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
-    known = list(NAMES[role])
+    names = list(NAMES[role])
     if role in ("rater", "system"):
-        known += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
-    exact = [name for name in columns if normalised(name) in known]
+        names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
+    exact = [name for name in columns if normalised(name) in names]
     slips = [name for name in columns if name not in exact and get_close_matches(normalised(name), [role], cutoff=SLIP)]
-    return [*sorted(exact, key=lambda name: known.index(normalised(name))), *slips]
+    return [*sorted(exact, key=lambda name: names.index(normalised(name))), *slips]
 
 
 def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns whose names differ in one part that tells sides apart: `model_a` and `model_b`."""
     by_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
-    found = []
+    pairs = []
     for one, name in by_parts.items():
         for place, part in enumerate(one):
             for a, b in SIDES:
                 other = by_parts.get((*one[:place], b, *one[place + 1 :])) if part == a else None
                 if other is not None:
-                    found.append((name, other))
-    return found
+                    pairs.append((name, other))
+    return pairs

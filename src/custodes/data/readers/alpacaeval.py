@@ -132,15 +132,15 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
     """The instruction; where a system has several texts on it, with a mark of the two texts, the same in every file."""
     long = pl.concat(
         [
-            pl.DataFrame({"instruction": instruction, "system": own, "text": said})
-            for own, said in zip(systems, texts, strict=True)
+            pl.DataFrame({"instruction": instruction, "system": column, "text": text})
+            for column, text in zip(systems, texts, strict=True)
         ]
     )
     several = long.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
     clashing = several.filter(pl.col("text") > 1)["instruction"].unique()
     marks = [
-        f"{own} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if clash else own
-        for own, pair, clash in zip(
+        f"{column} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if clash else column
+        for column, pair, clash in zip(
             instruction, zip(*texts, strict=True), instruction.is_in(clashing.implode()), strict=True
         )
     ]
@@ -149,18 +149,18 @@ def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Seri
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """A study of the annotations of all models; `part` is a glob of annotators (the folders that hold the files)."""
-    found = _files(path)
-    files = [file for file in found if part is None or fnmatchcase(file.parent.name, part)]
+    annotations = _files(path)
+    files = [file for file in annotations if part is None or fnmatchcase(file.parent.name, part)]
     if not files:
-        annotators = sorted({file.parent.name for file in found})
+        annotators = sorted({file.parent.name for file in annotations})
         raise InputError(
             f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; {listed(annotators)}"
         )
     tables = [(file, load_table(file)) for file in files]
     for file, table in tables:  # what is wrong is told with the file and its row
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
-    known = {name for own in COLUMNS for name in own} | set(MORE)
-    frames = [table.frame.select(name for name in table.frame.columns if name in known) for _, table in tables]
+    names = {name for columns in COLUMNS for name in columns} | set(MORE)
+    frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
     study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
     return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
 

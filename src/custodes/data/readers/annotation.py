@@ -115,12 +115,12 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     preferences, second, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
     nothing = Study(raters=Raters.infer({}))
     scored = read_ratings(ratings, where=where, invalid="error") if ratings.height else nothing
-    said = pl.concat([battles.select("rater"), ratings.select("rater")])
-    known = frames["raters"].join(said, on="rater", how="semi", maintain_order="left")
-    raters = Raters.infer({**dict.fromkeys(known["rater"], "human"), **dict.fromkeys(metric["rater"], "metric")})
-    if known.height:
+    answered = pl.concat([battles.select("rater"), ratings.select("rater")])
+    people_rows = frames["raters"].join(answered, on="rater", how="semi", maintain_order="left")
+    raters = Raters.infer({**dict.fromkeys(people_rows["rater"], "human"), **dict.fromkeys(metric["rater"], "metric")})
+    if people_rows.height:
         raters, _ = raters.described(
-            known.with_columns(person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(unit if cost else None))
+            people_rows.with_columns(person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(unit if cost else None))
         )
     outputs = Outputs.of(frames["outputs"], _with_lists(frames["sources"], where)) if frames["outputs"].height else None
     items, _ = Items.make(frames["items"], where=where)
@@ -184,8 +184,8 @@ def _asked(
         )
     frames = {}
     for view, schema in VIEWS.items():
-        held = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
-        schema = {name: kind for name, kind in schema.items() if name in held or name not in LATER}
+        columns_there = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
+        schema = {name: kind for name, kind in schema.items() if name in columns_there or name not in LATER}
         columns = ", ".join(f'"{name}"' for name in schema)
         rows = opened.execute(f"SELECT {columns} FROM {view}").fetchall()
         frames[view] = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
@@ -195,8 +195,8 @@ def _asked(
     frames["waiting"] = pl.DataFrame(
         opened.execute(WAITING).fetchall(), schema=dict.fromkeys(COMPARED, pl.String), orient="row"
     )
-    said = {name: VIEWS["battles"][name] for name in METRIC_COLUMNS}
-    frames["metric"] = pl.DataFrame(opened.execute(METRIC).fetchall(), schema=said, orient="row")
+    metric_schema = {name: VIEWS["battles"][name] for name in METRIC_COLUMNS}
+    frames["metric"] = pl.DataFrame(opened.execute(METRIC).fetchall(), schema=metric_schema, orient="row")
     (peeked,), (marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
     paid = opened.execute(PAID).fetchone() or (None, None)
     return frames, opened.execute(EXCLUDED).fetchone(), paid, (peeked, marked)
@@ -219,16 +219,16 @@ def _units(rows: pl.DataFrame, *systems: str) -> int:
 def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:
     if not rows.height:
         return Preferences.empty(), Preferences.empty(), []
-    made, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
+    verdicts, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
     second = second_rows(rows, where=where)
     assert second is not None
     refused = rows.filter(pl.col("preference").is_null())
-    told = (
+    message = (
         f"{where}: {refused.height} times somebody could not judge a comparison, which counts as not rated"
         f" ({counted(refused['invalid'])})"
     )
-    notes = [replace(note, message=told) if note.rule == INVALID else note for note in notes]
-    return *made.parted(second, rows["preference"].is_not_null()), notes
+    notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
+    return *verdicts.parted(second, rows["preference"].is_not_null()), notes
 
 
 READER = PathReader(name="annotation", fits=is_study, make=read_annotation, whole=True)

@@ -131,20 +131,29 @@ def _texts(
     frame: pl.DataFrame, table: pl.DataFrame, turns: pl.Series, *, where: str
 ) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None]]]:
     """(item, system, text) and (item, source) of the rows whose conversations the file holds."""
-    names = next((own for own in CONVERSATIONS if set(own) <= set(frame.columns)), None)
+    names = next((pair for pair in CONVERSATIONS if set(pair) <= set(frame.columns)), None)
     if names is None:
         return [], []
     texts: list[tuple[str, str, str | None]] = []
     sources: list[tuple[str, str | None]] = []
-    asked = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
+    prompts = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
     rows = zip(
-        table["item"], table["system_a"], table["system_b"], turns, *(frame[name] for name in names), asked, strict=True
+        table["item"],
+        table["system_a"],
+        table["system_b"],
+        turns,
+        *(frame[name] for name in names),
+        prompts,
+        strict=True,
     )
     for row, (item, a, b, turn, *cells, prompt) in enumerate(rows, start=1):
-        said = [messages(cell, where=f"{where}, row {row}") for cell in cells]
-        texts += [(item, system, spoken(own, "assistant", turn)) for system, own in zip((a, b), said, strict=True)]
+        conversations = [messages(cell, where=f"{where}, row {row}") for cell in cells]
+        texts += [
+            (item, system, spoken(conversation, "assistant", turn))
+            for system, conversation in zip((a, b), conversations, strict=True)
+        ]
         question = [("user", text) for _, text in messages(prompt, where=f"{where}, row {row}")]
-        sources.append((item, spoken(list(chain(question, said[0])), "user", turn)))
+        sources.append((item, spoken(list(chain(question, conversations[0])), "user", turn)))
     return texts, sources
 
 

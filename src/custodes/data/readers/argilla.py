@@ -82,7 +82,7 @@ def _nested_record(row: Mapping[str, Any], place: str) -> _Record:
     suggestions = nested(row["suggestions"], dict[str, _Suggestion], place, WHAT)
     return _Record(
         fields | metadata,
-        [(name, given.value, given.user_id, "") for name, several in responses.items() for given in several],
+        [(name, response.value, response.user_id, "") for name, several in responses.items() for response in several],
         [(name, suggestion.value, suggestion.agent) for name, suggestion in suggestions.items()],
     )
 

@@ -84,16 +84,16 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             *(frame[name] for name in (*CHANCES, SECONDS) if name in frame.columns),
         ]
     )
-    made, told = judged(table, frame, where=where, column=column)
+    verdicts, order_notes = judged(table, frame, where=where, column=column)
     systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
     guess = partial(likely, systems=systems)
     unused = [name for name in frame.columns if name not in (*required, *taken)]
     preferences, counted = read_verdicts(
-        made, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
+        verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
     )
     assumed = f"{where}: no column 'rater'; all verdicts are taken for those of one person, 'human'"
     notes += [
-        *told,
+        *order_notes,
         *counted,
         *in_each_row(frame, "item", unused, where=where),
         *noted(("rater-assumed", not rated, assumed)),
@@ -101,7 +101,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     kinds = kinds_of(frame, where=where) if rated else {"human": "human"}
     again = Preferences.empty()
     if second is not None:
-        preferences, again = preferences.parted(second, made["preference"].is_not_null())
+        preferences, again = preferences.parted(second, verdicts["preference"].is_not_null())
     return Study(preferences=preferences, second=again, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
 
 
@@ -109,25 +109,25 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
     """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat) with `preference` and `order`."""
     verdict = table["verdict"].alias(column)
     written = set(frame.columns) >= WRITTEN
-    said = what_is_said(verdict, table["system_a"], table["system_b"], where=where, written=written)
-    shown, notes = shown_first(table, frame, where=where, written=written)
-    places = said.place.is_not_null()
-    if "order" in frame.columns and (shown != 0).any():
+    reading = what_is_said(verdict, table["system_a"], table["system_b"], where=where, written=written)
+    order, notes = shown_first(table, frame, where=where, written=written)
+    places = reading.place.is_not_null()
+    if "order" in frame.columns and (order != 0).any():
         refuse(
-            places & (shown == 0),
+            places & (order == 0),
             lambda rows, at: (
                 f"{where}: {column} {table['verdict'][at]!r} in row {rows} speaks of the place shown, and the order of"
                 " that row is unknown; fill in the order, or name the system"
             ),
         )
     # A place without any order column: the columns are in the order shown.
-    shown = shown.set(places & (shown == 0), 1.0)
-    preference = said.preference.set(places & (shown < 0), None).fill_null(-said.place)
-    made = table.with_columns(preference=preference, order=shown.replace_strict(ORDERS, return_dtype=pl.String))
-    both_bad = int(said.both_bad.sum())
-    return made, [
+    order = order.set(places & (order == 0), 1.0)
+    preference = reading.preference.set(places & (order < 0), None).fill_null(-reading.place)
+    verdicts = table.with_columns(preference=preference, order=order.replace_strict(ORDERS, return_dtype=pl.String))
+    both_bad = int(reading.both_bad.sum())
+    return verdicts, [
         *notes,
-        *_unsure_note(made, said.unsure, where=where, column=column),
+        *_unsure_note(verdicts, reading.unsure, where=where, column=column),
         *noted(("both-bad", both_bad, f"{where}: {both_bad} verdicts that both are bad count as ties")),
     ]
 
@@ -161,22 +161,24 @@ def may_say_who(columns: Sequence[str]) -> list[str]:
     return [name for name in columns if {bare[name], normalised(name)} & {"judge", *NAMES["rater"]}]
 
 
-def _unsure_note(made: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
+def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
     """What to say where A or 1 was taken for a column, and outputs were shown in an order other than the columns'."""
-    turned = unsure & (made["order"] == "ba")
+    turned = unsure & (verdicts["order"] == "ba")
     if not turned.any():
         return []
     forward = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
-    asked = made.drop_nulls("preference").with_columns(
+    comparisons = verdicts.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
         taken=pl.col("preference") * forward,
-        place=pl.col("preference") * forward * turned.filter(made["preference"].is_not_null()).replace_strict(SIGNS),
+        place=pl.col("preference")
+        * forward
+        * turned.filter(verdicts["preference"].is_not_null()).replace_strict(SIGNS),
     )
-    keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in asked.columns]
-    twice = asked.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1).filter(pl.col("len") > 1)
+    keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns]
+    twice = comparisons.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1).filter(pl.col("len") > 1)
     shares = twice.select(pl.col("taken", "place").mean()).row(0)
-    words_seen = ", ".join(made.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
+    words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
     so, otherwise = shares if twice.height else (0.0, 0.0)
     either = f"{100 * so:.0f} % of comparisons contradict each other so, {100 * otherwise:.0f} % if it meant the place"
     if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):

@@ -101,9 +101,9 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     mixed = {rater: counts for rater, counts in texts.items() if rater in records.kinds}
     lost = sum(counts.total() for counts in mixed.values())
     if mixed and invalid == "error":
-        shown = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
+        examples = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
         raise InputError(
-            f"{where}: {lost} scores are text where others are numbers ({shown}); read are numbers and"
+            f"{where}: {lost} scores are text where others are numbers ({examples}); read are numbers and"
             f" {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}; leave such scores out and"
             " count them with invalid='drop' (--invalid drop)"
         )
@@ -206,8 +206,8 @@ def _plain(content: str | list[_Part] | list[_Message], sample: _Sample) -> str:
     """Text as it was sent or said; long texts stand among the attachments of the sample."""
     if isinstance(content, str):
         return sample.attachments.get(content.removeprefix("attachment://"), content)
-    shown = (_plain(part.text if isinstance(part, _Part) else part.content, sample) for part in content)
-    return "\n".join(text for text in shown if text)
+    texts = (_plain(part.text if isinstance(part, _Part) else part.content, sample) for part in content)
+    return "\n".join(text for text in texts if text)
 
 
 READER = log_reader(

@@ -62,13 +62,15 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 def _gold(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
     refuse_values(gold, ~gold.is_in(list(WINNERS)), where=where, allowed="1, 2")
-    told = rows.with_columns(verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit(""))
+    gold_rows = rows.with_columns(
+        verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
+    )
     items = rows["item"]
     refuse(
-        told.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
+        gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
         lambda rows, first: f"{where}: item {items[first]!r} has another gold in row {rows}; an item has one gold",
     )
-    return told.unique("item", keep="first", maintain_order=True)
+    return gold_rows.unique("item", keep="first", maintain_order=True)
 
 
 READER = TableReader(name="llmbar", columns=(COLUMNS,), make=read_llmbar)

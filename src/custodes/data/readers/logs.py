@@ -65,8 +65,8 @@ def laid_out(value: Any, layout: type[Layout], *, where: str, what: str) -> Layo
     try:
         return msgspec.convert(value, layout, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
-        found = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
-        raise InputError(f"{where}: not the layout of {what}: {error}{found}") from None
+        keys = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
+        raise InputError(f"{where}: not the layout of {what}: {error}{keys}") from None
 
 
 def nested(cell: Any, layout: Any, place: str, what: str) -> Any:

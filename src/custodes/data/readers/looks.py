@@ -35,14 +35,14 @@ def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             if kind == pl.Int64:
                 refuse_values(number, number.is_null() | (number % 1 != 0), where=where, allowed="a whole number")
             columns.append(number.cast(kind))
-    made = pl.DataFrame(columns)
-    refuse_values(made["decision"], ~made["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1")
-    check_unique(made, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and look")
+    looks = pl.DataFrame(columns)
+    refuse_values(looks["decision"], ~looks["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1")
+    check_unique(looks, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and look")
     refuse(
-        made.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
+        looks.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
         lambda rows, _: f"{where}: n is not wins + ties + losses in row {rows}; export the study again",
     )
-    return Study(raters=Raters.infer({}), looks=turned(made), notes=tuple(notes), name=where)
+    return Study(raters=Raters.infer({}), looks=turned(looks), notes=tuple(notes), name=where)
 
 
 READER = TableReader(name="looks", columns=(MARKS,), make=read_looks, absent=("item", "rater"))

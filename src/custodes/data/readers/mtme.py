@@ -91,23 +91,23 @@ def _shortest(label: str, labels: Iterable[str]) -> str:
     """TESTSET/LP, with as many steps before it as tell it from others of that name."""
     steps = label.split("/")
     tails = ["/".join(steps[-size:]) for size in range(2, len(steps))]
-    return next((tail for tail in tails if sum(_ends(own, tail) for own in labels) == 1), label)
+    return next((tail for tail in tails if sum(_ends(other, tail) for other in labels) == 1), label)
 
 
 def _ends(label: str, tail: str) -> bool:
     return f"/{label}".endswith(f"/{tail}")
 
 
-def _chosen(found: Mapping[str, tuple[str, str]], part: str | None, *, where: str) -> str:
+def _chosen(roots: Mapping[str, tuple[str, str]], part: str | None, *, where: str) -> str:
     """The test set that a part names: TESTSET/LP, either of both, or more of its steps where two have one name."""
-    fitting = [label for label in found if part is None or _ends(label, part) or _ends(label.rpartition("/")[0], part)]
+    fitting = [label for label in roots if part is None or _ends(label, part) or _ends(label.rpartition("/")[0], part)]
     fitting = [label for label in fitting if label == part] or fitting
     if len(fitting) == 1:
         return fitting[0]
-    shown = [_shortest(label, found) for label in (fitting or found)]
+    names = [_shortest(label, roots) for label in (fitting or roots)]
     if part is None or fitting:
-        raise InputError(f"{where}: holds several test sets; say which by PATH::TESTSET/LP: {listed(shown)}")
-    raise InputError(f"{where}: no {part!r} in it; it holds {listed(shown)}{suggestion(part, shown)}")
+        raise InputError(f"{where}: holds several test sets; say which by PATH::TESTSET/LP: {listed(names)}")
+    raise InputError(f"{where}: no {part!r} in it; it holds {listed(names)}{suggestion(part, names)}")
 
 
 def _files_of_folder(folder: Path, pair: str) -> dict[str, str]:
@@ -119,12 +119,12 @@ def _files_of_folder(folder: Path, pair: str) -> dict[str, str]:
 
 def _files_of_tar(path: Path, root: str, pair: str) -> dict[str, str]:
     place = re.escape(f"{root}/" if root else "")
-    wanted = re.compile(rf"(?:\./)?{place}((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
-    members = {wanted.sub(r"\1", name): data for name, data in _members(path, wanted)}
+    pattern = re.compile(rf"(?:\./)?{place}((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
+    members = {pattern.sub(r"\1", name): data for name, data in _members(path, pattern)}
     return {name: utf8_text(members[name], name) for name in sorted(members)}
 
 
-def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
+def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of a tar's plain files with a wanted name; links, devices and sparse files are passed over."""
     taken = 0
     try:
@@ -134,7 +134,7 @@ def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]
             stream = _Stream(gzip.GzipFile(fileobj=raw) if zipped else raw)
             with tarfile.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
                 for member in tar:
-                    if not member.isreg() or member.issparse() or not wanted.fullmatch(member.name):
+                    if not member.isreg() or member.issparse() or not pattern.fullmatch(member.name):
                         continue
                     if member.size > LARGEST_MEMBER:
                         raise InputError(
@@ -186,7 +186,7 @@ def _digest(path: Path, files: Mapping[str, str]) -> str:
 def _study(files: Mapping[str, str], pair: str, *, name: str, digest: str) -> Study:
     sources = _lines(files[f"sources/{pair}.txt"])
     segments = pl.Series("item", range(1, len(sources) + 1)).cast(pl.String)
-    scored = [found for found in (_score_file(file, pair) for file in files) if found is not None]
+    scored = [score_file for score_file in (_score_file(file, pair) for file in files) if score_file is not None]
     kinds: dict[str, str] = {}
     for file in sorted(scored, key=lambda file: file.kind):
         if kinds.setdefault(file.rater, file.kind) != file.kind:
@@ -226,7 +226,7 @@ def _score_file(name: str, pair: str) -> ScoreFile | None:
 
 
 def _scores(file: ScoreFile, text: str, n_segments: int) -> pl.DataFrame:
-    table = _two_words(text, ("system", "score"), where=file.name, wanted="SYSTEM<TAB>SCORE")
+    table = _two_words(text, ("system", "score"), where=file.name, layout="SYSTEM<TAB>SCORE")
     counts = table["system"].value_counts(sort=True)
     expected = n_segments if file.level == "seg" else 1
     wrong = counts.filter(pl.col("count") != expected).sort("system")
@@ -247,7 +247,7 @@ def _items(files: Mapping[str, str], pair: str, segments: pl.Series) -> Items:
     name = f"documents/{pair}.docs"
     if name not in files:
         return Items.empty()
-    table = _two_words(files[name], ("group", "cluster"), where=name, wanted="DOMAIN<TAB>DOCUMENT")
+    table = _two_words(files[name], ("group", "cluster"), where=name, layout="DOMAIN<TAB>DOCUMENT")
     _check_length(table.height, segments.len(), where=name)
     return Items.make(table.with_columns(segments), where=name)[0]
 
@@ -266,22 +266,22 @@ def _outputs(files: Mapping[str, str], pair: str, segments: pl.Series, sources: 
     for name, lines in zip(references, columns, strict=True):
         _check_length(len(lines), segments.len(), where=name)
     by_item = [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in sources]
-    told = pl.DataFrame(
+    items = pl.DataFrame(
         {"item": segments, "source": sources, "references": by_item},
         schema_overrides={"references": pl.List(pl.String)},
     )
-    return Outputs.of(pl.concat(texts), told)
+    return Outputs.of(pl.concat(texts), items)
 
 
 def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
-def _two_words(text: str, names: tuple[str, str], *, where: str, wanted: str) -> pl.DataFrame:
+def _two_words(text: str, names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
     lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
     words = lines.str.extract_groups(TWO_WORDS).struct.unnest()
     words.columns = list(names)
-    refuse(words[names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {wanted}")
+    refuse(words[names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
     return words
 
 

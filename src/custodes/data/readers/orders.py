@@ -59,12 +59,12 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     named = named_system(order, table["system_a"].str.strip_chars(), table["system_b"].str.strip_chars())
     if written and order.is_in(WRITTEN).all():
         named = named.clear(order.len())
-    told = pl.select(pl.coalesce(named, _looked_up(words, NAMED), flag)).to_series()
-    unread = told.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
+    order_sign = pl.select(pl.coalesce(named, _looked_up(words, NAMED), flag)).to_series()
+    unread = order_sign.is_null() & ~words.is_in(UNKNOWN) & (table["system_a"] != table["system_b"])
     refuse_values(order, unread, where=where, allowed=ALLOWED)
-    told = told.fill_null(0.0)
+    order_sign = order_sign.fill_null(0.0)
     if not repeated(table, ["item", "rater"]).any():  # no comparison stands twice, so none in two orders
-        return told.alias("shown"), []
+        return order_sign.alias("shown"), []
     forward = pl.col("system_a") < pl.col("system_b")
     rows = table.select(
         "rater",
@@ -72,12 +72,12 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
         turn=pl.when(forward).then(1.0).otherwise(-1.0),
-        told=told,
+        told=order_sign,
         flagged=flag.is_not_null(),
-        free=flag.is_not_null() | (told == 0),
+        free=flag.is_not_null() | (order_sign == 0),
     )
     if not repeated(rows, COMPARISON).any():
-        return told.alias("shown"), []
+        return order_sign.alias("shown"), []
     rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
     same = (pl.col("told") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     rows = rows.with_columns(
@@ -121,8 +121,8 @@ def _numbers(words: pl.Series, *, where: str) -> pl.Series:
     """0 and 1 say whether the outputs changed places, 1 and 2 count the orders; a column of 1 alone may be either."""
     numbers = words.cast(pl.Int64, strict=False)
     seen = set(numbers.drop_nulls())
-    known = [name for name, wanted in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if seen <= wanted]
-    if seen and len(known) != 1:
+    codings = [name for name, values in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if seen <= values]
+    if seen and len(codings) != 1:
         refuse(
             numbers.is_not_null(),
             lambda rows, _: (

@@ -123,7 +123,7 @@ def _contexts(frame: pl.DataFrame, where: str) -> tuple[pl.Series, int]:
     given = frame["context"] if "context" in frame.columns else pl.Series(dtype=pl.Null)
     if not (given.dtype.is_nested() or given.dtype == pl.String):
         return label_column(frame, "context", where=where, empty=True), 0
-    made, odd = list[str | None](), 0
+    contexts, odd = list[str | None](), 0
     for cell in given:
         inner = cell.to_list() if isinstance(cell, pl.Series) else cell
         if isinstance(cell, str) and cell.lstrip().startswith("["):
@@ -132,9 +132,9 @@ def _contexts(frame: pl.DataFrame, where: str) -> tuple[pl.Series, int]:
         turns = turns_in(inner)
         if turns is None and cell is not None and not isinstance(cell, str):
             return label_column(frame, "context", where=where), 0  # which says that it holds no text
-        odd += turns is None and isinstance(inner, list) and any(isinstance(own, dict) for own in inner)
-        made.append(cell if turns is None else dialogue(turns))
-    column = pl.DataFrame({"context": pl.Series(made, dtype=pl.String)})
+        odd += turns is None and isinstance(inner, list) and any(isinstance(turn, dict) for turn in inner)
+        contexts.append(cell if turns is None else dialogue(turns))
+    column = pl.DataFrame({"context": pl.Series(contexts, dtype=pl.String)})
     return label_column(column, "context", where=where, empty=True), odd
 
 
@@ -145,11 +145,11 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
         return value, []
     if not isinstance(value, dict) or not set(value) <= set(OF_OUTPUT):
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
-    told = {name: own for name, own in value.items() if own is not None}
-    text = told.get("text", "" if told else None)
-    if not isinstance(text, str | None) or len(told.keys() & {"image", "images"}) > 1:
+    parts = {name: part for name, part in value.items() if part is not None}
+    text = parts.get("text", "" if parts else None)
+    if not isinstance(text, str | None) or len(parts.keys() & {"image", "images"}) > 1:
         raise InputError(f"{where}: an output has a text, and an image or images")
-    return text, [image for name in told.keys() & {"image", "images"} for image in _several(told[name], name, where)]
+    return text, [image for name in parts.keys() & {"image", "images"} for image in _several(parts[name], name, where)]
 
 
 def _several(value: Any, name: str, where: str) -> list[str]:
@@ -166,12 +166,12 @@ def _meta(value: Any, where: str) -> str:
     """An object as JSON; of a dataframe's structs, which have the keys of all rows, those with a value."""
     if value is None or value == "":
         return ""
-    told = _decoded(value, where)
-    if not isinstance(told, dict):
+    meta = _decoded(value, where)
+    if not isinstance(meta, dict):
         raise InputError(f'{where}: meta must be a JSON object, such as {{"year": 2024}}; context takes a text')
     if isinstance(value, str):
         return value
-    return json.dumps({key: own for key, own in told.items() if own is not None}, ensure_ascii=False, default=str)
+    return json.dumps({key: part for key, part in meta.items() if part is not None}, ensure_ascii=False, default=str)
 
 
 def _decoded(value: Any, where: str) -> Any:

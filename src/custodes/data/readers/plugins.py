@@ -21,8 +21,10 @@ GROUP = "custodes.readers"
 @cache
 def plugged_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
     """The readers of other packages by name, in the order of their packages; `taken` names are ours."""
-    found = plugged(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
-    return {name: replace(own.value, make=_guarded(own.value, own.package)) for name, own in found.items()}
+    plugins = plugged(GROUP, TableReader, taken, name=lambda reader: reader.name, check=_check)
+    return {
+        name: replace(plugin.value, make=_guarded(plugin.value, plugin.package)) for name, plugin in plugins.items()
+    }
 
 
 def _check(reader: TableReader) -> None:

@@ -20,9 +20,9 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     A `role` of `second` is a second opinion (`Study.second_ratings`). `unit`: what a row was in the file, in notes.
     """
     second = second_rows(frame, where=where)
-    known = ("kind",) if second is None else ("kind", "role")
-    ratings, notes = Ratings.make(frame, where=where, ignore=known, unit=unit)
-    idle = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *known, "score")]
+    not_scores = ("kind",) if second is None else ("kind", "role")
+    ratings, notes = Ratings.make(frame, where=where, ignore=not_scores, unit=unit)
+    idle = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *not_scores, "score")]
     notes += noted(*unused_people(frame, idle, where=where))
     again = Ratings.empty()
     if second is not None:

@@ -29,8 +29,8 @@ class TableReader:
 
     def fits(self, columns: Sequence[str]) -> bool:
         """Whether a table with these columns may be of this format."""
-        known = any(set(needed) <= set(columns) for needed in self.columns) and not set(self.absent) & set(columns)
-        return known and (not self.marks or bool(set(self.marks) & set(columns)))
+        suits = any(set(needed) <= set(columns) for needed in self.columns) and not set(self.absent) & set(columns)
+        return suits and (not self.marks or bool(set(self.marks) & set(columns)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,22 +139,22 @@ def _prompts(table: _Scores, where: str) -> Iterator[tuple[str, str, list[Any], 
     rows = list(zip(*columns, strict=True))
     if len(columns) > 5:
         rows = [(name, subset, [good, bad], 1, texts) for name, subset, good, bad, *texts in rows]
-    for place, (name, subset, scores, correct, shown) in enumerate(rows, start=1):
-        if not 0 <= correct <= len(scores) or len(shown) != len(scores):
+    for place, (name, subset, scores, correct, prompt_texts) in enumerate(rows, start=1):
+        if not 0 <= correct <= len(scores) or len(prompt_texts) != len(scores):
             raise InputError(
-                f"{where}: entry {place} has {len(scores)} scores, {len(shown)} texts and num_correct {correct}"
+                f"{where}: entry {place} has {len(scores)} scores, {len(prompt_texts)} texts and num_correct {correct}"
             )
-        yield f"{subset.strip()}/{label(name)}", subset.strip(), scores[:correct], scores[correct:], shown
+        yield f"{subset.strip()}/{label(name)}", subset.strip(), scores[:correct], scores[correct:], prompt_texts
 
 
 def _score(value: Any, where: str) -> float | None:
     """A score, which models with a head of their own give as a list of one."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    given = number(value)
-    if given is None and value is not None:
+    score = number(value)
+    if score is None and value is not None:
         raise InputError(f"{where}: score {str(value)[:40]!r} is no number")
-    return given
+    return score
 
 
 def _numbered(side: str, count: int) -> list[str]:

@@ -19,10 +19,10 @@ def outputs_of(
     rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
     if rows.is_empty():
         return None
-    told = pl.DataFrame(list(sources), schema={"item": pl.String, "source": pl.String}, orient="row")
+    inputs = pl.DataFrame(list(sources), schema={"item": pl.String, "source": pl.String}, orient="row")
     return Outputs.of(
         rows.unique(["item", "system"], keep="first", maintain_order=True),
-        told.unique("item", keep="first", maintain_order=True),
+        inputs.unique("item", keep="first", maintain_order=True),
     )
 
 

@@ -42,18 +42,18 @@ def read_verdicts(
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
-    given = table.filter(pl.col("verdict") != "")
-    failed = given.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
-    unreadable = given.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
-    too_many = _too_many(given, unreadable) if invalid == "drop" else ""
+    verdicts = table.filter(pl.col("verdict") != "")
+    failed = verdicts.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
+    unreadable = verdicts.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
+    too_many = _too_many(verdicts, unreadable) if invalid == "drop" else ""
     if unreadable.height and (invalid == "error" or too_many):
-        told = _told(unreadable, total=given.height, likely=likely)
+        message = _told(unreadable, total=verdicts.height, likely=likely)
         mend = (
             f"; {too_many}" if too_many else "; mend them, or drop and count them with invalid='drop' (--invalid drop)"
         )
-        raise InputError(f"{where}: {told}; allowed: {allowed}, or nothing{mend}")
-    made = table.drop("verdict", "row")
-    preferences, notes = Preferences.make(made, where=where, unreadable=table["verdict"] != "", unused=unused)
+        raise InputError(f"{where}: {message}; allowed: {allowed}, or nothing{mend}")
+    columns = table.drop("verdict", "row")
+    preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
     notes = [note for note in notes if note.rule != "missing-verdict"]
     reason = pl.col("invalid") if "invalid" in table.columns else pl.lit("")
     empty, lost = table.filter((pl.col("verdict") == "") & (reason == "")).height, unreadable.height
@@ -74,17 +74,17 @@ def _by_rater(rows: pl.DataFrame) -> str:
     return listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
 
 
-def _too_many(given: pl.DataFrame, unreadable: pl.DataFrame) -> str:
+def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     """Why these are too many to drop, '' where they are not."""
-    asked = given.group_by("rater", maintain_order=True).len("asked")
-    rates = asked.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
+    totals = verdicts.group_by("rater", maintain_order=True).len("asked")
+    rates = totals.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
         "rater", "lost", share=pl.col("lost") / pl.col("asked")
     )
     worst = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
-    share = unreadable.height / max(given.height, 1)
+    share = unreadable.height / max(verdicts.height, 1)
     if share <= DROPPED and worst.is_empty():
         return ""
-    of_raters = listed((f"{100 * own:.1f} % of {rater}" for rater, _, own in worst.iter_rows()), limit=3)
+    of_raters = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst.iter_rows()), limit=3)
     return (
         f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, and invalid='drop' takes"
         f" {100 * DROPPED:.0f} %: mend them, or drop them all the same with invalid='force' (--invalid force)"

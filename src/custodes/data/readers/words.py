@@ -87,12 +87,12 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
     table = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
     by_word = words.replace_strict(table, default=None, return_dtype=pl.Float64)
     place = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
-    told = pl.select(pl.coalesce(by_number, by_word, place)).to_series()
+    sign = pl.select(pl.coalesce(by_number, by_word, place)).to_series()
     named = _by_name(verdict, first, second)
     if written and verdict.is_in(SIGNS).all():
         named = named.clear(verdict.len())
     refuse(
-        (named != told).fill_null(False),
+        (named != sign).fill_null(False),
         lambda rows, at: (
             f"{where}: {verdict.name} {verdict[at]!r} in row {rows} is a word for one system and the name of the other"
             f" ({first[at]!r}, {second[at]!r}); write model_a, model_b or tie"
@@ -100,9 +100,9 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
     )
     unsure = (words.is_in(list(UNSURE)) | (slots & by_number.is_not_null())) & named.is_null()
     return Said(
-        preference=pl.select(pl.coalesce(told, named)).to_series(),
+        preference=pl.select(pl.coalesce(sign, named)).to_series(),
         place=place.set(named.is_not_null(), None),
-        unsure=unsure & (told != 0).fill_null(False),
+        unsure=unsure & (sign != 0).fill_null(False),
         both_bad=words.is_in(BOTH_BAD),
     )
 
@@ -112,14 +112,14 @@ def likely(word: str, systems: Collection[str]) -> str:
     short = plain(pl.Series([word])).item()
     if any(part in short for part in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
-    known = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
-    return next((known[near] for near in get_close_matches(short, known, n=1, cutoff=0.75)), "")
+    candidates = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
+    return next((candidates[near] for near in get_close_matches(short, candidates, n=1, cutoff=0.75)), "")
 
 
 def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
     """1 and -1 where a cell names a system of its row, as it stands or but for case and marks around it."""
-    said, *names = (_loose(own.unique()) for own in (verdict, first, second))
-    if not said.filter(said != "").is_in(pl.concat(names).implode()).any():
+    cells, *names = (_loose(column.unique()) for column in (verdict, first, second))
+    if not cells.filter(cells != "").is_in(pl.concat(names).implode()).any():
         return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
     columns = [verdict, first.str.strip_chars(), second.str.strip_chars()]
     exact, loose = named_system(*columns), named_system(*map(_loose, columns))
