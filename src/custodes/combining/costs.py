@@ -17,7 +17,7 @@ from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import CORRELATION
-from custodes.stats.learning import forward
+from custodes.stats.learning import selection
 
 STEPS = 15
 
@@ -89,7 +89,7 @@ def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
     """
     of, fold = trial.of, trial.folds[0]
     rows = np.flatnonzero((fold >= 0).ravel())
-    path = forward.nested_path(
+    path = selection.nested_path(
         of.rows(rows),
         of.human.ravel()[rows],
         fold.ravel()[rows],

@@ -22,7 +22,7 @@ _DENSE = 8  # a matrix with a larger share than one in so many is multiplied as 
 _EXACT = 2.0**24  # integers below are exact in single precision
 
 
-class Kinds(NamedTuple):
+class ClusterGroups(NamedTuple):
     """`number` (kinds,) of clusters, kinds in the order of their first clusters; `rows` (n,) of these clusters, and
     the `kind` (n,) that each row belongs to."""
 
@@ -31,7 +31,7 @@ class Kinds(NamedTuple):
     kind: Ints
 
 
-def kinds_of(codes: Ints, units: Ints, *, n_units: int) -> Kinds:
+def kinds_of(codes: Ints, units: Ints, *, n_units: int) -> ClusterGroups:
     """Group clusters whose rows have the same codes in the same order: codes and units (rows,).
 
     >>> kinds = kinds_of(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
@@ -57,7 +57,7 @@ def kinds_of(codes: Ints, units: Ints, *, n_units: int) -> Kinds:
     like[long] = long
     heads, kind = np.unique(like, return_inverse=True)
     kept = np.flatnonzero(like[units] == units)
-    return Kinds(np.bincount(kind, minlength=len(heads)), kept, kind[units[kept]])
+    return ClusterGroups(np.bincount(kind, minlength=len(heads)), kept, kind[units[kept]])
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from custodes.stats.learning.forward import PENALTY, added_predictions, forward_path, nested_path
 from custodes.stats.learning.ridge import predict, ridge
+from custodes.stats.learning.selection import PENALTY, added_predictions, forward_path, nested_path
 
 SEEDS = st.integers(0, 2**32 - 1)
 NONE = np.arange(0)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning import boost, folds
+from custodes.stats.learning.boost import PruningStep
 from custodes.stats.learning.objective import Objective, objective
-from custodes.stats.learning.prune import Step
 
 Pool = Callable[[Floats], Floats]
 """How the terms of the metrics (rows, metrics) become one number a row; twice the terms give twice the number."""
@@ -41,7 +41,7 @@ class Formula:
     intercept: float = 0.0
     trees: bytes | None = None
     share: float = 0.0
-    pruned: tuple[Step, ...] = ()
+    pruned: tuple[PruningStep, ...] = ()
     chosen: str = ""
     pool: Pool = total
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from custodes.combining.methods.linear import RIDGE
 from custodes.combining.methods.method import Formula, Lesson, Method, narrowed
 from custodes.stats.arrays import Floats
-from custodes.stats.learning import boost, prune
+from custodes.stats.learning import boost
 
 SEED = 0
 """Of XGBoost's row sampling: a setting of the method, so that the same data give the same trees."""
@@ -57,7 +57,7 @@ def xgboost_pruned(lesson: Lesson) -> Formula:
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
     y, folds = lesson.standardised[0], lesson.inner_folds()
-    found = prune.pruned(lesson.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
+    found = boost.pruned(lesson.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
     return replace(trees_on(lesson, found.best), pruned=found.steps)
 
 

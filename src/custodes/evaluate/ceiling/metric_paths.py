@@ -15,14 +15,14 @@ from custodes.errors import listed
 from custodes.evaluate.ceiling.prediction_target import Target
 from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.intervals import ANY, CORRELATION
-from custodes.stats.learning import forward
-from custodes.stats.learning.backward import backward_path, removed_predictions
+from custodes.stats.learning import selection
+from custodes.stats.learning.selection import backward_path, removed_predictions
 
 
 def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
     """The path chosen on all data; at each step the score of paths chosen without the held-out fold."""
     x, names = _metrics(target)
-    path = forward.nested_path(x, target.y, target.fold, groups=target.groups, given=given, steps=steps)
+    path = selection.nested_path(x, target.y, target.fold, groups=target.groups, given=given, steps=steps)
     if len(np.unique(target.fold)) == 2:  # nothing is left to choose a path by
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.kendall(path.predicted)
@@ -63,7 +63,7 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     x, names = _metrics(target)
     used = given if len(given) else np.arange(len(names))
     more = np.setdiff1d(np.arange(len(names)), given)
-    with_each = forward.added_predictions(x, target.y, target.fold, given=given)[np.append(0, 1 + more)]
+    with_each = selection.added_predictions(x, target.y, target.fold, given=given)[np.append(0, 1 + more)]
     without = removed_predictions(x[:, used], target.y, target.fold)
     draws = target.kendall(np.concatenate([with_each, without]))
     # A constant ranks nothing: no agreement, rather than undefined.

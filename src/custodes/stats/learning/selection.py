@@ -1,7 +1,10 @@
-"""Which columns to predict with, added one after the other, by ridge regression on what is held out.
+"""Forward selection and backward elimination of columns by ridge regression, scored on held-out rows.
 
-Columns are standardised on the part trained on (clipped at three standard deviations, missing values at the mean). What
-a column has in common with the others is reckoned when it is chosen, so that a step takes rows x columns.
+Columns are standardised on the part trained on (clipped at three standard deviations, missing values at the mean). In
+forward selection what a column shares with the others is computed when it is chosen, so that a step takes rows x
+columns. In backward elimination one inverse serves all columns: the effect of removing a column follows from its row.
+With more columns than rows it is the inverse of the products of rows, so that nothing grows with the square of the
+columns.
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ def forward_path(
     return np.array(order, dtype=np.intp), np.array(errors) / np.count_nonzero(fold >= 0)
 
 
-class Path(NamedTuple):
+class SelectionPath(NamedTuple):
     """The columns of a path (k,), held-out predictions at every step (k + 1, rows), and the share of folds whose own
     path had each column by its step (k,)."""
 
@@ -88,7 +91,7 @@ class Path(NamedTuple):
 
 def nested_path(
     x: Floats, y: Floats, fold: Ints, *, groups: Ints, given: Ints, steps: int, costs: Floats | None = None
-) -> Path:
+) -> SelectionPath:
     """The path of `forward_path` on all rows, with honest predictions: x (rows, p), y, fold, groups (rows,).
 
     For every fold a path of its own is chosen in the other folds (with two folds: in folds of the groups left); at each
@@ -120,7 +123,7 @@ def nested_path(
         learnt = ridges(x[np.ix_(train, members)], y[train], groups=groups[train], subsets=subsets)
         for k, (line, subset) in enumerate(zip(learnt, subsets, strict=True)):
             predicted[k, held] = predict(line, x[np.ix_(held, members[subset])])
-    return Path(order, predicted, chosen / len(parts))
+    return SelectionPath(order, predicted, chosen / len(parts))
 
 
 def added_predictions(x: Floats, y: Floats, fold: Ints, *, given: Ints) -> Floats:
@@ -144,6 +147,78 @@ def added_predictions(x: Floats, y: Floats, fold: Ints, *, given: Ints) -> Float
         weights[given] = 0.0
         predicted[0, part.held] = part.said
         predicted[1:, part.held] = part.said + part.columns.T * weights[:, np.newaxis]
+    return predicted
+
+
+class EliminationPath(NamedTuple):
+    """The columns of a path in the order in which they leave (k,), and held-out predictions (1 + k, rows): from all,
+    then without the first, and so on."""
+
+    order: NDArray[np.intp]
+    predicted: Floats
+
+
+def backward_path(x: Floats, y: Floats, fold: Ints, *, steps: int) -> EliminationPath:
+    """Take columns out, each time the one whose removal raises the held-out squared error least.
+
+    x (rows, p), NaN = missing, y and fold (rows,), rows with fold -1 are not used. Up to `steps`, until one column is
+    left. The order is chosen on the rows that score it.
+
+    >>> y = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
+    >>> x = np.column_stack([y, [1, 2, 2, 2, 2, 3]])
+    >>> backward_path(x, y, np.arange(6) // 3, steps=5).order.tolist()
+    [1]
+
+    Source: Efroymson 1960 (backward elimination).
+    """
+    used = fold >= 0
+    left = np.arange(x.shape[1])
+    order: list[int] = []
+    path = [removed_predictions(x[:, left], y, fold)]
+    while len(order) < steps and len(left) > 1:
+        without = path[-1][1:]
+        error = ((without[:, used] - y[used]) ** 2).sum(axis=1)
+        least = int(np.argmax(error <= error.min() * (1 + _TIE)))
+        order.append(int(left[least]))
+        left = np.delete(left, least)
+        path[-1] = path[-1][:1]
+        path.append(removed_predictions(x[:, left], y, fold))
+    return EliminationPath(np.array(order, dtype=np.intp), np.concatenate([own[:1] for own in path]))
+
+
+def removed_predictions(x: Floats, y: Floats, fold: Ints) -> Floats:
+    """Predict each row from all columns, and without each of them, by models that have not seen its fold ->
+    (1 + p, rows).
+
+    x (rows, p), NaN = missing, y and fold (rows,). NaN in rows with fold -1, which are not used. No column predicts the
+    mean in training; a column that is constant in training is not missed.
+
+    >>> y = np.array([1.0, 3.0, 5.0, 9.0])
+    >>> removed_predictions(y[:, np.newaxis], y, np.array([0, 0, 1, 1]))[1].tolist()
+    [7.0, 7.0, 2.0, 2.0]
+
+    Source: Hoerl and Kennard 1970; Sherman and Morrison 1950.
+    """
+    predicted = np.full((1 + x.shape[1], len(y)), np.nan)
+    for train, held in splits(fold):
+        (by, z), mean = measured(x[train]), float(y[train].mean())
+        own, (n, p) = standardised(x[held], by), z.shape
+        centred = (y[train] - mean) / n
+        if p <= n:
+            inverse = np.linalg.inv(z.T @ z / n + PENALTY * np.eye(p))
+            weights = inverse @ (z.T @ centred)
+            without = weights - (inverse * (weights / np.diag(inverse))).T
+            np.fill_diagonal(without, 0.0)  # exactly: outputs that the others do not tell apart stay tied
+            predicted[:, held] = mean + np.vstack([weights, without]) @ own.T
+        else:
+            inverse = np.linalg.inv(z @ z.T / n + PENALTY * np.eye(n))
+            solved = inverse @ z
+            weights = z.T @ (inverse @ centred)
+            whole = mean + own @ weights
+            along = (own - (own @ z.T / n) @ solved) / PENALTY
+            diagonal = (1 - np.einsum("rp,rp->p", z, solved) / n) / PENALTY
+            predicted[0, held] = whole
+            predicted[1:, held] = whole - (along * (weights / diagonal)).T
     return predicted
 
 

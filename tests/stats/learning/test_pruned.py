@@ -7,8 +7,7 @@ import pytest
 import xgboost
 from scipy import stats
 
-from custodes.stats.learning.boost import Settings
-from custodes.stats.learning.prune import pruned
+from custodes.stats.learning.boost import Settings, pruned
 
 SETTINGS: Settings = {"rounds": 12, "depth": 2, "rate": 0.3, "subsample": 0.7}
 OPTIONS = {
