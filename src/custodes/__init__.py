@@ -41,11 +41,10 @@ if TYPE_CHECKING:
     from custodes.answers.effort import effort as effort
     from custodes.combining.combined_metric import CombinedMetric as CombinedMetric
     from custodes.data.battle_counting import count_battles as count_battles
-    from custodes.data.battle_counts import BattleCounts as BattleCounts
+    from custodes.data.cells import OutcomeCounts as OutcomeCounts
     from custodes.data.counting import count_pairs as count_pairs
     from custodes.data.counts import read_counts as read_counts
     from custodes.data.counts import write_counts as write_counts
-    from custodes.data.pairs import PairCounts as PairCounts
     from custodes.data.readers import READERS as READERS
     from custodes.data.reading import read as read
     from custodes.data.simulate import SimulatedMetric as SimulatedMetric
@@ -86,9 +85,8 @@ _HOMES = {
     "custodes.judging.client": ("http_client",),
     "custodes.combining.combined_metric": ("CombinedMetric",),
     "custodes.data.counting": ("count_pairs",),
-    "custodes.data.pairs": ("PairCounts",),
     "custodes.data.battle_counting": ("count_battles",),
-    "custodes.data.battle_counts": ("BattleCounts",),
+    "custodes.data.cells": ("OutcomeCounts",),
     "custodes.data.counts": ("write_counts", "read_counts"),
     "custodes.answers.effort": ("effort",),
     "custodes.reporting": ("report", "Report"),

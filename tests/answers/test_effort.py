@@ -71,7 +71,7 @@ def test_counts_are_refused_as_the_question_refuses_them() -> None:
     one = cu.count_battles(pl.DataFrame({"item": ["1"], "model_a": "M", "model_b": "N", "winner": ["tie"]}))
     rows = pl.DataFrame({"item": ["1"] * 2, "model_a": "M", "model_b": "N", "winner": "tie", "rater": ["ann", "j"]})
     both = cu.count_battles(rows, human="ann")
-    for counts in (one, both, both.pairs):
+    for counts in (one, both):
         for name in ("leaderboard", "favoritism", "ranking", "agreement", "check", "verdict", "protocol"):
             told = []
             for ask in (partial(effort, name), getattr(cu, name)):

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.answers.setting import settings as filled
 from custodes.data.battle_counting import count_battles
-from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
+from custodes.data.cells import BY_ORDER, OutcomeCounts
+from custodes.data.comparisons import HUMAN
 from custodes.data.counting import count_pairs
 from custodes.data.engines import in_engine
-from custodes.data.pairs import PairCounts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.comparison import compared_by_any, counted
 
@@ -52,7 +52,7 @@ def verdicts(seed: int, *, people: int, orders: bool, repeats: int, items: int =
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
-def of_study(frame: pl.DataFrame, orders: str) -> BattleCounts:
+def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, int]]:
     """The same counts, from the battles that a leaderboard of the study uses."""
     (comparison,) = compared_by_any(cu.read(frame).select(), filled({"orders": orders}))
     table, frames, items = comparison.preferences, [], {}
@@ -69,21 +69,20 @@ def of_study(frame: pl.DataFrame, orders: str) -> BattleCounts:
                 "order": own.order,
                 **{name: (own.sign == sign).astype(np.int64) for name, sign in signs.items()},
             },
-            schema=SCHEMA,
+            schema=BY_ORDER,
         )
         frames.append(rows)
     keys = ["rater", "system_a", "system_b", "order"]
-    return BattleCounts(frame=pl.concat(frames).group_by(keys).sum().sort(keys), items=items)
+    return pl.concat(frames).group_by(keys).sum().sort(keys), items
 
 
-def pairs_of_study(frame: pl.DataFrame, orders: str) -> PairCounts:
+def pairs_of_study(frame: pl.DataFrame, orders: str) -> OutcomeCounts:
     """What favoritism makes of the study."""
     (own,) = counted(cu.read(frame), filled({"orders": orders}))
     return own.counts
 
 
-def check_same_pairs(own: PairCounts | None, expected: PairCounts) -> None:
-    assert own is not None
+def check_same_pairs(own: OutcomeCounts, expected: OutcomeCounts) -> None:
     assert (own.system_a, own.system_b, own.metrics) == (expected.system_a, expected.system_b, expected.metrics)
     for name in ("paired", "metric_only", "human_only"):
         np.testing.assert_array_equal(getattr(own, name), getattr(expected, name))
@@ -101,12 +100,12 @@ def test_engines_and_the_study_count_the_same(
     connection: Any, seed: int, people: int, shown: bool, repeats: int, orders: Any
 ) -> None:
     frame = verdicts(seed, people=people, orders=shown, repeats=repeats)
-    expected, pairs = of_study(frame, orders), pairs_of_study(frame, orders)
+    (by_order, items), pairs = of_study(frame, orders), pairs_of_study(frame, orders)
     for table in (frame.lazy(), connection.from_arrow(frame.to_arrow()), frame.to_pandas()):
         own = count_battles(table, orders=orders)
-        assert own.frame.equals(expected.frame)
-        assert own.items == expected.items
-        check_same_pairs(own.pairs, pairs)
+        assert own.outcomes.equals(by_order)
+        assert own.items == items
+        check_same_pairs(own, pairs)
 
 
 def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) -> None:
@@ -116,25 +115,23 @@ def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) ->
     plain = count_battles(frame)
     silent = frame.head(1).with_columns(rater=pl.lit("p9"), winner=pl.lit(""))
     both = count_battles(pl.concat([frame, silent]))
-    assert plain.frame.equals(both.frame)
+    assert plain.outcomes.equals(both.outcomes)
     assert (
         plain.items
         == both.items
-        == dict(plain.frame.group_by("rater").agg(n=pl.sum_horizontal("wins", "ties", "losses").sum()).iter_rows())
+        == dict(plain.outcomes.group_by("rater").agg(n=pl.sum_horizontal("wins", "ties", "losses").sum()).iter_rows())
     )
-    assert plain.frame.equals(of_study(frame, "mean").frame)
+    assert plain.outcomes.equals(of_study(frame, "mean")[0])
     shared = pl.concat([frame, frame.with_columns(rater=pl.lit("judge2"), kind=pl.lit("metric"))])
-    made = count_battles(shared).pairs
+    made = count_battles(shared)
     check_same_pairs(made, pairs_of_study(shared, "mean"))
-    assert made is not None
     assert made.paired[:, 1].sum() > 0 == made.paired[:, 0].sum()
 
 
 def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
     """Of every two raters on one item, by a loop over items."""
     frame = verdicts(8, people=1, orders=False, repeats=1).filter(pl.col("winner") != "both_bad")
-    own = count_battles(frame).pairs
-    assert own is not None
+    own = count_battles(frame)
     signs: dict[tuple[str, str, str], dict[str, int]] = {}
     for item, a, b, rater, _, word, *_ in frame.rows():
         if word:
@@ -148,8 +145,9 @@ def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
     np.testing.assert_array_equal(own.paired[:, 0], by_hand[:, :3, :3])
     np.testing.assert_array_equal(own.metric_only[:, 0], by_hand[:, 3, :3])
     np.testing.assert_array_equal(own.human_only[:, 0], by_hand[:, :3, 3])
-    assert count_battles(frame.filter(pl.col("rater") == "judge")).pairs is None
-    assert count_battles(frame.filter(pl.col("rater") == "p0")).pairs is None
+    for rater in ("judge", "p0"):
+        with pytest.raises(OptionError, match="these counts hold no people beside a metric"):
+            cu.favoritism(count_battles(frame.filter(pl.col("rater") == rater)))
 
 
 def test_swapping_the_names_of_two_systems_turns_their_counts() -> None:
@@ -157,7 +155,7 @@ def test_swapping_the_names_of_two_systems_turns_their_counts() -> None:
     names = {"M": "b10", "b10": "M"}
     swapped = frame.with_columns(pl.col("model_a", "model_b", "winner").replace(names))
     turn = pl.col("system_a") > pl.col("system_b")
-    one = count_battles(frame).frame.with_columns(pl.col("system_a", "system_b").replace(names))
+    one = count_battles(frame).outcomes.with_columns(pl.col("system_a", "system_b").replace(names))
     turned = one.select(
         "rater",
         pl.min_horizontal("system_a", "system_b"),
@@ -167,13 +165,13 @@ def test_swapping_the_names_of_two_systems_turns_their_counts() -> None:
         "ties",
         pl.when(turn).then("wins").otherwise("losses").alias("losses"),
     ).sort("rater", "system_a", "system_b", "order")
-    assert turned.equals(count_battles(swapped).frame)
+    assert turned.equals(count_battles(swapped).outcomes)
 
 
 def test_a_column_of_signs_and_one_person() -> None:
     frame = pl.DataFrame({"item": [1, 2, 3], "system_a": "B", "system_b": "A", "preference": [1.0, -1.0, None]})
     counts = count_battles(frame)
-    assert counts.frame.row(0) == (HUMAN, "A", "B", 0.0, 1, 0, 1)
+    assert counts.outcomes.row(0) == (HUMAN, "A", "B", 0.0, 1, 0, 1)
     assert counts.items == {HUMAN: 2}
     assert [note.rule for note in counts.notes] == ["missing-verdict"]
 
@@ -187,7 +185,7 @@ def test_an_aspect_and_some_systems() -> None:
     ]
     frame = pl.DataFrame(rows, schema=["item", "model_a", "model_b", "rater", "kind", "aspect", "winner"], orient="row")
     counts = count_battles(frame, aspect="x", systems=["A", "B"])
-    assert counts.frame.rows() == [("human", "A", "B", 0.0, 1, 0, 0), ("j", "A", "B", 0.0, 0, 0, 1)]
+    assert counts.outcomes.rows() == [("human", "A", "B", 0.0, 1, 0, 0), ("j", "A", "B", 0.0, 0, 0, 1)]
 
 
 PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winner": ["A", "B"]}
@@ -243,7 +241,7 @@ def test_second_opinions_are_not_counted(connection: Any) -> None:
     )
     made: Any
     for made in (lambda own: own, lambda own: connection.from_arrow(own.to_arrow())):
-        assert count_battles(made(verdicts)).frame.rows() == [("human", "A", "B", 0.0, 1, 0, 0)]
+        assert count_battles(made(verdicts)).outcomes.rows() == [("human", "A", "B", 0.0, 1, 0, 0)]
         counts = count_pairs(made(ratings), human="ann")
         assert (counts.paired.sum(), counts.metric_only.sum()) == (1, 1)
 

@@ -1,4 +1,4 @@
-"""Counting inside an engine gives what the arrays of `data.pairs` give, on any engine and any sparse study."""
+"""Counting inside an engine by definition, on any engine and any sparse study."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import Aggregate
 from custodes.data.counting import count_pairs
-from custodes.data.pairs import PairCounts
 from custodes.data.simulate import demo_study
 from custodes.errors import InputError, OptionError
 
@@ -61,7 +61,7 @@ def by_definition(
     aggregate: Aggregate,
     human_ties: float | None,
     systems: Sequence[str],
-) -> PairCounts:
+) -> OutcomeCounts:
     """Loops over items and pairs; scores are quarters, so that no tie hangs on rounding."""
     own = set(frame.filter(aspect=aspect)["rater"])
     aspects = {rater: aspect if rater in own or rater in people else "" for rater in (*people, *METRICS)}
@@ -91,12 +91,10 @@ def by_definition(
         for m, name in enumerate(METRICS):
             metric = outcome(found[name], TIES[name]) if name in found else 3
             tables[p, m, human, metric] += human < 3 or metric < 3
-    return PairCounts.of_tables(
-        tables, system_a=tuple(a for a, _ in pairs), system_b=tuple(b for _, b in pairs), metrics=METRICS
-    )
+    return OutcomeCounts.of_tables(tables, systems=systems, metrics=METRICS)
 
 
-def assert_same(counted: PairCounts, expected: PairCounts) -> None:
+def assert_same(counted: OutcomeCounts, expected: OutcomeCounts) -> None:
     assert (counted.system_a, counted.system_b) == (expected.system_a, expected.system_b)
     assert counted.metrics == expected.metrics
     np.testing.assert_array_equal(counted.paired, expected.paired)

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import Comparisons
-from custodes.data.pairs import pair_counts
 from custodes.data.panel import Panel
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
@@ -103,7 +103,7 @@ def test_metrics_correlate_with_people_as_planted() -> None:
 
 
 def test_the_judge_ties_often_and_people_tie() -> None:
-    counts = pair_counts(preferences(DEMO, "coherence"))
+    counts = OutcomeCounts.of(preferences(DEMO, "coherence"))
     ties = counts.metric[:, :, 1].sum(axis=0) / counts.metric.sum(axis=(0, 2))
     assert ties[DEMO.truth.metrics.index("judge")] > 0.2
     assert np.delete(ties, DEMO.truth.metrics.index("judge")).max() == 0
@@ -112,7 +112,7 @@ def test_the_judge_ties_often_and_people_tie() -> None:
 
 @pytest.mark.parametrize("aspect", DEMO.truth.aspects)
 def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
-    counts = pair_counts(preferences(DEMO, aspect))
+    counts = OutcomeCounts.of(preferences(DEMO, aspect))
     k = counts.metrics.index("selfeval")
     favi = favi_score(counts.paired[:, k])
     mean = {
@@ -132,7 +132,7 @@ def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
 
 
 def test_favour_flips_a_decision_and_the_good_metric_flips_none() -> None:
-    counts = pair_counts(preferences(DEMO, "coherence"))
+    counts = OutcomeCounts.of(preferences(DEMO, "coherence"))
     people = [decision(outcome) for outcome in counts.human]
     flipped = {
         name: {
@@ -148,7 +148,7 @@ def test_favour_flips_a_decision_and_the_good_metric_flips_none() -> None:
 
 
 def test_equal_systems_are_not_decided_and_far_ones_are() -> None:
-    counts = pair_counts(preferences(DEMO, "coherence"))
+    counts = OutcomeCounts.of(preferences(DEMO, "coherence"))
     of_people = dict(zip(zip(counts.system_a, counts.system_b, strict=True), counts.human, strict=True))
     assert decision(of_people["Birch", "Cedar"]) == 0
     assert decision(of_people["Aster", "Fir"]) == 1
@@ -176,7 +176,7 @@ LARGE = simulate(
 @pytest.mark.parametrize("aspect", [0, 1])
 def test_chances_hold_in_a_large_sample(aspect: int) -> None:
     truth = LARGE.truth
-    counts = pair_counts(preferences(LARGE, truth.aspects[aspect]))
+    counts = OutcomeCounts.of(preferences(LARGE, truth.aspects[aspect]))
     # Four standard errors of a share of 40,000 items; 30 shares are looked at.
     seen = counts.metric[:, :, 0].T / 40_000
     continuous = [truth.metrics.index(name) for name in ("plain", "biased", "twin", "far", "blind")]

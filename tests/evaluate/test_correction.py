@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.pairs import PairCounts
+from custodes.data.cells import OutcomeCounts
 from custodes.data.simulate import simulate_counts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.correction import BESIDE, correction
@@ -35,10 +35,10 @@ def partly_annotated(annotated: int = 45, step: float = 0.5) -> np.ndarray:
     return scores
 
 
-def counts_of(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarray | None = None) -> PairCounts:
+def counts_of(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarray | None = None) -> OutcomeCounts:
     """(pairs, metrics, ...) counts of systems A, B, C."""
     names = (("A", "A", "B"), ("B", "C", "C"))
-    return PairCounts(
+    return OutcomeCounts(
         paired=paired,
         metric_only=metric_only,
         human_only=np.zeros_like(metric_only) if human_only is None else human_only,
@@ -48,7 +48,7 @@ def counts_of(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarra
     )
 
 
-def simulated(n: int = 60, pairs: int = 3) -> PairCounts:
+def simulated(n: int = 60, pairs: int = 3) -> OutcomeCounts:
     rng = np.random.default_rng(0)
     p = np.array([0.55, 0.2, 0.25])
     paired = simulate_counts(np.tile(p, (pairs, 2, 1)), np.tile(CHANNEL, (pairs, 2, 1, 1)), n=n, rng=rng)
@@ -243,7 +243,7 @@ def test_no_unmarked_decision_hangs_on_the_seed() -> None:
     rng = np.random.default_rng(3)
     p = rng.dirichlet([3, 2, 2], size=10)
     pairs = list(combinations("ABCDE", 2))
-    made = PairCounts(
+    made = OutcomeCounts(
         metrics=("m0",),
         system_a=tuple(a for a, _ in pairs),
         system_b=tuple(b for _, b in pairs),
@@ -298,7 +298,7 @@ def test_bad_counts() -> None:
     with pytest.raises(InputError, match=r"counts\.metric_only holds -1"):
         correction(replace(counts, metric_only=counts.metric_only * 0 - 1))
     with pytest.raises(InputError, match="have no item in common"):
-        correction(replace(counts, paired=counts.paired * 0))
+        correction(replace(counts, paired=counts.paired * 0, human_only=counts.human_only + 1))
     scores = partly_annotated()
     scores[1:, :45] = np.nan
     with pytest.raises(InputError, match="in common"):

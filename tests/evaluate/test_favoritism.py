@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.data.pairs import PairCounts
+from custodes.data.cells import OutcomeCounts
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -24,10 +24,10 @@ GOLDEN = [
 ]
 
 
-def counts_of(tables: list) -> PairCounts:
+def counts_of(tables: list) -> OutcomeCounts:
     paired = np.array(tables, dtype=np.int64)[None]
     empty = np.zeros((1, len(tables), 3), dtype=np.int64)
-    return PairCounts(
+    return OutcomeCounts(
         paired=paired,
         metric_only=empty,
         human_only=empty,
@@ -143,12 +143,12 @@ def test_counts_and_study_agree() -> None:
     rng = np.random.default_rng(5)
     scores = rng.integers(0, 3, (4, 25, 4)).astype(float)
     scores[rng.random(scores.shape) < 0.2] = np.nan
-    from custodes.data.pairs import pair_counts
+    from custodes.data.cells import OutcomeCounts
     from custodes.evaluate.comparison import compare
 
     study = study_of(scores)
     direct = favoritism(study, resamples=30).confusion
-    counted = favoritism(pair_counts(compare(study)[0].preferences), resamples=30).confusion
+    counted = favoritism(OutcomeCounts.of(compare(study)[0].preferences), resamples=30).confusion
     assert direct.equals(counted)
 
 

@@ -196,7 +196,7 @@ def test_correlations_over_systems_of_negative_scores_are_those_of_scipy(
 
 @pytest.mark.parametrize("frame", [ratings, verdicts])
 def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
-    from custodes.data.pairs import pair_counts
+    from custodes.data.cells import OutcomeCounts
     from custodes.evaluate.comparison import compare
     from custodes.evaluate.judges import judges
 
@@ -206,7 +206,7 @@ def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
         comparison.scores,
         comparison.design,
         comparison.preferences,
-        pair_counts(comparison.preferences),
+        OutcomeCounts.of(comparison.preferences),
     ]
     arrays = [own for holder in holders for own in vars(holder).values() if isinstance(own, np.ndarray)]
     arrays += [comparison.human, comparison.persons, comparison.metric_scores]

@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.question import NOT_ENOUGH, ONE_SIDE
+from custodes.answers.question import NOT_ENOUGH
 from custodes.answers.setting import NONE, selection_of, settings
 from custodes.arguments import checked
-from custodes.data.battle_counts import HUMAN, BattleCounts
-from custodes.data.pairs import PairCounts
+from custodes.data.cells import OutcomeCounts
+from custodes.data.comparisons import HUMAN
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
 from custodes.memory import fits, memory, of_resamples
@@ -36,7 +36,7 @@ class Size:
     replications: int = 0
 
     @classmethod
-    def of(cls, question: str, study: Study | PairCounts | BattleCounts | None, options: Mapping[str, Any]) -> Size:
+    def of(cls, question: str, study: Study | OutcomeCounts | None, options: Mapping[str, Any]) -> Size:
         """The size of the part of a study that is asked about; of counts, which hold no items; of nothing, where there
         is none. A study without people or metrics is refused as the question refuses it."""
         draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
@@ -108,11 +108,9 @@ class Effort:
         return f"{self.question}: {about} ({', '.join([of + told if told else 'assumptions', *more])})"
 
 
-def _counted(counts: PairCounts | BattleCounts | None) -> tuple[int, int, int]:
+def _counted(counts: OutcomeCounts | None) -> tuple[int, int, int]:
     """Systems, metrics and people, who are one in counts."""
-    if isinstance(counts, PairCounts):
-        return len({*counts.system_a, *counts.system_b}), len(counts.metrics), 1
-    if isinstance(counts, BattleCounts):
+    if isinstance(counts, OutcomeCounts):
         people = int(HUMAN in counts.raters)
         return len(counts.systems), len(counts.raters) - people, people
     return 0, 0, 0
@@ -126,7 +124,7 @@ def _rounded(value: float) -> str:
 @checked
 def effort(
     question: str,
-    study: Study | PairCounts | BattleCounts | None = None,
+    study: Study | OutcomeCounts | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Effort:
     """About how many CPU seconds and megabytes a question takes, by the sizes of what it is asked about.
@@ -145,11 +143,10 @@ def effort(
     """
     if question not in COSTS:
         raise OptionError(f"question={question!r} is none{suggestion(question, COSTS)}; questions: {', '.join(COSTS)}")
-    if isinstance(study, PairCounts | BattleCounts) and question not in OF_BATTLES:
+    if isinstance(study, OutcomeCounts) and question not in OF_BATTLES:
         if question not in OF_PAIRS:
             raise OptionError(f"{question}: {NOT_ENOUGH}")
-        if isinstance(study, BattleCounts) and study.pairs is None:
-            raise OptionError(f"{question}: {ONE_SIDE}")
+        study.check_both_sides()
     size = Size.of(question, study, options or {})
     seconds, megabytes = (total(cost, size.terms) for cost in COSTS[question])
     if size.resamples:  # from so many on that their tables are refused, it is these that count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from importlib.metadata import version
 from pathlib import PurePath
@@ -18,9 +18,8 @@ from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
 from custodes.arguments import argument, declared, seed_or_generator
-from custodes.data.battle_counts import BattleCounts
+from custodes.data.cells import OutcomeCounts
 from custodes.data.counts import is_counts, read_counts
-from custodes.data.pairs import PairCounts
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown, suggestion
@@ -32,7 +31,6 @@ UNRECORDED = ("rng", "progress", "workers")
 """Arguments that change no number of an answer, or that its provenance has a field for."""
 
 NOT_ENOUGH = "counts are not enough for this question, which needs items; give the study itself"
-ONE_SIDE = "these counts of battles hold no people beside a metric, and it compares both; count verdicts of both"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -99,21 +97,14 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
         about = read_counts(about)
     if isinstance(about, kinds):
         return about
-    if isinstance(about, BattleCounts) and about.pairs is not None and PairCounts in get_args(kinds):
-        return replace(about.pairs, origin=about.origin, notes=about.notes)
-    if isinstance(about, PairCounts | BattleCounts):
-        raise OptionError(f"{function.__name__}: {_needs(about, kinds)}")
+    if isinstance(about, OutcomeCounts):
+        raise OptionError(f"{function.__name__}: {NOT_ENOUGH}")
     sources = about if isinstance(about, list | tuple) else [about]
     try:
         return read(*sources)
     except (InputError, OptionError) as problem:
         kind = InputError if isinstance(problem, InputError) else OptionError
         raise kind(f"{function.__name__}: {problem}") from None
-
-
-def _needs(counts: PairCounts | BattleCounts, kinds: Any) -> str:
-    """Why these counts are not enough."""
-    return ONE_SIDE if isinstance(counts, BattleCounts) and PairCounts in get_args(kinds) else NOT_ENOUGH
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -134,7 +125,7 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
                 chosen = {name: own for name, own in study.selection.items() if given.get(name, own) is None}
                 given |= chosen
             answer = ask(*args, **given)
-            counts = about.origin if isinstance(about, PairCounts | BattleCounts) else None
+            counts = about.origin if isinstance(about, OutcomeCounts) else None
             # Of counts, what is compared was settled when they were counted.
             untold = (*UNRECORDED, *DEFAULTS) if counts else UNRECORDED
             origin = Provenance(

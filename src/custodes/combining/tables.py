@@ -14,11 +14,11 @@ from custodes.combining.generalisation import Generalisation
 from custodes.combining.methods import Formula, Lesson, Method
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.validation import STATISTICS, Trial
+from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
 from custodes.stats.arrays import Floats, up_to_rounding

@@ -1,4 +1,4 @@
-"""Counting battles inside a table engine: from a long table of verdicts to BattleCounts, without its rows in memory."""
+"""Counting verdicts on pairs inside a table engine, without their rows in memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import narwhals as nw
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
-from custodes.data.cells import SILENT, TIE, cells_of, summed
+from custodes.data.cells import BY_ORDER, SIGNS, OutcomeCounts, counted_jointly, summed
+from custodes.data.comparisons import HUMAN
 from custodes.data.engines import check_known, collected, in_engine, names_of
-from custodes.data.notes import noted
+from custodes.data.notes import Note, noted
 from custodes.data.origin import counted_by
-from custodes.data.pairs import PairCounts
 from custodes.data.settling import Orders, Plan, of_items, settled
 from custodes.data.verdict_rows import WHERE, rows_of, survey_of, understood
 from custodes.errors import InputError, OptionError, listed
@@ -30,9 +29,9 @@ def count_battles(
     aspect: str = "",
     systems: Sequence[str] | None = None,
     orders: Orders = "mean",
-) -> BattleCounts:
+) -> OutcomeCounts:
     """Count the wins, ties and losses of every pair of systems, by people and by every metric, in the engine that holds
-    the table, and what people and a metric said of the same item (`pairs`).
+    the table, and of people and each metric on the same item.
 
     `table` is a long table of verdicts: `item`, two systems (`model_a, model_b` or `system_a, system_b`), `winner` or
     `preference`, and optional `rater` (or `judge`), `kind`, `aspect`, `order` (ab, ba), `repeat`, in any dataframe that
@@ -47,7 +46,7 @@ def count_battles(
 
     >>> rows = [("1", "A", "B", "model_a"), ("2", "B", "A", "tie"), ("3", "A", "B", "B")]
     >>> table = pl.LazyFrame(rows, schema=["item", "model_a", "model_b", "winner"], orient="row")
-    >>> count_battles(table).frame.row(0)
+    >>> count_battles(table).by_order.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
     rows, kinds, written = rows_of(table)
@@ -73,13 +72,17 @@ def count_battles(
     plan = Plan(said=said, people=people, orders=orders)
     rows = plan.chosen(rows)
     spread = collected(of_items(rows))
+    notes: list[Note] = []
     if len(people) > 1 or (spread["most"] > 1).any():
-        frame, items, notes, outcomes = settled(plan, rows)
+        outcomes, notes = settled(plan, rows)
+        keys = ("rater", "system_a", "system_b", "order", "sign")
+        frame = collected(outcomes.group_by(*keys).agg(nw.len().alias("n")))
+        items = dict(collected(of_items(outcomes)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows())
     else:
-        outcomes = plan.named(rows.with_columns(plan.sign().alias("sign")))
-        frame = said.drop_nulls("sign").with_columns(rater=plan.name_of(pl.col("rater")))
+        outcomes = plan.combined(plan.signed(rows))
+        name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
+        frame = said.drop_nulls("sign").with_columns(rater=name)
         items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each is of an item of its own
-        frame, notes = frame.with_columns(order=pl.col("order").cast(pl.Float64)), []
     missing = int(said.filter(pl.col("sign").is_null())["n"].sum())
     if missing == said["n"].sum():
         raise InputError(f"{WHERE}: all {missing} verdicts are empty; there is nothing to count")
@@ -94,10 +97,18 @@ def count_battles(
     silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
     told = f"no verdict of theirs counts, so nothing is told of them: {listed(silent)}"
     notes += noted(("no-battle", len(silent), told))
-    pairs = _paired(outcomes, said, metrics=[name for name in judges if name in there]) if HUMAN in there else None
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
-    items = dict(sorted(items.items()))  # engines answer in no order, and a digest has one
-    return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs, origin=origin)
+    labels, metrics = tuple(sorted({*said["a"], *said["b"]})), tuple(name for name in judges if name in there)
+    joint = [counted_jointly(outcomes, metrics)] if metrics else []
+    return OutcomeCounts.of_tables(
+        summed(joint, systems=labels, metrics=metrics),
+        systems=labels,
+        metrics=metrics,
+        by_order=_by_order(frame),
+        items=dict(sorted(items.items())),  # engines answer in no order, and a digest has one
+        notes=tuple(notes),
+        origin=origin,
+    )
 
 
 def _people(
@@ -128,34 +139,8 @@ def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[
     return chosen
 
 
-def _paired(outcomes: nw.LazyFrame[Any], said: pl.DataFrame, *, metrics: Sequence[str]) -> PairCounts | None:
-    """What people and each metric said of the same item, counted; None where there is no metric."""
-    if not metrics:
-        return None
-    columns = {"human": HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
-    # A rater has one outcome of a comparison, so its largest is that, and null where it said nothing.
-    beside = (
-        outcomes.select(
-            "item",
-            nw.col("low").alias("system"),
-            nw.col("high").alias("system_b"),
-            **{column: nw.when(nw.col("rater") == name).then(TIE - nw.col("sign")) for column, name in columns.items()},
-        )
-        .group_by("item", "system", "system_b")
-        .agg(*(nw.col(column).max() for column in columns))
-        .with_columns(*(nw.col(column).fill_null(SILENT).cast(nw.Int64) for column in columns))
-    )
-    _, *own = columns
-    counted = collected(cells_of(beside, own))
-    systems = tuple(sorted({*said["a"], *said["b"]}))
-    return summed([counted], systems=systems, metrics=tuple(metrics))
-
-
-def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+def _by_order(frame: pl.DataFrame) -> pl.DataFrame:
     """Signs with how often (`n`) as wins, ties and losses."""
     keys = ("rater", "system_a", "system_b", "order")
-    cells = {
-        name: pl.col("n").filter(pl.col("sign") == sign).sum()
-        for name, sign in (("wins", 1), ("ties", 0), ("losses", -1))
-    }
-    return frame.group_by(keys).agg(**cells).sort(keys).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    cells = {name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()}
+    return frame.group_by(keys).agg(**cells).sort(keys).select(pl.col(n).cast(kind) for n, kind in BY_ORDER.items())

@@ -1,53 +1,210 @@
-"""Outcomes of people and metrics beside each other, counted inside a table engine: shared by scores and verdicts."""
+"""Outcomes of pairs of systems, counted: what leaves a table engine, and all that many statistics need of a study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from custodes.data.comparisons import pair_codes, pairs_of
-from custodes.data.pairs import PairCounts
+from custodes.data.comparisons import HUMAN, OUTPUTS, Comparisons, pair_codes, pairs_of
+from custodes.data.engines import collected
+from custodes.data.notes import Note
+from custodes.data.origin import Origin
 from custodes.data.panel import label_codes
+from custodes.errors import OptionError
+from custodes.stats.arrays import read_only
+from custodes.stats.clusters import outcomes
 
-WIN, TIE, LOSS, SILENT = range(4)
+Counts = NDArray[np.int64]
+
+BY_ORDER = {
+    "rater": pl.String,
+    "system_a": pl.String,
+    "system_b": pl.String,
+    "order": pl.Float64,
+    "wins": pl.Int64,
+    "ties": pl.Int64,
+    "losses": pl.Int64,
+}
+"""Columns of `OutcomeCounts.by_order`."""
+
+SIGNS = {"wins": 1, "ties": 0, "losses": -1}
+
+ABSENT_CODE = 3
 CELLS = 15
-"""Outcomes of (human, metric) as 4 * human + metric; the sixteenth, both silent, is no count."""
+"""Outcomes of (human, metric) as 4 * human + metric, each win, tie, loss or absent; both absent is no count."""
 
 
-def cells_of(outcomes: nw.LazyFrame[Any], metrics: Sequence[str]) -> nw.LazyFrame[Any]:
-    """One row per pair: `system`, `system_b`, and a column per metric and cell, of rows that hold the outcomes of
-    people (`human`) and of every metric on one item."""
-    codes = {name: 4 * nw.col("human") + nw.col(name) for name in metrics}
-    cells = outcomes.select("system", "system_b", **codes)
+@dataclass(frozen=True, kw_only=True)
+class OutcomeCounts:
+    """How often each system of a pair wins, ties and loses, by human ratings and by each metric.
+
+    Counts are sufficient for Favi-Scores, sample accuracy, sign tests, the mixture model and strengths without
+    covariates. They are additive over items and do not know which comparisons share an item.
+
+    Attributes
+    ----------
+    paired : int array of shape (pairs, metrics, 3, 3)
+        Items that both rated, by outcome of the human ratings and of the metric: win, tie, loss of `system_a`.
+    metric_only, human_only : int arrays of shape (pairs, metrics, 3)
+        Items that one of them rated alone.
+    system_a, system_b, metrics : tuple of str
+        Labels.
+    by_order : data frame or None
+        Where presentation orders are known: wins, ties and losses of system_a per rater ('human': annotators combined),
+        pair and order (1: system_a was shown first, -1: system_b, 0: unknown or both).
+    items : mapping of str to int
+        How many items the comparisons of a rater are of; a rater that is absent: unknown.
+    origin, notes
+        How a table was counted, and what was left out then.
+    """
+
+    paired: Counts
+    metric_only: Counts
+    human_only: Counts
+    system_a: tuple[str, ...]
+    system_b: tuple[str, ...]
+    metrics: tuple[str, ...]
+    by_order: pl.DataFrame | None = None
+    items: Mapping[str, int] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
+    notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = (len(self.system_a), len(self.metrics))
+        for name, own in (("paired", (3, 3)), ("metric_only", (3,)), ("human_only", (3,))):
+            if getattr(self, name).shape != (*shape, *own):
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {(*shape, *own)}")
+        read_only(self)
+
+    @classmethod
+    def of_tables(cls, tables: Counts, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
+        """From (pairs, metrics, 4, 4) [human, metric], the last of each: absent; all pairs of the sorted systems."""
+        first, second = pairs_of(systems)
+        return cls(
+            paired=tables[:, :, :3, :3].copy(),
+            metric_only=tables[:, :, 3, :3].copy(),
+            human_only=tables[:, :, :3, 3].copy(),
+            system_a=tuple(systems[i] for i in first),
+            system_b=tuple(systems[i] for i in second),
+            metrics=tuple(metrics),
+            **more,
+        )
+
+    @classmethod
+    def of(cls, comparisons: Comparisons) -> OutcomeCounts:
+        """Count the outcomes of the first rater (people) against those of every other one."""
+        n_pairs = len(comparisons.pairs)
+        tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
+        for m in range(1, len(comparisons.raters)):
+            joint = comparisons.joint(0, m)
+            human, metric = outcomes(joint.signs)
+            cell = (joint.pair * 4 + human) * 4 + metric
+            tables[:, m - 1] = np.bincount(cell, minlength=16 * n_pairs).reshape(n_pairs, 4, 4)
+        return cls.of_tables(tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
+
+    @property
+    def human(self) -> Counts:
+        """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
+        if not self.metrics:
+            return np.zeros((len(self.system_a), 3), dtype=np.int64)
+        return np.asarray((self.paired.sum(axis=3) + self.human_only)[:, 0])
+
+    @property
+    def metric(self) -> Counts:
+        """(pairs, metrics, 3): outcomes by each metric, over all items that it rated."""
+        return np.asarray(self.paired.sum(axis=2) + self.metric_only)
+
+    def check_both_sides(self) -> None:
+        """Raise `OptionError` unless there are counts of people and of a metric."""
+        if not (self.metrics and self.human.any()):
+            raise OptionError(
+                "these counts hold no people beside a metric, and this question compares both; count ratings of both"
+            )
+
+    @property
+    def outcomes(self) -> pl.DataFrame:
+        """Wins, ties and losses as in `by_order`; in one order, which is unknown, where orders were not counted."""
+        if self.by_order is not None:
+            return self.by_order
+        sides = {HUMAN: self.human, **{name: self.metric[:, i] for i, name in enumerate(self.metrics)}}
+        frames = [
+            pl.DataFrame(
+                {
+                    "rater": [rater] * len(counts),
+                    "system_a": self.system_a,
+                    "system_b": self.system_b,
+                    "order": np.zeros(len(counts)),
+                    **{name: counts[:, k] for k, name in enumerate(SIGNS)},
+                },
+                schema=BY_ORDER,
+            )
+            for rater, counts in sides.items()
+        ]
+        return pl.concat(frames).filter(pl.sum_horizontal(list(SIGNS)) > 0)
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """Who compared anything, people first."""
+        return tuple(sorted(self.outcomes["rater"].unique(), key=lambda name: (name != HUMAN, name)))
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems that were compared, sorted."""
+        return tuple(sorted({*self.outcomes["system_a"], *self.outcomes["system_b"]}))
+
+
+def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
+    """Count outcomes of people and metrics on the same item, in the engine that holds the table.
+
+    Parameters
+    ----------
+    preferences : table
+        Columns rater, item, system_a, system_b and sign, one row per rater and comparison; people are `HUMAN`.
+    metrics : sequence of str
+        The metrics, in the order of the result.
+
+    Returns
+    -------
+    data frame
+        One row per pair with system_a, system_b, and a column METRIC_CELL for each position of a metric and each of
+        the `CELLS`.
+    """
+    codes = {"human": HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
+    # A rater has one outcome of a comparison, so its largest is that, and null where it has none.
+    wide = (
+        preferences.select(
+            *OUTPUTS,
+            **{column: nw.when(nw.col("rater") == name).then(1 - nw.col("sign")) for column, name in codes.items()},
+        )
+        .group_by(*OUTPUTS)
+        .agg(*(nw.col(column).max() for column in codes))
+        .with_columns(*(nw.col(column).fill_null(ABSENT_CODE).cast(nw.Int64) for column in codes))
+    )
+    _, *columns = codes
+    joint = wide.select("system_a", "system_b", **{name: 4 * nw.col("human") + nw.col(name) for name in columns})
     # A sum of zeros and ones for every cell: one group-by whose result does not grow with the items.
     hits = {
         f"{metric}_{cell}": (nw.col(name) == cell).cast(nw.Int32)
-        for metric, name in enumerate(metrics)
+        for metric, name in enumerate(columns)
         for cell in range(CELLS)
     }
-    return (
-        cells.select("system", "system_b", **hits)
-        .group_by("system", "system_b")
-        .agg(*(nw.col(name).sum() for name in hits))
-    )
+    rows = joint.select("system_a", "system_b", **hits).group_by("system_a", "system_b")
+    return collected(rows.agg(*(nw.col(name).sum() for name in hits)))
 
 
-def summed(counted: Iterable[pl.DataFrame], *, systems: tuple[str, ...], metrics: tuple[str, ...]) -> PairCounts:
-    """PairCounts over all pairs of the (sorted) systems from the rows of every batch."""
-    first, second = pairs_of(systems)
-    tables = np.zeros((len(first), len(metrics), CELLS + 1), dtype=np.int64)
+def summed(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Counts:
+    """Tables (pairs, metrics, 4, 4) over all pairs of the sorted systems, from the rows of every batch of items."""
+    n_pairs = len(systems) * (len(systems) - 1) // 2
+    tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
     for frame in counted:
-        a, b = label_codes(frame["system"], systems), label_codes(frame["system_b"], systems)
-        values = frame.drop("system", "system_b").cast(pl.Int64).to_numpy()
+        a, b = label_codes(frame["system_a"], systems), label_codes(frame["system_b"], systems)
+        values = frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
         # A pair stands once in a batch, so no row overwrites another.
         tables[pair_codes(a, b, len(systems)), :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
-    return PairCounts.of_tables(
-        tables.reshape(len(first), len(metrics), 4, 4),
-        system_a=tuple(systems[k] for k in first),
-        system_b=tuple(systems[k] for k in second),
-        metrics=metrics,
-    )
+    return tables.reshape(n_pairs, len(metrics), 4, 4)

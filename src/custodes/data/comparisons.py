@@ -30,6 +30,9 @@ those that no other verdict contradicts, or the first in the file."""
 
 Table = nw.LazyFrame[Any]
 
+HUMAN = "human"
+"""The name of the annotators combined, in every table."""
+
 OUTPUTS = ("item", "system_a", "system_b")
 """The columns that name two outputs of one item."""
 

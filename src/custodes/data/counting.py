@@ -1,9 +1,11 @@
-"""Counting pairs inside a table engine: from a long table of ratings to PairCounts, without its rows in memory."""
+"""Counting pairs inside a table engine: from a long table of ratings to OutcomeCounts, without its rows in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import narwhals as nw
@@ -11,11 +13,10 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.cells import LOSS, SILENT, TIE, WIN, cells_of, summed
-from custodes.data.comparisons import FLOAT_NOISE, Aggregate
-from custodes.data.engines import check_known, collected, in_engine, indicator, lazy_rows, names_of, otherwise
+from custodes.data.cells import OutcomeCounts, counted_jointly, summed
+from custodes.data.comparisons import FLOAT_NOISE, HUMAN, OUTPUTS, Aggregate, combine_annotators, rater_comparisons
+from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
 from custodes.data.origin import counted_by
-from custodes.data.pairs import PairCounts
 from custodes.data.table import check_columns
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.progress import Progress, silent
@@ -41,7 +42,7 @@ def count_pairs(
     systems: Sequence[str] | None = None,
     batches: int | None = None,
     progress: Progress = silent,
-) -> PairCounts:
+) -> OutcomeCounts:
     """Count wins, ties and losses of every pair of systems, people against metrics, in the engine that holds the table.
 
     `table` is a long table `item, system, rater, score` (optional `aspect`; rows of one rater on one output are
@@ -83,6 +84,8 @@ def count_pairs(
     check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
+    if HUMAN in judges:
+        raise InputError(f"count_pairs: a metric is called {HUMAN!r}, as people together are; rename it in the table")
     if not judges:
         raise OptionError(
             f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human, or add scores of a"
@@ -102,18 +105,19 @@ def count_pairs(
         rows = rows.filter(nw.col("system").is_in(list(systems)))
     if not np.isfinite(survey.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
+    human_tie = (human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people)
+    of_metrics = {name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in judges}
     plan = _Plan(
         people=people,
         metrics=judges,
         aspects=aspects,
-        vote=aggregate == "vote",
-        human_epsilon=(human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people),
-        epsilon={name: ties.get(name, 0.0) if isinstance(ties, Mapping) else ties for name in judges},
+        aggregate=aggregate,
+        thresholds=dict.fromkeys(people, human_tie) | of_metrics,
         flipped={name for name, sign in signs.items() if sign < 0},
     )
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     parts = _batches(rows.filter(nw.col("item_level")), batches)
-    counted = (collected(plan.counted(part)) for part in progress(parts, total=len(parts), desc="counting pairs"))
+    counted = (plan.counted(part) for part in progress(parts, total=len(parts), desc="counting pairs"))
     origin = counted_by(
         human=human,
         metrics=metrics,
@@ -124,73 +128,36 @@ def count_pairs(
         human_ties=human_ties,
         lower=sorted(plan.flipped),
     )
-    return replace(summed(counted, systems=labels, metrics=judges), origin=origin)
+    tables = summed(counted, systems=labels, metrics=judges)
+    return OutcomeCounts.of_tables(tables, systems=labels, metrics=judges, origin=origin)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What is counted, and the query that counts it on any engine."""
+    """What is counted: the raters, the aspect that each is taken by, its threshold, and whose scores are turned."""
 
     people: tuple[str, ...]
     metrics: tuple[str, ...]
     aspects: dict[str, str]
-    vote: bool
-    human_epsilon: float
-    epsilon: dict[str, float]
+    aggregate: Aggregate
+    thresholds: dict[str, float]
     flipped: set[str]
 
-    def counted(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """One row per pair that shares an item: system, system_b, and a column per metric and cell."""
-        raters = (*self.people, *self.metrics)
-        score = {name: f"score{k}" for k, name in enumerate(raters)}
-        of_rater = [
-            nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
-            .then(nw.col("score"))
-            .alias(score[name])
-            for name in raters
-        ]
-        columns = list(score.values())
-        outputs = (
-            rows.filter(nw.col("rater").is_in(list(raters)))
-            .select("item", "system", *of_rater)
-            .group_by("item", "system")
-            .agg(*(nw.col(column).mean() for column in columns))
+    def counted(self, rows: nw.LazyFrame[Any]) -> pl.DataFrame:
+        """See `counted_jointly`."""
+        rater, human = nw.col("rater"), nw.col("rater").is_in(list(self.people))
+        chosen = [(rater == name) & (nw.col("aspect") == aspect) for name, aspect in self.aspects.items()]
+        scores = rows.filter(reduce(or_, chosen)).group_by("rater", "item", "system").agg(nw.col("score").mean())
+        threshold = nw.lit(0.0)
+        for name, value in self.thresholds.items():
+            threshold = nw.when(rater == name).then(nw.lit(value)).otherwise(threshold)
+        turned = nw.when(rater.is_in(sorted(self.flipped))).then(-nw.col("score")).otherwise(nw.col("score"))
+        each = rater_comparisons(scores.with_columns(turned.alias("score"), threshold.alias("threshold")), None)
+        together = combine_annotators(each.filter(human), self.aggregate).with_columns(nw.lit(HUMAN).alias("rater"))
+        columns = ("rater", *OUTPUTS, "sign")
+        return counted_jointly(
+            nw.concat([together.select(*columns), each.filter(~human).select(*columns)]), self.metrics
         )
-        pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
-        differences = pairs.select("system", "system_b", *(self._difference(name, score[name]) for name in raters))
-        outcomes = differences.select(
-            "system",
-            "system_b",
-            self._human([score[name] for name in self.people]).alias("human"),
-            *(_outcome(nw.col(score[name]), self.epsilon[name]).alias(score[name]) for name in self.metrics),
-        )
-        return cells_of(outcomes, [score[name] for name in self.metrics])
-
-    def _difference(self, name: str, column: str) -> nw.Expr:
-        first, second = nw.col(column), nw.col(f"{column}_b")
-        return (second - first if name in self.flipped else first - second).alias(column)
-
-    def _human(self, columns: list[str]) -> nw.Expr:
-        """People's outcome, as `people_signs` makes it."""
-        present = _total([(~nw.col(column).is_null()).cast(nw.Int32) for column in columns])
-        if self.vote:
-            wins = _total([indicator(nw.col(column) > self.human_epsilon) for column in columns])
-            losses = _total([indicator(nw.col(column) < -self.human_epsilon) for column in columns])
-            preferred = nw.when(wins > losses).then(nw.lit(WIN)).otherwise(otherwise(wins < losses, LOSS, TIE))
-            return nw.when(present > 0).then(preferred).otherwise(nw.lit(SILENT))
-        total = _total([nw.col(column).fill_null(0.0) for column in columns])
-        mean = nw.when(present > 0).then(total / present)
-        return _outcome(mean, self.human_epsilon)
-
-
-def _outcome(difference: nw.Expr, epsilon: float) -> nw.Expr:
-    decided = nw.when(difference > epsilon).then(nw.lit(WIN)).otherwise(otherwise(difference < -epsilon, LOSS, TIE))
-    return nw.when(~difference.is_null()).then(decided).otherwise(nw.lit(SILENT))
-
-
-def _total(terms: list[nw.Expr]) -> nw.Expr:
-    first, *others = terms
-    return sum(others, first)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import lzma
 import os
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.battle_counts import SCHEMA, BattleCounts
+from custodes.data.cells import BY_ORDER, OutcomeCounts
 from custodes.data.loading.compression import PACKINGS, packing_of, unpacked
 from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note
 from custodes.data.origin import Origin
-from custodes.data.pairs import PairCounts
 from custodes.errors import InputError, OptionError
 from custodes.files import write_atomically
 from custodes.sealed import decoded, digest, layout
@@ -27,18 +25,18 @@ from custodes.sealed import decoded, digest, layout
 SUFFIX = ".counts.json"
 FORMAT, VERSION = "custodes-counts", 1
 TABLES = ("paired", "metric_only", "human_only")
+LABELS = ("system_a", "system_b", "metrics")
 
 
 @layout
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Either `pairs` (arrays by name, and labels) or `battles` (a list a column); `how` they were counted."""
+    """`counts` (arrays by name, labels, a list a column), and `how` they were counted."""
 
     format: str
     version: int
     digest: str
     how: dict[str, Any]
-    pairs: dict[str, Any] | None = None
-    battles: dict[str, Any] | None = None
+    counts: dict[str, Any]
 
 
 @layout
@@ -78,7 +76,7 @@ _SHORT = 64  # bytes
 
 
 @checked
-def write_counts(counts: PairCounts | BattleCounts, path: str | Path) -> Path:
+def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
     """Keep counts in a file `NAME.counts.json`, which the questions that take counts read.
 
     Raises `OptionError` for another name and where it cannot be written.
@@ -95,28 +93,21 @@ def write_counts(counts: PairCounts | BattleCounts, path: str | Path) -> Path:
         raise OptionError(
             f"cannot write {path}: counts are kept in a file named ….counts.json, by which they are known"
         )
-    if isinstance(counts, PairCounts):
-        held, kind = _held(counts), "pairs"
-    else:
-        kind = "battles"
-        held = {
-            "columns": counts.frame.to_dict(as_series=False),
-            "items": dict(counts.items),
-            "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
-            "pairs": None if counts.pairs is None else _held(counts.pairs),
-        }
+    labels: dict[str, Any] = {name: getattr(counts, name) for name in LABELS}
+    content = {
+        **labels,
+        **{name: getattr(counts, name).ravel().tolist() for name in TABLES},
+        "by_order": None if counts.by_order is None else counts.by_order.to_dict(as_series=False),
+        "items": dict(counts.items),
+        "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
+    }
     how = counts.origin.how
-    head = {"format": FORMAT, "version": VERSION, "digest": digest([how, held]), "how": how}
-    return write_atomically(path, msgspec.json.encode(head | {kind: held}) + b"\n")
-
-
-def _held(counts: PairCounts) -> dict[str, Any]:
-    names: dict[str, Any] = {name: getattr(counts, name) for name in ("system_a", "system_b", "metrics")}
-    return names | {name: getattr(counts, name).ravel().tolist() for name in TABLES}
+    head = {"format": FORMAT, "version": VERSION, "digest": digest([how, content]), "how": how}
+    return write_atomically(path, msgspec.json.encode(head | {"counts": content}) + b"\n")
 
 
 @checked
-def read_counts(path: str | Path) -> PairCounts | BattleCounts:
+def read_counts(path: str | Path) -> OutcomeCounts:
     """The counts of a file that `write_counts` or `custodes count` wrote.
 
     It may be compressed. Its name, digest and how it was counted are the `origin`. Raises `InputError` where it is
@@ -131,11 +122,9 @@ def read_counts(path: str | Path) -> PairCounts | BattleCounts:
     content = _content(place)
     try:
         made = decoded(content, _FILE)
-        held = made.pairs if made.battles is None else made.battles
-        if held is None or made.digest != digest([made.how, held]):
+        if made.digest != digest([made.how, made.counts]):
             raise InputError("its content does not fit its digest")
-        counts = _battles(held) if made.battles is not None else _pairs(held)
-        return replace(counts, origin=Origin(how=made.how, name=place.name, digest=made.digest[:16]))
+        return _counts(made.counts, Origin(how=made.how, name=place.name, digest=made.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InputError(f"{place.name}: no counts that can be used: {problem}; count again") from None
 
@@ -158,20 +147,19 @@ def _content(place: Path) -> bytes:
     return content
 
 
-def _pairs(held: dict[str, Any]) -> PairCounts:
-    names: dict[str, Any] = {name: tuple(held[name]) for name in ("system_a", "system_b", "metrics")}
-    n, k = len(names["system_a"]), len(names["metrics"])
+def _counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
+    labels: dict[str, Any] = {name: tuple(content[name]) for name in LABELS}
+    n, k = len(labels["system_a"]), len(labels["metrics"])
     shapes = {"paired": (n, k, 3, 3), "metric_only": (n, k, 3), "human_only": (n, k, 3)}
-    arrays: dict[str, Any] = {
-        name: np.array(held[name], dtype=np.int64).reshape(shape) for name, shape in shapes.items()
+    tables: dict[str, Any] = {
+        name: np.array(content[name], dtype=np.int64).reshape(shape) for name, shape in shapes.items()
     }
-    return PairCounts(**arrays, **names)
-
-
-def _battles(held: dict[str, Any]) -> BattleCounts:
-    return BattleCounts(
-        frame=pl.DataFrame(held["columns"], schema=SCHEMA),
-        items={str(name): int(n) for name, n in held["items"].items()},
-        notes=tuple(Note(**note) for note in held["notes"]),
-        pairs=None if held["pairs"] is None else _pairs(held["pairs"]),
+    by_order = content["by_order"]
+    return OutcomeCounts(
+        **labels,
+        **tables,
+        by_order=None if by_order is None else pl.DataFrame(by_order, schema=BY_ORDER),
+        items={str(name): int(number) for name, number in content["items"].items()},
+        notes=tuple(Note(**note) for note in content["notes"]),
+        origin=origin,
     )

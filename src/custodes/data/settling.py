@@ -11,13 +11,11 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.battle_counts import HUMAN
-from custodes.data.engines import collected, indicator, otherwise
+from custodes.data.comparisons import HUMAN, OUTPUTS, combine_annotators, merge_orders
+from custodes.data.engines import collected
 from custodes.data.notes import Note, noted
 from custodes.data.verdict_rows import WHERE
 from custodes.errors import InputError, listed
-
-LABELS = ("item", "low", "high", "rater")
 
 Orders = Literal["mean", "consistent"]
 """How verdicts of both presentation orders (and repeats) become one, as in a study."""
@@ -31,11 +29,6 @@ class Plan:
     people: tuple[str, ...]
     orders: Orders
 
-    def name_of(self, rater: Any) -> Any:
-        """People together are one rater."""
-        kind = nw if isinstance(rater, nw.Expr) else pl
-        return kind.when(rater.is_in(list(self.people))).then(kind.lit(HUMAN)).otherwise(rater)
-
     def chosen(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The rows that count, with `low` < `high`."""
         pairs = self.said.select("rater", "aspect").unique().sort("rater", "aspect")
@@ -48,66 +41,27 @@ class Plan:
             nw.when(turned).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
         )
 
-    def comparisons(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """One row a comparison and rater: its `sign`, and twice its `order`; those that are left out have no sign."""
-        signed = rows.with_columns(self.sign().alias("sign"), self._order().alias("order"))
-        sums = dict[str, nw.Expr]()
-        for name, order in (("ab", 1), ("ba", -1), ("un", 0)):
-            own = nw.col("order") == order
-            sums |= {
-                f"n_{name}": indicator(own & ~nw.col("sign").is_null()),
-                f"s_{name}": nw.when(own & ~nw.col("sign").is_null()).then(nw.col("sign")).otherwise(nw.lit(0)),
-                f"x_{name}": indicator(own & nw.col("sign").is_null()),
-            }
-        sums["decided"] = nw.when(~nw.col("sign").is_null()).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
-        added = (
-            signed.select(*LABELS, **sums)
-            .group_by(*LABELS)
-            .agg(*(nw.col(name).sum() for name in sums))
-            .with_columns(*(nw.col(name).cast(nw.Int64) for name in sums))
-        )
-        n, s = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "un")} for kind in "ns")
-        least = {o: nw.when(own > 0).then(own).otherwise(nw.lit(1)) for o, own in n.items()}
-        # The sign of the sum over orders of the mean of each, in whole numbers.
-        balance = (
-            s["ab"] * least["ba"] * least["un"]
-            + s["ba"] * least["ab"] * least["un"]
-            + s["un"] * least["ab"] * least["ba"]
-        )
-        total, alike = n["ab"] + n["ba"] + n["un"], s["ab"] + s["ba"] + s["un"]
-        torn = ~((nw.col("decided") == 0) | (alike == total) | (alike == -total))
-        half = ((n["ab"] > 0) & (n["ba"] == 0) & (nw.col("x_ba") > 0)) | (
-            (n["ba"] > 0) & (n["ab"] == 0) & (nw.col("x_ab") > 0)
-        )
-        present = indicator(n["ab"] > 0) + indicator(n["ba"] > 0) + indicator(n["un"] > 0)
-        shown = indicator(n["ab"] > 0) - indicator(n["ba"] > 0)
-        left = half | torn if self.orders == "consistent" else half
-        sign = nw.when(balance > 0).then(nw.lit(1)).otherwise(otherwise(balance < 0, -1, 0))
-        return added.filter(total > 0).select(
-            *LABELS,
-            nw.when(~left).then(sign).alias("sign"),
-            # Of one order it is 1 or -1, of both 0, of one and an unknown one a half.
-            nw.when(present == 2).then(shown).otherwise(2 * shown).alias("order2"),
-            indicator(half).alias("half"),
-            indicator(torn & ~half).alias("torn"),
+    def signed(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows with their meaning, as `merge_orders` takes them."""
+        return rows.select(
+            "rater",
+            "item",
+            nw.col("low").alias("system_a"),
+            nw.col("high").alias("system_b"),
+            self.sign().alias("sign"),
+            self._order().alias("order"),
         )
 
-    def outcomes(self, settled: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Comparisons with a sign, people together: one row an item, pair and rater, with how many voted."""
-        named = self.named(settled)
-        if len(self.people) < 2:
-            return named.with_columns(nw.lit(1).alias("votes"))
-        added = named.group_by(*LABELS).agg(
-            nw.col("sign").sum().alias("balance"), nw.col("order2").sum().alias("order2"), nw.len().alias("votes")
-        )
-        added = added.with_columns(*(nw.col(name).cast(nw.Int64) for name in ("balance", "order2", "votes")))
-        balance = nw.col("balance")
-        sign = nw.when(balance > 0).then(nw.lit(1)).otherwise(otherwise(balance < 0, -1, 0))
-        return added.with_columns(sign.alias("sign"))
-
-    def named(self, settled: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Comparisons with a sign, people by the name that they have together."""
-        return settled.filter(~nw.col("sign").is_null()).with_columns(self.name_of(nw.col("rater")).alias("rater"))
+    def combined(self, comparisons: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Comparisons with a sign, people together: one row an item, pair and rater."""
+        columns = ("rater", *OUTPUTS, "sign", "order")
+        decided = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
+        human = nw.col("rater").is_in(list(self.people))
+        people = decided.filter(human)
+        if len(self.people) > 1:
+            people = combine_annotators(people.with_columns(threshold=nw.lit(0.0), difference=nw.lit(0.0)), "vote")
+        people = people.with_columns(nw.lit(HUMAN).alias("rater"))
+        return nw.concat([own.select(*columns) for own in (people, decided.filter(~human))])
 
     def sign(self) -> nw.Expr:
         """The sign of `low`, from the words of a row; null without a verdict."""
@@ -161,41 +115,22 @@ def of_items(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return of_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
-def settled(plan: Plan, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, dict[str, int], list[Note], nw.LazyFrame[Any]]:
-    """Signs counted where comparisons stand more than once or several people vote; items by rater; notes; and the
-    outcomes that were counted."""
-    keys = (*LABELS, "repeat", "shown")
+def settled(plan: Plan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], list[Note]]:
+    """Comparisons of which there are several verdicts, merged, and of several people, combined; and notes."""
+    keys = ("item", "low", "high", "rater", "repeat", "shown")
     twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     if doubled := int(collected(twice.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {doubled} verdicts stand twice (same item, systems, rater, repeat and order); if they were asked"
             " in both presentation orders, say which in 'order' (ab, ba); if again, number the runs in 'repeat'"
         )
-    settled = plan.comparisons(rows)
-    told = collected(settled.group_by("rater").agg(nw.col("half").sum(), nw.col("torn").sum()))
-    half, torn = int(told["half"].sum()), int(told["torn"].sum())
-    outcomes = plan.outcomes(settled)
-    keys = ("rater", "low", "high", "order2", "votes", "sign")
-    counts = collected(outcomes.group_by(*keys).agg(nw.len().alias("n")))
-    spread = collected(of_items(outcomes))
-    frame = counts.select(
-        "rater",
-        pl.min_horizontal("low", "high").alias("system_a"),
-        pl.max_horizontal("low", "high").alias("system_b"),
-        (pl.col("order2").cast(pl.Float64) / (2 * pl.col("votes"))).alias("order"),
-        pl.col("sign").cast(pl.Int64),
-        pl.col("n").cast(pl.Int64),
-    )
-    items = {str(rater): int(n) for rater, n in spread.select("rater", "items").iter_rows()}
+    merged = merge_orders(plan.signed(rows), plan.orders)
+    told = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
+    half, torn = int(told["half"].sum()), int(told["contradictory"].sum())
     left = "left out" if plan.orders == "consistent" else "taken as the sign of the mean"
-    return (
-        frame,
-        items,
-        noted(
-            ("half-judged", half, f"{half} comparisons left out: asked in both orders and answered in one"),
-            ("torn-verdicts", torn, f"{torn} comparisons where a rater's verdicts differ by order or repeat: {left}"),
-        ),
-        outcomes,
+    return plan.combined(merged), noted(
+        ("half-judged", half, f"{half} comparisons left out: asked in both orders and answered in one"),
+        ("torn-verdicts", torn, f"{torn} comparisons where a rater's verdicts differ by order or repeat: {left}"),
     )
 
 

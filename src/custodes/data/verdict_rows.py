@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.battle_counts import HUMAN
+from custodes.data.comparisons import HUMAN
 from custodes.data.engines import collected, lazy_rows
 from custodes.data.readers.battles import WRITTEN
 from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN

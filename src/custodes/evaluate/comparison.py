@@ -16,9 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.setting import DEFAULTS, Setting, Ties, selection_of, settings
-from custodes.data.comparisons import MOST_CELLS, Comparisons, compare_in_memory, human_threshold
+from custodes.data.cells import OutcomeCounts
+from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons, compare_in_memory, human_threshold
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import PairCounts, pair_counts
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
@@ -29,9 +29,6 @@ from custodes.stats.agreement.ties import acc_eq
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.partiality.scores import ScoredPeople
-
-HUMAN = "human"
-"""The name of the aggregated people in every table."""
 
 NO_COMPARISON = (
     "nobody compared two systems on one item, so there is no battle; a battle needs two rated outputs of one item, or a"
@@ -225,7 +222,7 @@ class Counted:
     """Pair counts of one aspect, and the comparison behind them where they were not given ready-made."""
 
     aspect: str
-    counts: PairCounts
+    counts: OutcomeCounts
     comparison: Comparison | None
 
     @property
@@ -244,14 +241,15 @@ class Counted:
         return self.comparison.notes if self.comparison else self.counts.notes
 
 
-def counted(study: Study | PairCounts, setting: Setting) -> list[Counted]:
+def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
     """The counts of every aspect of a study, or those that were given, which are selected and tied already."""
-    if not isinstance(study, PairCounts):
+    if not isinstance(study, OutcomeCounts):
         comparisons = with_outputs(compare(study, **setting))
-        return [Counted(aspect=c.aspect, counts=pair_counts(c.preferences), comparison=c) for c in comparisons]
+        return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(f"{name}: counts are already selected and tied; give it when counting")
+    study.check_both_sides()
     if not study.paired.any():
         raise InputError(
             f"people and metrics ({listed(study.metrics, limit=3)}) have no item in common, so nothing compares them;"

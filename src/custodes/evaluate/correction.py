@@ -18,8 +18,8 @@ from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag,
 from custodes.answers.views import bounds, number, parts, titled
 from custodes.answers.wording import digits_of
 from custodes.arguments import between, one_of, value_list
+from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note
-from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, table_effects
@@ -138,7 +138,7 @@ class Correction(Result):
     equivalence="Mark pairs whose margin is surely smaller.",
 )
 def correction(
-    study: Study | PairCounts,
+    study: Study | OutcomeCounts,
     *,
     estimator: str | Sequence[str] = next(iter(ESTIMATORS)),
     sampler: Sampler = "exact",
@@ -174,7 +174,7 @@ def correction(
     if not any(own.samplers for own in chosen):
         why = f"it is for {', '.join(own.name for own in ESTIMATORS.values() if own.samplers)}"
         refuse_ignored(correction, f"{why}, which is not asked for", sampler=sampler)
-    if isinstance(study, PairCounts):
+    if isinstance(study, OutcomeCounts):
         _check_counts(study, chosen)
     # what looks at all pairs together comes last
     order = tuple(sorted(chosen, key=lambda own: own.needs_items))
@@ -207,7 +207,7 @@ class _Rule:
         return own.samplers.get(self.sampler, own.estimate)(counts, **options)
 
 
-def _check_counts(counts: PairCounts, estimators: Iterable[Estimator]) -> None:
+def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> None:
     for name in ("paired", "metric_only", "human_only"):
         values = getattr(counts, name)
         wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import label
+from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import PairCounts
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
 from custodes.stats import graphs
@@ -65,7 +65,7 @@ def ranking_graph(
     return [" ~ ".join(compress(systems, node)) for node in members], members, between, edges
 
 
-def ranking_edges(counts: PairCounts, decided: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
+def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
     """Winner and loser of each edge of the ranking graph, and whether wins form a circle.
 
     `decided` (pairs,) is 1, 0 or -1; NaN is no decision.

@@ -30,8 +30,8 @@ from custodes.answers.tables import (
 )
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
+from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
@@ -207,7 +207,7 @@ class Favoritism(Result):
 
 @question("custodes favoritism battles.csv --invalid drop --format csv --table systems")
 def favoritism(
-    study: Study | PairCounts,
+    study: Study | OutcomeCounts,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -341,7 +341,7 @@ def _posterior(
     return ends._replace(flip_probability=flips.flip_probability), known
 
 
-def _systems(counts: PairCounts, favi: Floats) -> dict[str, Any]:
+def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
     """Each system against every other one; what is said of a pair is turned for its second system."""
     systems, versus = crossed(counts.system_a, counts.system_b, favi, -favi)
     return {

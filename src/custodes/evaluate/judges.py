@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from custodes.answers.setting import Selection
 from custodes.arguments import one_of
+from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.evaluate.comparison import HUMAN, label_of
+from custodes.evaluate.comparison import label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people, snapped
 from custodes.stats.arrays import Floats, read_only

@@ -19,13 +19,14 @@ from custodes.answers.tables import View, count, label, labels, p_value, score, 
 from custodes.answers.views import parts, titled
 from custodes.answers.wording import percent
 from custodes.arguments import one_of
+from custodes.data.cells import OutcomeCounts
+from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects, shared_rows
-from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
+from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
@@ -125,7 +126,7 @@ class Ranking(Result):
     kld="Outcome estimate behind the divergence.",
 )
 def ranking(
-    study: Study | PairCounts,
+    study: Study | OutcomeCounts,
     *,
     alpha: float = 0.05,
     test: Test = "asymptotic",

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.result import Result
-from custodes.evaluate.comparison import HUMAN
+from custodes.data.comparisons import HUMAN
 
 METRICS = 100
 """So many metrics stand in a page: five thousand comparisons with each other of every statistic and aspect."""

@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.setting import Setting, settings
+from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.data.table import distinct, kept
 from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.comparison import HUMAN, NO_COMPARISON, Comparison, compared_by_any, label_of
+from custodes.evaluate.comparison import NO_COMPARISON, Comparison, compared_by_any, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import ScalesDifferError
 from custodes.stats.arrays import Floats

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from custodes.data.battle_counts import BattleCounts
+from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.notes import Note
-from custodes.data.pairs import PairCounts
 from custodes.data.panel import label_codes
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.leaderboard.contest import Standing, TieModel, order_matters, standing
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.win_rates import beyond_systems
-
-SIGNS = {"wins": 1, "ties": 0, "losses": -1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +33,17 @@ class Tally:
         return f"|{self.rater}"
 
 
-def tallies(counts: BattleCounts | PairCounts) -> tuple[tuple[str, ...], list[Tally], list[Note]]:
+def tallies(counts: OutcomeCounts) -> tuple[tuple[str, ...], list[Tally], list[Note]]:
     """The systems, a tally for each rater, and what a reader must know.
 
     Raises `InputError` where there are fewer than two systems or no battle.
     """
-    own = BattleCounts.of_pairs(counts) if isinstance(counts, PairCounts) else counts
-    systems = own.systems
+    systems = counts.systems
     if len(systems) < 2:
         raise InputError(f"counts: {len(systems)} systems; a leaderboard compares two or more")
-    made = [_tally(own, rater, systems) for rater in own.raters]
+    made = [_tally(counts, rater, systems) for rater in counts.raters]
     shared = [tally.rater for tally in made if not tally.alone]
-    notes = list(own.notes)
+    notes = list(counts.notes)
     if shared:
         told = (
             f"{listed(shared, limit=4)}: counts do not say which battles are of one item, and some are (or may be), so"
@@ -57,8 +53,8 @@ def tallies(counts: BattleCounts | PairCounts) -> tuple[tuple[str, ...], list[Ta
     return systems, made, notes
 
 
-def _tally(counts: BattleCounts, rater: str, systems: tuple[str, ...]) -> Tally:
-    rows = counts.frame.filter(pl.col("rater") == rater)
+def _tally(counts: OutcomeCounts, rater: str, systems: tuple[str, ...]) -> Tally:
+    rows = counts.outcomes.filter(pl.col("rater") == rater)
     first, second = (label_codes(rows[name], systems) for name in ("system_a", "system_b"))
     order, outcomes = rows["order"].to_numpy(), rows.select(list(SIGNS)).to_numpy()
     varied, unvaried = np.empty((len(rows), 0)), tuple[str, ...]()

@@ -17,12 +17,12 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
 from custodes.answers.tables import AT_THRESHOLD, count, flag, label, p_value, score, share, table
 from custodes.arguments import value_list
-from custodes.data.battle_counts import BattleCounts
+from custodes.data.cells import OutcomeCounts
+from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
-from custodes.evaluate.comparison import HUMAN, Comparison, compared_by_any, label_of
+from custodes.evaluate.comparison import Comparison, compared_by_any, label_of
 from custodes.evaluate.edges import PAIR
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.leaderboard.contest import (
@@ -170,7 +170,7 @@ class Leaderboard(Result):
     tie_model="A tie is an outcome of its own, or half a win each.",
 )
 def leaderboard(
-    study: Study | BattleCounts | PairCounts,
+    study: Study | OutcomeCounts,
     *,
     covariates: Sequence[str] = (),
     tie_model: TieModel = "davidson",
@@ -246,7 +246,7 @@ def leaderboard(
 
 
 def _of_counts(
-    counts: BattleCounts | PairCounts,
+    counts: OutcomeCounts,
     tie_model: TieModel,
     confidence: float,
     resamples: int,

@@ -8,7 +8,7 @@ import polars as pl
 
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.answers.wording import names, number, p_equals, p_value, percent, sentence, with_ends
-from custodes.evaluate.comparison import HUMAN
+from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, Row, Statement, View, only, share_a_letter
 
 MARKED_EFFECT = 1.5

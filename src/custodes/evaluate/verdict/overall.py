@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from custodes.answers.wording import names, plural
-from custodes.evaluate.comparison import HUMAN
+from custodes.data.comparisons import HUMAN
 from custodes.evaluate.partiality import FAVOURED
 from custodes.evaluate.verdict.bias import near_copy_groups
 from custodes.evaluate.verdict.view import MOST_NAMED, Statement, View, only

@@ -7,7 +7,7 @@ from itertools import combinations
 from math import exp
 
 from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
-from custodes.evaluate.comparison import HUMAN
+from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import COUNT, MOST_NAMED, PROPORTION, Row, Statement, View, letters_of, only
 from custodes.stats.information_gain import MOST
 

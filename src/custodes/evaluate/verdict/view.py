@@ -10,11 +10,11 @@ from typing import Any, Literal
 import polars as pl
 
 from custodes.answers.result import Result
+from custodes.data.comparisons import HUMAN
 from custodes.data.looks import STOPPED
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check.check import SIDED
-from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.leaderboard.contest import NOT_RANDOM
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED

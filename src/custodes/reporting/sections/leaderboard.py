@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.comparisons import HUMAN
 from custodes.errors import InputError
-from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED, Leaderboard, best_corrected, leaderboard
 from custodes.plots.leaderboard import heat_map, panels, strengths
 from custodes.reporting.section import ONE_SIDED, ChosenTable, Context, Figure, Section, empty_rows, spec_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.evaluate.comparison import HUMAN
+from custodes.data.comparisons import HUMAN
 from custodes.evaluate.ranking import ranking
 from custodes.plots.decisions import stacked_errors
 from custodes.plots.ranking import crowded, graph_rows, picture, table, table_rows
