@@ -25,13 +25,13 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
     if isinstance(value, pl.DataFrame) and value.height:
         yield b"["
         for number, rows in enumerate(row_blocks(value)):
-            # Between the brackets of the block's own list.
+            # Between the brackets of the block's part list.
             yield b"," * bool(number) + _formatted(rows.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:
-        for number, (name, own) in enumerate(value.items()):
+        for number, (name, part) in enumerate(value.items()):
             yield (b"," if number else b"{") + inner + msgspec.json.encode(str(name)) + b": "
-            yield from json_blocks(own, inner)
+            yield from json_blocks(part, inner)
         yield margin + b"}"
     else:
         yield _formatted([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)

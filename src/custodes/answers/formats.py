@@ -49,33 +49,33 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ccc; text-align: left;
 
 def markdown(views: Iterable[View]) -> str:
     """Tables of GitHub's Markdown, one below the other."""
-    made = []
+    tables = []
     for view in views:
         lines = [tuple(map(_md, view.labels)), tuple("---:" if number else "---" for number in view.numeric)]
         lines += _bold(view, _md, "**{}**")
         rows = [f"| {' | '.join(line)} |" for line in lines if line]
         title, more = f"**{_md(view.title)}**\n", view.more and f"\n{_md(view.more)}"
-        made.append("\n".join(filter(None, [title, *rows, more])))
-    return "\n\n".join(made) + "\n"
+        tables.append("\n".join(filter(None, [title, *rows, more])))
+    return "\n\n".join(tables) + "\n"
 
 
 def latex(views: Iterable[View]) -> str:
     """Tables of the package booktabs, one below the other."""
-    made = []
+    tables = []
     for view in views:
         cells = [tuple(map(_tex, view.labels)), *_bold(view, _tex, r"\textbf{{{}}}")]
         # A line that starts with one of these would be read as an argument of the break before it.
         lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
         columns = "".join("r" if number else "l" for number in view.numeric)
         body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *lines[:1], r"\midrule", *lines[1:], r"\bottomrule"]
-        said = [f"% {line}" for line in view.more.splitlines()]
-        made.append("\n".join([f"% {' '.join(view.title.split())}", *body, r"\end{tabular}", *said]))
-    return "\n\n".join(made) + "\n"
+        comments = [f"% {line}" for line in view.more.splitlines()]
+        tables.append("\n".join([f"% {' '.join(view.title.split())}", *body, r"\end{tabular}", *comments]))
+    return "\n\n".join(tables) + "\n"
 
 
 def html(views: Iterable[View]) -> str:
     """Tables of HTML, one below the other, as a notebook shows them."""
-    made = []
+    tables = []
     for view in views:
         align = [' style="text-align:right"' if number else "" for number in view.numeric]
         head = "".join(f"<th{side}>{_plain(name)}</th>" for name, side in zip(view.labels, align, strict=True))
@@ -85,11 +85,11 @@ def html(views: Iterable[View]) -> str:
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         more = f"<p>{_plain(view.more)}</p>" if view.more else ""
-        made.append(
+        tables.append(
             f"<table><caption>{_plain(view.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"{more}"
         )
-    return "\n".join(made)
+    return "\n".join(tables)
 
 
 def page(title: str, body: str) -> str:
@@ -116,4 +116,4 @@ def _plain(text: str) -> str:
 
 def _tex(text: str) -> str:
     text = re.sub(r"(?<![\w-])-(?=\d)", "−", visible(text))
-    return re.sub("|".join(map(re.escape, _SPECIAL)), lambda found: _SPECIAL[found[0]], text)
+    return re.sub("|".join(map(re.escape, _SPECIAL)), lambda match: _SPECIAL[match[0]], text)

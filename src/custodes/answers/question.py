@@ -54,7 +54,7 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
     with their `DEFAULTS`.
     """
 
-    def made(function: Callable[P, T]) -> Callable[P, T]:
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
         signature = _explicit(function)
 
         @wraps(function)
@@ -64,9 +64,9 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
                     raise TypeError(f"{function.__name__}: {_unknown(name, signature)}")
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            kinds, (about, *own) = declared(function), bound.arguments
+            kinds, (about, *others) = declared(function), bound.arguments
             bound.arguments[about] = _asked_about(function, bound.args[0])
-            for name in own:
+            for name in others:
                 bound.arguments[name] = argument(name, bound.arguments[name], kinds[name])
             return function(*bound.args, **bound.kwargs)
 
@@ -76,17 +76,17 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
         called.example, called.helps = example, helps  # type: ignore[attr-defined]
         return called
 
-    return made
+    return decorated
 
 
 def _unknown(name: str, signature: inspect.Signature) -> str:
     """What to write instead of an argument that a function does not have."""
-    for own in signature.parameters.values():
-        if is_dataclass(own.default) and name in {part.name for part in fields(own.default)}:
-            value = f"{type(own.default).__name__}({name}=...)"
-            return f"unknown argument {name!r}: it is a part of {own.name}, so write {own.name}=cu.{value}"
-    _, *known = signature.parameters
-    return f"unknown argument {name!r}{suggestion(name, known)}; arguments: {', '.join(known)}"
+    for parameter in signature.parameters.values():
+        if is_dataclass(parameter.default) and name in {part.name for part in fields(parameter.default)}:
+            instead = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
+            return f"unknown argument {name!r}: it is a part of {parameter.name}, so write {instead}"
+    _, *names = signature.parameters
+    return f"unknown argument {name!r}{suggestion(name, names)}; arguments: {', '.join(names)}"
 
 
 def _asked_about(function: Callable[..., Any], about: Any) -> Any:
@@ -114,17 +114,17 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
     asked about: a study, counts, or nothing.
     """
 
-    def made(ask: Callable[P, R]) -> Callable[P, R]:
+    def decorated(ask: Callable[P, R]) -> Callable[P, R]:
         @wraps(ask)
         def answered(*args: P.args, **kwargs: P.kwargs) -> R:
-            given: dict[str, Any] = dict(kwargs)
-            given["rng"], seed = recorded(given["rng"])
+            options: dict[str, Any] = dict(kwargs)
+            options["rng"], seed = recorded(options["rng"])
             (about,) = args
             study = about if isinstance(about, Study) else None
             if study:
-                chosen = {name: own for name, own in study.selection.items() if given.get(name, own) is None}
-                given |= chosen
-            answer = ask(*args, **given)
+                selection = study.selection.items()
+                options |= {name: patterns for name, patterns in selection if options.get(name, patterns) is None}
+            answer = ask(*args, **options)
             counts = about.origin if isinstance(about, OutcomeCounts) else None
             # Of counts, what is compared was settled when they were counted.
             untold = (*UNRECORDED, *DEFAULTS) if counts else UNRECORDED
@@ -133,7 +133,7 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
                 study=study.name if study else counts.name if counts else "assumptions",
                 digest=study.fingerprint() if study else counts.digest if counts else "",
                 counted=counts.how if counts else {},
-                options={name: _recorded(value) for name, value in given.items() if name not in untold},
+                options={name: _recorded(value) for name, value in options.items() if name not in untold},
                 seed=seed,
                 versions=versions(),
                 dropped=tuple(note for note in answer.notes if note.count),
@@ -142,7 +142,7 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
 
         return documented(example, **helps)(answered)
 
-    return made
+    return decorated
 
 
 def _recorded(value: Any) -> Any:
@@ -153,23 +153,23 @@ def _recorded(value: Any) -> Any:
 def options_of(asked: Any) -> list[Option]:
     """The arguments of a question, but for what it is asked about and how it shows its progress."""
     kinds, helps = declared(asked), {**HELP, **asked.helps}
-    _, *own = asked.__signature__.parameters.values()
-    return [Option(p.name, kinds[p.name], p.default, helps[p.name]) for p in own if p.name != "progress"]
+    _, *others = asked.__signature__.parameters.values()
+    return [Option(p.name, kinds[p.name], p.default, helps[p.name]) for p in others if p.name != "progress"]
 
 
 def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
     """The signature with the options of `**options: Unpack[T]` written out."""
-    own, made, defaults = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
-    for parameter in own.parameters.values():
+    signature, parameters, defaults = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
+    for parameter in signature.parameters.values():
         if parameter.kind is not parameter.VAR_KEYWORD:
-            made.append(parameter)
+            parameters.append(parameter)
             continue
         (options,) = get_args(get_type_hints(ask)[parameter.name])
-        made += [
+        parameters += [
             inspect.Parameter(name, parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
             for name, kind in options.__annotations__.items()
         ]
-    return own.replace(parameters=sorted(made, key=lambda parameter: parameter.name in UNRECORDED))
+    return signature.replace(parameters=sorted(parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
 
 def refuse_ignored(asked: Callable[..., Any], why: str, **values: Any) -> None:

@@ -37,8 +37,8 @@ class Provenance:
 
     def __str__(self) -> str:
         about = {"study": self.study, "digest": self.digest or None}
-        given = {name: value for name, value in {**about, **self.counted, **self.options}.items() if value is not None}
-        parts = [self.question, *(f"{name}={_said(value)}" for name, value in given.items())]
+        options = {**about, **self.counted, **self.options}
+        parts = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
         parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
         return visible(" | ".join(parts))
 
@@ -65,11 +65,11 @@ T = TypeVar("T")
 def result(cls: type[T]) -> type[T]:
     """Make a class of declared tables a result: frozen, its fields given by name."""
     made = dataclass(frozen=True, kw_only=True, repr=False)(cls)
-    for own in fields(made):  # type: ignore[arg-type]
-        if TABLE in own.metadata:
-            declared: Table = own.metadata[TABLE]
+    for each in fields(made):  # type: ignore[arg-type]
+        if TABLE in each.metadata:
+            declared: Table = each.metadata[TABLE]
             columns = [f"`{', '.join(part.names)}`: {part.doc}" for part in declared.columns]
-            made.__doc__ = with_lines(made.__doc__, f"`{own.name}`: {declared.doc}", columns)
+            made.__doc__ = with_lines(made.__doc__, f"`{each.name}`: {declared.doc}", columns)
     return made
 
 
@@ -90,8 +90,8 @@ class Result:
     @cache
     def declared(cls) -> dict[str, Table]:
         """Table name to its declaration, in the order of the documentation."""
-        found = {own.name: own.metadata[TABLE] for own in fields(cls) if TABLE in own.metadata}
-        return {name: own if own.by is not None else replace(own, by=cls.BY) for name, own in found.items()}
+        tables = {each.name: each.metadata[TABLE] for each in fields(cls) if TABLE in each.metadata}
+        return {name: table if table.by is not None else replace(table, by=cls.BY) for name, table in tables.items()}
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Table name to Polars frame, in the order of the documentation."""
@@ -113,12 +113,12 @@ class Result:
     def views(self, table: str | None = None) -> Iterator[View]:
         """The essential tables as text, or every column of the one that is named."""
         for name in self.declared() if table is None else [table]:
-            frame, own = self.to_frame(name), self.declared()[name]
+            frame, declaration = self.to_frame(name), self.declared()[name]
             if table is not None:
-                yield from views(own, frame, name, every=True)
-            elif own.essential and not frame.is_empty():
-                kept = own.rows(self) if own.rows else frame
-                yield from views(own, kept, name, left_out=frame.height - kept.height)
+                yield from views(declaration, frame, name, every=True)
+            elif declaration.essential and not frame.is_empty():
+                rows = declaration.rows(self) if declaration.rows else frame
+                yield from views(declaration, rows, name, left_out=frame.height - rows.height)
 
     def told(self) -> Iterator[str]:
         """The notes as sentences for a reader."""
@@ -140,13 +140,12 @@ class Result:
 
     def told_whole(self) -> dict[str, Any]:
         """The same with its tables as frames."""
-        made = self.provenance
-        told = _plain(made) | {"dropped": [_plain(note) for note in made.dropped]}
-        if not made.counted:
-            del told["counted"]
+        provenance = _plain(self.provenance)
+        if not self.provenance.counted:
+            del provenance["counted"]
         return {
-            "question": made.question,
-            "provenance": told,
+            "question": self.provenance.question,
+            "provenance": provenance,
             "notes": [_plain(note) for note in self.notes],
             **self.tables(),
         }
@@ -184,14 +183,12 @@ class Result:
 
     def to_html(self, table: str | None = None) -> str:
         """The same as a small page, with the notes and how the result was made."""
-        made = self.provenance
-        return formats.page(f"{made.question}: {made.study}", self._html(table))
+        return formats.page(f"{self.provenance.question}: {self.provenance.study}", self._html(table))
 
     def _html(self, table: str | None = None) -> str:
-        said = "".join(f"<li>{escape(note)}</li>\n" for note in self.told())
-        notes = f"<ul>\n{said}</ul>\n" if said else ""
-        made = escape(str(self.provenance))
-        return f"{formats.html(self.views(table))}\n{notes}<p><small>{made}</small></p>\n"
+        items = "".join(f"<li>{escape(note)}</li>\n" for note in self.told())
+        notes = f"<ul>\n{items}</ul>\n" if items else ""
+        return f"{formats.html(self.views(table))}\n{notes}<p><small>{escape(str(self.provenance))}</small></p>\n"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -207,12 +204,12 @@ class Result:
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
         picture = getattr(lazily.public("plots"), self.PICTURE)
-        _, *known = inspect.signature(picture).parameters
+        _, *allowed = inspect.signature(picture).parameters
         for name in options:
-            if name not in known:
+            if name not in allowed:
                 raise OptionError(
-                    f"the picture {self.PICTURE} has no option {name!r}; options: {', '.join(known)}"
-                    f"{suggestion(name, known)}"
+                    f"the picture {self.PICTURE} has no option {name!r}; options: {', '.join(allowed)}"
+                    f"{suggestion(name, allowed)}"
                 )
         return checked(picture)(self, **options)
 
@@ -221,19 +218,19 @@ class Result:
         return visible(f"<{type(self).__name__} of {self.provenance.study}: {sizes}>")
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     """A value of an option in a line: several side by side."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, tuple | list):
         # What is itself in several parts has commas of its own.
-        return ("; " if any(", " in str(own) for own in value) else ", ").join(map(str, value))
+        return ("; " if any(", " in str(part) for part in value) else ", ").join(map(str, value))
     return str(value)
 
 
 def _plain(value: Any) -> dict[str, Any]:
     """A record as plain values."""
-    return {own.name: _plain_value(getattr(value, own.name)) for own in fields(value) if own.name != "question"}
+    return {each.name: _plain_value(getattr(value, each.name)) for each in fields(value) if each.name != "question"}
 
 
 def _plain_value(value: Any) -> Any:
@@ -242,7 +239,7 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {name: _plain_value(own) for name, own in value.items()}
+        return {name: _plain_value(part) for name, part in value.items()}
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()  # a name of bytes that are no UTF-8; JSON holds text
-    return [_plain_value(own) for own in value] if isinstance(value, tuple | list) else value
+    return [_plain_value(part) for part in value] if isinstance(value, tuple | list) else value

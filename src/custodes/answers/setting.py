@@ -89,9 +89,9 @@ HELP: Mapping[str, str] = {
 """What arguments that several questions share mean, in a few words."""
 
 
-def settings(given: Setting) -> Setting:
+def settings(options: Setting) -> Setting:
     """The setting with defaults filled in and values checked."""
-    full: Setting = {**DEFAULTS, **given}
+    full: Setting = {**DEFAULTS, **options}
     one_of("aggregate", full["aggregate"], ("mean", "vote"))
     one_of("orders", full["orders"], ("mean", "consistent", "first"))
     ties = full["ties"]
@@ -104,6 +104,6 @@ def settings(given: Setting) -> Setting:
     return full
 
 
-def selection_of(given: Mapping[str, Any]) -> Selection:
+def selection_of(options: Mapping[str, Any]) -> Selection:
     """The part of a setting that says what is compared."""
-    return {name: given[name] for name in Selection.__annotations__ if name in given}  # type: ignore[return-value]
+    return {name: options[name] for name in Selection.__annotations__ if name in options}  # type: ignore[return-value]

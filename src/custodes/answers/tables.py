@@ -155,12 +155,12 @@ class Table:
     def schema(self) -> dict[str, Any]:
         """Column name to Polars type."""
         first = {self.by: pl.String} if self.by else {}
-        return first | {name: TYPES.get(own.kind, pl.Float64) for own in self.columns for name in own.names}
+        return first | {name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names}
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The names of the columns that are numbers, without the ends of their intervals."""
-        return tuple(own.name for own in self.columns if own.is_number)
+        return tuple(column.name for column in self.columns if column.is_number)
 
     def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
         """A frame of the declared columns.
@@ -192,13 +192,13 @@ class Table:
             problems = (("lacks", missing), ("does not declare", superfluous))
             words = [f"{verb} {listed(map(repr, columns))}" for verb, columns in problems if columns]
             raise ValueError(f"table {name!r} {' and '.join(words)}; declared columns: {', '.join(self.schema)}")
-        many = [own for own in values.values() if not _single(own)]
-        height = min((own.size if isinstance(own, np.ndarray) else len(own) for own in many), default=1)
+        many = [value for value in values.values() if not _single(value)]
+        height = min((value.size if isinstance(value, np.ndarray) else len(value) for value in many), default=1)
         return pl.DataFrame([_series(column, values[column], kind, height) for column, kind in self.schema.items()])
 
     def column(self, name: str) -> Column:
         """The declaration of a column."""
-        return next(own for own in self.columns if own.name == name)
+        return next(column for column in self.columns if column.name == name)
 
 
 def table(doc: str, *columns: Column, **more: Any) -> Any:

@@ -16,23 +16,23 @@ HUGE = 1e6
 def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
     """The views of a frame of a declared table: of its essential columns, or of `every` one.
 
-    `left_out` rows are said not to be shown. A column that holds nothing is shown only on request.
+    `left_out` rows are counted as not shown. A column without any value is shown only on request.
     """
     if table.view is not None and not every:
         yield from table.view(frame)
         return
     for part, rows in parts(frame, table.by):
-        shown = [own for own in table.columns if every or (own.essential and (_kept(own) or rows[own.name].count()))]
+        columns = [each for each in table.columns if every or _is_shown(each, rows[each.name])]
         if table.order and not every:
             rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
-        made = [[cell(row, own) for own in shown] for row in rows.iter_rows(named=True)]
+        cells = [[cell(row, column) for column in columns] for row in rows.iter_rows(named=True)]
         yield View(
             title=titled(name.replace("_", " "), part),
-            header=tuple(own.heading for own in shown),
-            labels=tuple(own.label for own in shown),
-            rows=tuple(map(tuple, made)),
-            numeric=tuple(own.is_number for own in shown),
-            best=frozenset(_best(rows, shown)),
+            header=tuple(column.heading for column in columns),
+            labels=tuple(column.label for column in columns),
+            rows=tuple(map(tuple, cells)),
+            numeric=tuple(column.is_number for column in columns),
+            best=frozenset(_best(rows, columns)),
             more=f"{left_out} of {frame.height + left_out} rows not shown (--table {name})" if left_out else "",
         )
 
@@ -97,14 +97,18 @@ def number(value: float | None, digits: int) -> str:
     return decimal(value, digits)
 
 
-def _kept(column: Column) -> bool:
-    """Labels and what has an interval or a better end are shown even where undefined: to leave them out is silence."""
-    return not column.is_number or column.interval or bool(column.best)
+def _is_shown(column: Column, values: pl.Series) -> bool:
+    """Whether a view of essential columns holds this one.
+
+    Undefined labels, intervals and values with a better end are shown: a missing column would hide them.
+    """
+    reported = not column.is_number or column.interval or bool(column.best)
+    return column.essential and (reported or bool(values.count()))
 
 
-def _best(rows: pl.DataFrame, shown: Sequence[Column]) -> Iterable[tuple[int, int]]:
+def _best(rows: pl.DataFrame, columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
     """The places of the best value of each column that has a better end."""
-    for place, column in enumerate(shown):
+    for place, column in enumerate(columns):
         if column.best and rows.height > 1 and rows[column.name].count():
             values = rows[column.name]
             top = values.max() if column.best == "high" else values.min()

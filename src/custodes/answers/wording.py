@@ -140,7 +140,7 @@ def interval(
     if value is None or low is None or high is None:
         return shown(value, digits=digits)
     behind = digits_of(low, high, least=digits)
-    value_, low_, high_ = (shown(own, digits=behind) for own in (value, low, high))
+    value_, low_, high_ = (shown(each, digits=behind) for each in (value, low, high))
     return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"
 
 

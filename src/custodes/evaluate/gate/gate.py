@@ -27,7 +27,7 @@ from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
-from custodes.stats.intervals import SimultaneousIntervals, simultaneous_intervals
+from custodes.stats.intervals import ResampledEstimate, SimultaneousIntervals, simultaneous_intervals
 
 HOLDS, FAILS, UNTOLD = "holds", "fails", "cannot be said"
 STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
@@ -56,8 +56,8 @@ def _lines(frame: pl.DataFrame) -> Iterator[View]:
 
 def outcome_of(frame: pl.DataFrame) -> str:
     """Of all rules together: one that fails decides; else one of which nothing can be said."""
-    found = set(frame["outcome"])
-    return next(word for word in (FAILS, UNTOLD, HOLDS) if word in found)
+    outcomes = set(frame["outcome"])
+    return next(word for word in (FAILS, UNTOLD, HOLDS) if word in outcomes)
 
 
 def told_of(frame: pl.DataFrame) -> str:
@@ -292,18 +292,21 @@ def _columns(
         "p_value": tests.p_value,
         "outcome": outcome.tolist(),
         "reason": [
-            None if word != UNTOLD else _why(own, tests.level) if np.isnan(low) else _undecided(own, at, low, high)
+            None
+            if word != UNTOLD
+            else _why(own, tests.level)
+            if own.estimate is None or np.isnan(low)
+            else _undecided(own.estimate, at, low, high)
             for own, at, low, high, word in zip(found, threshold, tests.low, tests.high, outcome, strict=True)
         ],
     }
 
 
-def _undecided(found: Measured, threshold: float, low: float, high: float) -> str:
+def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: float) -> str:
     """That the interval holds the threshold, and by how many items it would not; intervals shrink with their root."""
-    assert found.estimate is not None
-    text, away = "the interval holds the threshold", found.estimate.value - threshold
-    reach = found.estimate.value - low if away > 0 else high - found.estimate.value
-    if found.estimate.population is not None or abs(away) * MOST_TIMES**0.5 < reach:
+    text, away = "the interval holds the threshold", estimate.value - threshold
+    reach = estimate.value - low if away > 0 else high - estimate.value
+    if estimate.population is not None or abs(away) * MOST_TIMES**0.5 < reach:
         return text
     return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would tell"
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from custodes.answers.wording import interval, names, number, p_equals, percent, plural, with_ends
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, INCONCLUSIVE
-from custodes.evaluate.verdict.view import MOST_NAMED, POINTS, PROPORTION, Row, Statement, View, only
+from custodes.evaluate.verdict.view import MOST_NAMED, POINTS, PROPORTION, Row, Statement, View, only, value_of
 
 
 def favours(view: View) -> Iterator[Statement]:
@@ -119,7 +119,7 @@ def _finding_line(view: View, group: list[Row]) -> Statement:
         text += f" So {do} {names(listed, limit=MOST_NAMED)}."
     if clauses:
         text += f" {metric} also {' and '.join(clauses)}."
-    numbers = {f"value{end}": row[f"partiality{end}"] for end in ("", "_low", "_high")}
+    numbers = value_of(row, "partiality")
     return Statement(
         kind="favours", text=text, rater=metric, system=system, p_value=row["p_adjusted"], unit=POINTS, **numbers
     )
@@ -182,8 +182,7 @@ def flips(view: View) -> Iterator[Statement]:
         )
         if untold := view.people.height - both:
             text += f" Of {plural(untold, 'other pair')} that people compared it says nothing."
-        ends = {f"value{end}": row[f"correct{end}"] for end in ("", "_low", "_high")}
-        yield Statement(kind="flips", text=text, rater=row["metric"], unit=PROPORTION, **ends)
+        yield Statement(kind="flips", text=text, rater=row["metric"], unit=PROPORTION, **value_of(row, "correct"))
     flips = view.decided["reversals"]
     if not flips.height:
         yield Statement(kind="flips", text="No metric clearly reverses a decision of people.")

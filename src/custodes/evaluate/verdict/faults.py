@@ -10,7 +10,7 @@ from custodes.answers.wording import percent, plural, with_ends
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
 from custodes.evaluate.consistency.missing import ALL, REASON
 from custodes.evaluate.partiality import INCONCLUSIVE
-from custodes.evaluate.verdict.view import MOST_NAMED, POINTS, PROPORTION, Row, Statement, View
+from custodes.evaluate.verdict.view import MOST_NAMED, POINTS, PROPORTION, Row, Statement, View, value_of
 
 FAULTS = {
     POSITION: "{points} points of margin between the same two outputs",
@@ -37,8 +37,7 @@ def faults(view: View) -> Iterator[Statement]:
         )
         if row["rater"] in again:
             text += f" Asked again in the same order, it agrees with itself in {percent(again[row['rater']])}."
-        ends = {f"value{end}": row[f"flip{end}"] for end in ("", "_low", "_high")}
-        yield Statement(kind="faults", text=text, rater=row["rater"], unit=PROPORTION, **ends)
+        yield Statement(kind="faults", text=text, rater=row["rater"], unit=PROPORTION, **value_of(row, "flip"))
     if "findings" not in view.judges:
         return
     yield from _unanswered(view)
@@ -69,8 +68,7 @@ def _unanswered(view: View) -> Iterator[Statement]:
                 f" {plural(half[row['rater']], 'comparison')} asked in both orders and answered in one"
                 f" {'is' if half[row['rater']] == 1 else 'are'} left out where both orders make one verdict."
             )
-        ends = {f"value{end}": row[f"failed{end}"] for end in ("", "_low", "_high")}
-        yield Statement(kind="faults", text=text, rater=row["rater"], unit=PROPORTION, **ends)
+        yield Statement(kind="faults", text=text, rater=row["rater"], unit=PROPORTION, **value_of(row, "failed"))
 
 
 def _found(row: Row, turned: bool) -> Statement:
@@ -78,5 +76,5 @@ def _found(row: Row, turned: bool) -> Statement:
     points = with_ends(row, "estimate", digits=0)
     said = ONE_ORDER if row["kind"] == POSITION and not turned else FAULTS[row["kind"]]
     text = f"{row['rater']} {row['finding']}: {said.format(points=points, about=row['about'])}."
-    ends = {f"value{end}": row[f"estimate{end}"] for end in ("", "_low", "_high")}
-    return Statement(kind="faults", text=text, rater=row["rater"], p_value=row["p_adjusted"], unit=POINTS, **ends)
+    numbers = value_of(row, "estimate")
+    return Statement(kind="faults", text=text, rater=row["rater"], p_value=row["p_adjusted"], unit=POINTS, **numbers)

@@ -9,7 +9,16 @@ import polars as pl
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.answers.wording import names, number, p_equals, p_value, percent, sentence, with_ends
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, Row, Statement, View, only, share_a_letter
+from custodes.evaluate.verdict.view import (
+    MOST_NAMED,
+    SYSTEM_LEVEL,
+    Row,
+    Statement,
+    View,
+    only,
+    share_a_letter,
+    value_of,
+)
 
 MARKED_EFFECT = 1.5
 """The design effect from which clusters of items are named first."""
@@ -41,7 +50,7 @@ def trust(view: View) -> Iterator[Statement]:
         yield Statement(kind="trust", text=text)
         return
     best, *others = view.standing
-    numbers = {name: best[name] for name in ("value", "value_low", "value_high")}
+    numbers = value_of(best, "value")
     if not view.side("above"):
         text = "No metric agrees with the annotators significantly better than chance."
         if not view.bounded:
@@ -52,12 +61,13 @@ def trust(view: View) -> Iterator[Statement]:
         yield Statement(kind="trust", text=text, unit=best["statistic"], **numbers)
         return
     text = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
-    p_values = _p_values(view, best["metric"], best["statistic"])
+    tests = _tests_of(view, best["metric"], best["statistic"])
+    p_values = _p_values(tests)
     level = {row["metric"]: p_values.get(row["metric"]) for row in others if share_a_letter(best, row)}
     if not view.tested:
         text += " Differences between metrics were not tested."
     elif level:
-        near = _at_threshold(view, best["metric"], best["statistic"])
+        near = tests.filter(note=AT_THRESHOLD)["other"].to_list()  # the Monte Carlo error leaves these open
         if clear := {name: p for name, p in level.items() if name not in near}:
             text += f" It does not differ significantly from {_with_p_values(clear)}."
         if close := {name: p for name, p in level.items() if name in near}:
@@ -86,14 +96,9 @@ def _tests_of(view: View, metric: str, statistic: str) -> pl.DataFrame:
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
-def _p_values(view: View, metric: str, statistic: str) -> dict[str, float]:
-    """The adjusted p-value of each of these tests, by the other metric."""
-    return dict(_tests_of(view, metric, statistic).select("other", "p_adjusted").iter_rows())
-
-
-def _at_threshold(view: View, metric: str, statistic: str) -> list[str]:
-    """The other metrics of those tests that the Monte Carlo error leaves open."""
-    return _tests_of(view, metric, statistic).filter(note=AT_THRESHOLD)["other"].to_list()
+def _p_values(tests: pl.DataFrame) -> dict[str, float]:
+    """The adjusted p-value of each test of a metric, by the other metric."""
+    return dict(tests.select("other", "p_adjusted").iter_rows())
 
 
 def _with_p_values(level: dict[str, float | None]) -> str:
@@ -128,11 +133,10 @@ def _at_system_level(view: View, best: Row) -> Iterator[Statement]:
     first = max(view.standing, key=lambda row: -1.0 if row[name] is None else row[name])
     p = None
     if first[name] > best[name]:
-        p = _p_values(view, best["metric"], name).get(first["metric"])
+        p = _p_values(_tests_of(view, best["metric"], name)).get(first["metric"])
         text += f" {first['metric']} has the highest, {percent(first[name])}"
         text += "." if p is None else f" ({p_equals(p)} for the difference)."
-    numbers = {f"value{end}": best[f"{name}{end}"] for end in ("", "_low", "_high")}
-    yield Statement(kind="trust", text=text, rater=best["metric"], p_value=p, unit=name, **numbers)
+    yield Statement(kind="trust", text=text, rater=best["metric"], p_value=p, unit=name, **value_of(best, name))
 
 
 def chance(view: View) -> Iterator[Statement]:

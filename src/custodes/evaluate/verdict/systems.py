@@ -8,7 +8,17 @@ from math import exp
 
 from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.verdict.view import COUNT, MOST_NAMED, PROPORTION, Row, Statement, View, letters_of, only
+from custodes.evaluate.verdict.view import (
+    COUNT,
+    MOST_NAMED,
+    PROPORTION,
+    Row,
+    Statement,
+    View,
+    letters_of,
+    only,
+    value_of,
+)
 from custodes.stats.information_gain import MOST
 
 MOST_LISTED = 6
@@ -47,7 +57,6 @@ def best(view: View) -> Iterator[Statement]:
     # Corrected systems have strengths alone; of win rates no interval holds where answers decided how many were asked.
     counted = top["win_rate"] is not None and not view.stopped
     column, unit = ("win_rate", PROPORTION) if counted else ("strength", "log odds")
-    numbers = {f"value{end}": top[f"{column}{end}"] for end in ("", "_low", "_high")}
     if counted:
         rate = f"wins {with_ends(top, 'win_rate', shown=percent)} against an opponent on average, a tie counting half"
     else:
@@ -72,7 +81,7 @@ def best(view: View) -> Iterator[Statement]:
             f"{_either(first)} is best; which one cannot be told. {top['system']} has the highest standing: it {rate}."
             f" {'The other system is' if behind == 1 else f'The other {behind} systems are'} clearly behind."
         )
-    yield Statement(kind="best", text=text, rater=view.judge, system=only(first), unit=unit, **numbers)
+    yield Statement(kind="best", text=text, rater=view.judge, system=only(first), unit=unit, **value_of(top, column))
     for message in view.unbeaten:
         yield Statement(kind="best", text=sentence(message))
 

@@ -66,7 +66,7 @@ class View:
         self.lower = set(used.filter(~pl.col("higher_is_better"))["rater"])
         self.sided = bool(self.problems["rule"].is_in(SIDED).any())
         agreed = tables("agreement")
-        accuracies = agreed["metrics"].select("metric", *(f"{SYSTEM_LEVEL}{end}" for end in ("", "_low", "_high")))
+        accuracies = agreed["metrics"].select("metric", *(SYSTEM_LEVEL + end for end in ("", "_low", "_high")))
         self.standing: list[Row] = agreed["standing"].join(accuracies, on="metric", maintain_order="left").to_dicts()
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
         self.tested = len(self.standing) < 2 or any(row["may_be_best"] is not None for row in self.standing)
@@ -78,8 +78,12 @@ class View:
         self.again = _said(results["ranking"], "self-agreement", aspect)
         self.judges = tables("consistency") if "consistency" in results else {}
         boards = tables("leaderboard") if "leaderboard" in results else {}
-        self.corrected = _corrected(boards["corrected"], self.standing) if boards else None
-        self.not_random = _not_random(boards["corrected"], self.standing) if boards else None
+        first = self.standing[0]["metric"] if self.standing else ""
+        corrected = boards["corrected"].filter(metric=first) if boards else pl.DataFrame()
+        # How the first metric corrects people, where these judged a small part of what it did.
+        self.corrected = _row_where(corrected, pl.col("labels") <= FEW_LABELS * pl.col("battles"))
+        # Where the human comparisons are not a random part of those of the first metric.
+        self.not_random = _row_where(corrected, pl.col("p_random") < NOT_RANDOM)
         usable = self.corrected is not None and not self.corrected["reason"]
         self.judge = f"{CORRECTED}{self.corrected['metric']}" if self.corrected and usable else HUMAN
         unbeaten = _said(results["leaderboard"], "unbeaten", aspect) if boards and self.judge == HUMAN else []
@@ -122,22 +126,13 @@ class View:
         return [row for row in self.board if row["may_be_first"]]
 
 
+def _row_where(frame: pl.DataFrame, condition: pl.Expr) -> Row | None:
+    """The first row of a frame on which a condition holds, if there is any."""
+    return next(frame.filter(condition).iter_rows(named=True), None) if frame.height else None
+
+
 def _said(answer: Result, rule: str, aspect: str) -> list[str]:
     return [note.message for note in answer.notes if note.rule == rule and note.aspect == aspect]
-
-
-def _corrected(corrected: pl.DataFrame, standing: Sequence[Row]) -> Row | None:
-    """How the first metric corrects people, where these judged a small part of what it did."""
-    first = standing[0]["metric"] if standing else ""
-    rows = corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles"), metric=first).to_dicts()
-    return rows[0] if rows else None
-
-
-def _not_random(corrected: pl.DataFrame, standing: Sequence[Row]) -> Row | None:
-    """The row of the first metric if the human comparisons are not a random part of its comparisons."""
-    first = standing[0]["metric"] if standing else ""
-    rows = corrected.filter(pl.col("p_random") < NOT_RANDOM, metric=first).to_dicts()
-    return rows[0] if rows else None
 
 
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
@@ -151,6 +146,11 @@ def leaders(agreement: Agreement) -> dict[str, list[str]]:
         some = rows.filter(pl.col("may_be_best").fill_null(above))["metric"].to_list()
         found[str(aspect)] = some if rows.filter(above).height else []
     return found
+
+
+def value_of(row: Row, column: str) -> dict[str, Any]:
+    """The value of a statement and its bounds, from a column with an interval."""
+    return {f"value{end}": row[f"{column}{end}"] for end in ("", "_low", "_high")}
 
 
 def letters_of(row: Row) -> set[str]:
