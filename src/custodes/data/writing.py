@@ -139,7 +139,10 @@ def _blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Itera
         for row in table.iter_rows(named=True):
             yield msgspec.json.encode(row) + b"\n"
     else:
-        flat = table.with_columns(pl.col(pl.List(pl.String)).map_elements(_json, return_dtype=pl.String))
+        as_json = pl.col(pl.List(pl.String)).map_elements(
+            lambda texts: msgspec.json.encode(texts.to_list()).decode(), return_dtype=pl.String
+        )
+        flat = table.with_columns(as_json)
         yield from csv_blocks(flat, separator="\t" if suffix == ".tsv" else ",", quote_formulas=quote_formulas)
 
 
@@ -154,7 +157,3 @@ def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: boo
 def row_blocks(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The rows of a table, some at a time."""
     return table.iter_slices(ROWS)
-
-
-def _json(texts: pl.Series) -> str:
-    return msgspec.json.encode(texts.to_list()).decode()

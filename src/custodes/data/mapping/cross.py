@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.words import (
@@ -79,7 +80,8 @@ def _aspect(name: str) -> tuple[int, int] | None:
 def _splits(spans: dict[str, tuple[int, int]], *, rater_last: bool) -> list[_Split]:
     """Names parted into fixed text, aspect, gap and rater, where the rest behind (or before) the aspect is a rater."""
     leads = [name[:start] for name, (start, _) in spans.items()]
-    lead = _shared(leads)
+    # What all names begin with before the aspect, up to the end of a word (they are no paths).
+    lead = leads[0] if len(set(leads)) == 1 else re.sub(r"[^\W_]*$", "", commonprefix(leads))  # noqa: RUF071
     splits = []
     for name, (start, end) in spans.items():
         if rater_last:
@@ -97,15 +99,6 @@ def _splits(spans: dict[str, tuple[int, int]], *, rater_last: bool) -> list[_Spl
                     _Split(name=name, fixed=fixed, aspect=name[start:end], gap=gap, rater=rater, end=name[end:])
                 )
     return [split for split in splits if CLEAN.fullmatch(split.aspect) and _may_be_a_person(split.rater)]
-
-
-def _shared(leads: Sequence[str]) -> str:
-    """What all leads begin with, up to the end of a word."""
-    if len(set(leads)) < 2:
-        return "".join(leads[:1])
-    least, most = min(leads), max(leads)
-    length = next((k for k, pair in enumerate(zip(least, most, strict=False)) if pair[0] != pair[1]), len(least))
-    return re.sub(r"[^\W_]*$", "", least[:length])
 
 
 def _may_be_a_person(label: str) -> bool:

@@ -51,8 +51,8 @@ COUNTS_TURNS = ("anony", "language", "conv_metadata")
 
 CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
 USERS = "arena_user"
-PEOPLE = ("expert", "author", "human", USERS)
-JUDGES = ("gpt", "claude", "gemini", "llama")
+KINDS = {"human": ("expert", "author", "human", USERS), "metric": ("gpt", "claude", "gemini", "llama")}
+"""How the names of raters of a kind begin."""
 
 
 def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -91,7 +91,10 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         likely=partial(words.likely, systems=set(table["system_a"]) | set(table["system_b"])),
         unused=unused,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
-        kinds={name: _kind(name) for name in rater.unique(maintain_order=True)},
+        kinds={
+            name: next((kind for kind, starts in KINDS.items() if name.lower().startswith(starts)), "")
+            for name in rater.unique(maintain_order=True)
+        },
         outputs=outputs_of(texts, sources),
         notes=[*notes, *order_notes],
     )
@@ -108,11 +111,6 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     count = named.filter(users).n_unique()
     together = f"{where}: {count} users of the arena are taken for one rater, {USERS!r}"
     return named.set(users, USERS), noted(("users-together", count, together))
-
-
-def _kind(name: str) -> str:
-    lower = name.lower()
-    return "human" if lower.startswith(PEOPLE) else "metric" if lower.startswith(JUDGES) else ""
 
 
 def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:

@@ -60,7 +60,12 @@ def _read(path: Path) -> Study:
     for number_of_entry, (item, subset, right, wrong, texts) in enumerate(_prompts(table, path.name), start=1):
         names = records.prompt(item, subset, len(right), texts, number_of_entry)
         for name, value in zip(names, [*right, *wrong], strict=True):
-            records.score(item, name, table.model, _score(value, f"{path.name}: entry {number_of_entry}"))
+            # Models with a head of their own give a list of one.
+            value = value[0] if isinstance(value, list) and len(value) == 1 else value
+            score = number(value)
+            if score is None and value is not None:
+                raise InputError(f"{path.name}: entry {number_of_entry}: score {str(value)[:40]!r} is no number")
+            records.score(item, name, table.model, score)
     if table.model == PERSON:
         raise InputError(f"{path.name}: the model is called {PERSON!r}, which is the human rater here; rename it")
     return records.study_of_pairs()
@@ -145,16 +150,6 @@ def _prompts(table: _Scores, where: str) -> Iterator[tuple[str, str, list[Any], 
                 f"{where}: entry {place} has {len(scores)} scores, {len(prompt_texts)} texts and num_correct {correct}"
             )
         yield f"{subset.strip()}/{label(name)}", subset.strip(), scores[:correct], scores[correct:], prompt_texts
-
-
-def _score(value: Any, where: str) -> float | None:
-    """A score, which models with a head of their own give as a list of one."""
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    score = number(value)
-    if score is None and value is not None:
-        raise InputError(f"{where}: score {str(value)[:40]!r} is no number")
-    return score
 
 
 def _numbered(side: str, count: int) -> list[str]:
