@@ -15,7 +15,7 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.reliability import clustered
+from custodes.stats.reliability import clustered_margins
 from tests.simulation.crowds import Crowd, arrived, attended, study
 
 USUAL = {"looks": (10, 20, 40), "boundary": "pocock"}
@@ -186,7 +186,7 @@ def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
     latent = np.take_along_axis(rng.normal(0, 0.42, (pairs, people)), worker, 1) + rng.normal(size=worker.shape)
     value = np.sign(np.where(np.abs(latent) < 0.25, 0.0, latent))
     pair = np.repeat(np.arange(pairs), answers)
-    made = clustered(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
+    made = clustered_margins(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
     naive = np.abs(value.mean(axis=1)) > 1.96 * value.std(axis=1) / np.sqrt(answers)
     told = ~np.isnan(made.p)
     false = (made.p[told] < 0.05).mean()
