@@ -17,7 +17,7 @@ import custodes as cu
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.stats import bootstrap, rank_distance
-from custodes.stats.agreement import correlation
+from custodes.stats.system_scores import weighted_item_mean
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 HANNA = DATA / "hanna" / "ratings.csv.gz"
@@ -82,7 +82,7 @@ def system_level() -> list[tuple[str, str, str]]:
 
     def intervals() -> None:
         weights = bootstrap.bootstrap_weights(n_items, RESAMPLES, np.random.default_rng(2))[1:]
-        draws = correlation.weighted_item_mean(point(), units=np.arange(n_items), weights=weights)
+        draws = weighted_item_mean(point(), units=np.arange(n_items), weights=weights)
         intervals.percentile_interval(draws, confidence=0.95)
 
     sample = np.random.default_rng(3).choice(len(first), SCIPY_PAIRS, replace=False)

@@ -96,7 +96,7 @@ def calibrated(folder: Path) -> Work:
     """acc_eq with its epsilon, of all metrics."""
     import numpy as np
 
-    from custodes.stats.agreement.ties import acc_eq
+    from custodes.stats.tie_calibration import acc_eq
 
     people, metrics, _ = arrays(folder)
 
@@ -141,7 +141,7 @@ def soft(folder: Path) -> Work:
     """Soft pairwise accuracy of all metrics, with the flips given."""
     import numpy as np
 
-    from custodes.stats.agreement.accuracy import spa
+    from custodes.stats.accuracy import spa
 
     people, metrics, flips = arrays(folder)
 

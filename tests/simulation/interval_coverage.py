@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
 from custodes.evaluate.ranking import _resampled
 from custodes.evaluate.scores import Scores
-from custodes.stats import bootstrap, decision_errors, favi_score
-from custodes.stats.agreement import accuracy, correlation, kendall
+from custodes.stats import accuracy, bootstrap, decision_errors, favi_score
 from custodes.stats.arrays import Floats
+from custodes.stats.correlation import ROWS
 from custodes.stats.intervals import CORRELATION, POSITIVE, SHARE, Bounds
 from custodes.stats.learning import heldout
 from custodes.stats.learning.folds import grouped_folds
+from custodes.stats.pooled_correlation import pooled_correlation
 from custodes.stats.ratios import mean_of_defined
 from custodes.stats.sign_test import SignTest
 
@@ -126,9 +127,9 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
     truth: Truth = {
         "system_accuracy": order,
         "pairwise_accuracy": order,
-        "pearson_system": correlation.pearson(quality, by_metric),
-        "spearman_system": correlation.spearman(quality, by_metric),
-        "kendall_system": kendall.kendall(quality, by_metric),
+        "pearson_system": ROWS["pearson"](quality, by_metric),
+        "spearman_system": ROWS["spearman"](quality, by_metric),
+        "kendall_system": ROWS["kendall"](quality, by_metric),
     }
     rng, many = np.random.default_rng(k), Scenario(2000, 1, systems, spread)
     blocks = [sample_of(many.draw(rng, k), 0, rng) for _ in range(4)]
@@ -223,12 +224,12 @@ def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> flo
         predicted = np.choose(fold, [model(x) for model in models])[None, :, None]
         times = own.design.resampled(resamples, rng)
         draws = heldout.heldout(
-            kendall.pooled_kendall, y[:, None], predicted, fold[:, None], units=groups, weights=times
+            partial(pooled_correlation, "kendall"), y[:, None], predicted, fold[:, None], units=groups, weights=times
         )
         new = np.moveaxis(other.metric_scores, 0, -1).reshape(other.human.size, -1)
         said = np.stack([model(new) for model in models]).reshape(len(models), *other.human.shape)
         once = np.ones((1, other.design.n_units))
-        truth = kendall.pooled_kendall(other.human, said, units=other.design.units, weights=once).mean()
+        truth = pooled_correlation("kendall", other.human, said, units=other.design.units, weights=once).mean()
         _, low, high = with_interval("", draws, CONFIDENCE, clusters=own.design.n_units, bounds=CORRELATION).values()
         held.append(low[0] <= truth <= high[0])
     return float(np.mean(held))

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from custodes.stats.agreement import accuracy, correlation
-from custodes.stats.agreement.system_scores import over_systems, system_fit
+from custodes.stats import accuracy
 from custodes.stats.bootstrap import bootstrap_weights, sign_flips, with_point, without_block
+from custodes.stats.correlation import over_systems, within_item
 from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests
+from custodes.stats.system_scores import system_fit, system_means, weighted_item_mean
 
 SYSTEMS, ALPHA, PER_DOCUMENT, ICC = 6, 0.05, 10, 0.3
 QUALITY = np.linspace(0, 0.3, SYSTEMS)
@@ -49,8 +50,8 @@ def draw(
 def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int) -> Family:
     """Kendall within items, every pair of metrics."""
     weights, _ = without_block(unit[-1] + 1, most=400)
-    tau = correlation.within_item(human, metrics, kind="kendall")
-    value = correlation.weighted_item_mean(tau, units=unit, weights=with_point(weights))
+    tau = within_item(human, metrics, kind="kendall")
+    value = weighted_item_mean(tau, units=unit, weights=with_point(weights))
     first, second = np.triu_indices(len(metrics), 1)
     difference = value[:, first] - value[:, second]
     present = np.ones((len(weights), len(first)), dtype=bool)
@@ -107,8 +108,8 @@ def off_chance(metrics: int, items: int, *, documents: bool = False, studies: in
         human, _, unit = draw(rng, np.ones(1), items, documents)
         noise = rng.normal(size=(metrics, unit[-1] + 1, SYSTEMS))[:, unit] + rng.normal(size=(metrics, *human.shape))
         weights, _ = without_block(unit[-1] + 1, most=400)
-        tau = correlation.within_item(human, noise, kind="kendall")
-        value = correlation.weighted_item_mean(tau, units=unit, weights=with_point(weights))
+        tau = within_item(human, noise, kind="kendall")
+        value = weighted_item_mean(tau, units=unit, weights=with_point(weights))
         present = np.ones((len(weights), metrics), dtype=bool)
         flips = Flips(first=sign_flips(len(weights), 499, rng), exact=True)
         made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
@@ -175,9 +176,7 @@ def test_batches_sorted_by_difficulty_say_nothing_of_systems() -> None:
         scores = quality - hard + 0.1 * rng.normal(size=(2, 45, 5))
         options = {"units": np.arange(45), "weights": np.ones((1, 45)), "item_weights": None}
         fit = system_fit(scores[:1], rated, **options)
-        mean = correlation.system_means(
-            np.where(rated, scores[:1], np.nan), units=np.arange(45), weights=np.ones((1, 45))
-        )
+        mean = system_means(np.where(rated, scores[:1], np.nan), units=np.arange(45), weights=np.ones((1, 45)))
         pairs = np.ones((1, 5, 5), dtype=bool)
         truth = quality[None, None]
         right.append(over_systems("kendall", truth, fit, pairs=pairs).item())

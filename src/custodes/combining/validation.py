@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,14 @@ from custodes.combining.terms import Terms
 from custodes.evaluate.parallel import each
 from custodes.memory import check_memory
 from custodes.progress import Progress
-from custodes.stats.agreement import correlation, kendall
-from custodes.stats.agreement.spearman_drawn import drawn_spearman
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.correlation import Kind
 from custodes.stats.learning import heldout
 from custodes.stats.learning.unseen import Moves, moves
+from custodes.stats.pooled_correlation import pooled_correlation
 
 STATISTICS: dict[str, heldout.Statistic] = {
-    "kendall": kendall.pooled_kendall,
-    "spearman": drawn_spearman,
-    "pearson": correlation.pooled_pearson,
+    **{kind: partial(pooled_correlation, kind) for kind in get_args(Kind)},
     "accuracy": heldout.ordering_accuracy,
 }
 

@@ -25,10 +25,10 @@ from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people, unpaired, unpaired_note
 from custodes.evaluate.scores import Scores
-from custodes.stats.agreement.ties import acc_eq
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.partiality.scores import ScoredPeople
+from custodes.stats.tie_calibration import acc_eq
 
 NO_COMPARISON = (
     "nobody compared two systems on one item, so there is no battle; a battle needs two rated outputs of one item, or a"

@@ -8,9 +8,9 @@ import numpy as np
 
 from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
-from custodes.stats.agreement.correlation import weighted_item_mean
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.rank_distance import rank_distances
+from custodes.stats.system_scores import weighted_item_mean
 
 NEAR_COPY = 0.2
 """Largest complementarity of near copies: a Kendall's tau-b within items of at least .6.

@@ -29,7 +29,7 @@ from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
-from custodes.stats.agreement import system_scores
+from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import Choices, Heads, are_choices
 from custodes.evaluate.comparison import Comparison
-from custodes.stats import bootstrap, intervals
-from custodes.stats.agreement import correlation, system_scores, ties
-from custodes.stats.agreement.population import population_values
+from custodes.stats import bootstrap, intervals, tie_calibration
 from custodes.stats.arrays import Bools, Floats, read_only
+from custodes.stats.population import population_values
+from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
 FEWEST = 4
 """Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics.md."""
@@ -92,7 +92,7 @@ class Sample:
         of_people = rated & (scores | given[1][:, np.newaxis])
         of_metrics = scores & (rated | given[0])
         joined = [
-            np.stack([system_scores.common_items(cells) for cells in own]) | both(told)
+            np.stack([common_items(cells) for cells in own]) | both(told)
             for own, told in ((of_people, given[0]), (of_metrics, given[1]))
         ]
         people, metrics = np.empty((2, len(self.times), *given[1].shape))
@@ -114,17 +114,13 @@ class Sample:
     def _fitted(self, scores: Floats, given: Floats, *, cells: Bools) -> Floats:
         """(1 + B, raters, systems) from some cells (items, systems), or the scores of the file (raters, systems)."""
         design = self.comparison.design
-        made = system_scores.system_fit(
-            scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights
-        )
+        made = system_fit(scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights)
         return np.where(np.isfinite(given), given + np.nan_to_num(made - made[:1], nan=0.0), made)
 
     def item_mean(self, per_item: Floats) -> Floats:
         """(1 + B, k): the means over items of (k, items), where defined."""
         design = self.comparison.design
-        return correlation.weighted_item_mean(
-            per_item, units=design.units, weights=self.times, item_weights=design.item_weights
-        )
+        return weighted_item_mean(per_item, units=design.units, weights=self.times, item_weights=design.item_weights)
 
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
@@ -149,7 +145,7 @@ class Sample:
         scores = comparison.metric_scores
         found = self._once(
             "acc_eq",
-            lambda: ties.events(
+            lambda: tie_calibration.events(
                 comparison.human,
                 scores,
                 human_tie=comparison.human_tie,
@@ -160,7 +156,7 @@ class Sample:
             scores,
             design.units,
         )
-        return ties.calibrated(found, self.times)
+        return tie_calibration.calibrated(found, self.times)
 
 
 def both(told: Bools) -> Bools:

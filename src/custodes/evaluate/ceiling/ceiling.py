@@ -28,10 +28,11 @@ from custodes.evaluate.judges import METRIC, Judges, few_clusters_notes, judges
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import mean_over_people
 from custodes.progress import Progress, silent
-from custodes.stats.agreement import reliability
-from custodes.stats.agreement.correlation import weighted_item_mean, within_item
+from custodes.stats import split_half
+from custodes.stats.correlation import within_item
 from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import heldout
+from custodes.stats.system_scores import weighted_item_mean
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
 SPLITS = 20
@@ -320,7 +321,7 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
         return {}
     by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the order of people
     persons = np.stack([target.persons[person] for person in by_name])
-    ways = reliability.halves(len(persons), most=SPLITS, rng=rng)
+    ways = split_half.halves(len(persons), most=SPLITS, rng=rng)
     draws = np.stack(
         [
             replace(target, y=target.rows(mean_over_people(persons[one]))).kendall(
@@ -332,7 +333,7 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
     told = np.isfinite(draws[:, 0, 0])
     kept = np.flatnonzero(told | ~told.any())  # where none says anything, their mean says nothing either
     split = draws[kept].mean(axis=0)
-    best = reliability.attainable(split, target.rows(persons).T, [ways[k] for k in kept], rng=rng)
+    best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in kept], rng=rng)
     return {
         "annotators": len(persons),
         **with_interval("split_half", split, confidence, clusters=target.n_clusters, bounds=CORRELATION),

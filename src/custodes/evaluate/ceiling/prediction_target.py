@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.evaluate.judges import METRIC, Judges
-from custodes.stats.agreement.kendall import pooled_kendall
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
+from custodes.stats.pooled_correlation import pooled_correlation
 
 Folds = Literal["item", "plain"]
 Model = Literal["xgboost", "ridge"]
@@ -100,7 +100,7 @@ class Target:
     def kendall(self, predictions: Floats) -> Floats:
         """Held-out tau-b of predictions (m, rows) in every resample -> (1 + B, m)."""
         return heldout.heldout(
-            pooled_kendall,
+            partial(pooled_correlation, "kendall"),
             self.y[:, np.newaxis],  # every output an item of its own with one system: all are pooled
             predictions[..., np.newaxis],
             self.fold[:, np.newaxis],

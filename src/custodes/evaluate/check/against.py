@@ -14,9 +14,10 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import FEW_ITEMS
 from custodes.evaluate.comparison import Comparison
 from custodes.stats import bootstrap, multiple_testing
-from custodes.stats.agreement.left_out import kendall_left_out
-from custodes.stats.agreement.system_scores import blocks_of
 from custodes.stats.arrays import Ints
+from custodes.stats.bootstrap import with_point
+from custodes.stats.pooled_correlation import pooled_correlation
+from custodes.stats.system_scores import blocks_of
 
 AGAINST_CONFIDENCE = 0.99
 """One of many metrics of pure noise should rarely be called reversed."""
@@ -84,11 +85,12 @@ def _against_people(comparison: Comparison, shared: Sequence[Ints], resamples: i
     block = bootstrap.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
     n_blocks = int(block.max()) + 1
     weights = design.item_weights
-    draws = kendall_left_out(
+    draws = pooled_correlation(
+        "kendall",
         scores.human,
         scores.metrics,
-        block=block[scores.items],
-        n_blocks=n_blocks,
+        units=block[scores.items],
+        weights=with_point(1.0 - np.eye(n_blocks)),
         item_weights=None if weights is None else weights[scores.items],
     )
     present = np.zeros((n_blocks, len(both)), dtype=bool)

@@ -13,7 +13,7 @@ from custodes.errors import listed
 from custodes.evaluate.check.held import Held
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.comparison import label_of
-from custodes.stats.agreement import correlation
+from custodes.stats import correlation
 from custodes.stats.arrays import Floats
 
 FEW_ITEMS = 30

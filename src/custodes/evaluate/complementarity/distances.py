@@ -16,8 +16,8 @@ from custodes.errors import listed
 from custodes.evaluate.judges import METRIC, Judges
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
-from custodes.stats.agreement import correlation
 from custodes.stats.arrays import Floats
+from custodes.stats.system_scores import weighted_item_mean
 
 Level = Literal["system", "utterance"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -93,10 +93,8 @@ class Rankings:
         """(pairs, units) -> (1 + B, pairs): over the items, how often each cluster is there, or over the systems."""
         design, n = self.who.design, distances.shape[1]
         if self.level == "utterance":
-            return correlation.weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=times[:1, :1])
-        return correlation.weighted_item_mean(
-            distances, units=design.units, weights=times, item_weights=design.item_weights
-        )
+            return weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=times[:1, :1])
+        return weighted_item_mean(distances, units=design.units, weights=times, item_weights=design.item_weights)
 
     def square(self, values: Floats) -> Floats:
         """(..., pairs) -> symmetric (..., raters, raters) with a zero diagonal."""

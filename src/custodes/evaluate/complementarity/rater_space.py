@@ -13,8 +13,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.notes import Note, noted
 from custodes.evaluate.complementarity.distances import Distances, Rankings
 from custodes.evaluate.judges import Judges
-from custodes.stats import communities, intervals, ordination
-from custodes.stats.agreement import ranks
+from custodes.stats import communities, intervals, ordination, ranks
 from custodes.stats.arrays import Floats
 
 SHARE = 0.8

@@ -22,7 +22,7 @@ Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
 
 
 class Statistic(Protocol):
-    """A statistic of people and predictions over all outputs, in every resample; see `pooled_kendall`."""
+    """A statistic of people and predictions over all outputs, in every resample; see `pooled_correlation`."""
 
     def __call__(self, human: Floats, metrics: Floats, /, *, units: Ints, weights: NDArray[Any]) -> Floats:
         """(items, systems), (m, items, systems) -> (B, m)."""
@@ -62,12 +62,13 @@ def heldout(
     NaN where no fold is defined (every one constant on either side in the resample, or nothing predicted). Outputs of
     different folds are never compared: their predictions come from different models.
 
-    >>> from custodes.stats.agreement.kendall import pooled_kendall
+    >>> from functools import partial
+    >>> from custodes.stats.pooled_correlation import pooled_correlation
     >>> target = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
     >>> fold = np.array([[0, 0], [0, 0], [1, 1]])
     >>> predictions = np.array([[[1.0, 3.0], [2.0, 4.0], [9.0, 8.0]]])
     >>> design = {"units": np.arange(3), "weights": np.ones((1, 3))}
-    >>> heldout(pooled_kendall, target, predictions, fold, **design).round(3).tolist()
+    >>> heldout(partial(pooled_correlation, "kendall"), target, predictions, fold, **design).round(3).tolist()
     [[-0.167]]
 
     Source: Colombo et al. 2023, Section 4 (Kendall's tau on the held-out part).

@@ -1,21 +1,15 @@
-"""Sums over pairs of outputs, by output: what a coefficient of agreement is made of, and what each output adds to it.
-
-All pairs are compared while they are few; above `linear.MANY` outputs they are counted by sorting and by sums, with the
-same results.
-"""
+"""Sums over pairs of outputs by output: the parts of a coefficient of agreement, and the influence of an output."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement import counted, linear
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.learning.objective import Objective
-
-_PAIRS = 500_000  # held at a time
 
 
 class PairSums(NamedTuple):
@@ -42,8 +36,6 @@ def pair_sums(
     >>> made.row.tolist()
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
-    if len(people) <= linear.MANY:
-        return _compared(kind, people, said, rows, item, labels)
     if kind == "accuracy":
         return _within_items(people, said, rows, item)
     if kind == "kendall":
@@ -59,62 +51,23 @@ def pair_sums(
     return PairSums(*joined)
 
 
-def _compared(
-    kind: Objective, people: Floats, said: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
-) -> PairSums:
-    """By comparing them all, some at a time."""
-    n, width = len(people), 1 + 2 * len(said)
-    made = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
-    step = max(1, _PAIRS // n)
-    for start in range(0, len(rows), step):
-        place = slice(start, start + step)
-        part = rows[place]
-        products = _products(kind, people, said, part, item)
-        same = [(label[part, np.newaxis] == label).astype(products[0].dtype) for label in labels]
-        for q, product in enumerate(products):
-            made.row[q, place] = product.sum(axis=1, dtype=np.float64)
-            made.column[q] += product.sum(axis=0, dtype=np.float64)
-            for inside, alike in zip(made.inside, same, strict=True):
-                inside[q, place] = np.einsum("rn,rn->r", product, alike)
-    return made
-
-
-def _products(kind: Objective, people: Floats, said: Floats, rows: NDArray[np.intp], item: Ints) -> list[NDArray[Any]]:
-    """What is summed over pairs of some outputs with all, each (rows, n)."""
-
-    def gaps(values: Floats) -> NDArray[Any]:
-        apart = values[rows, np.newaxis] - values
-        # Whole numbers, and few of them: half the precision is exact and takes half the time.
-        signs = np.sign(apart).astype(np.float32) if kind in ("kendall", "accuracy") else apart
-        return signs * (item[rows, np.newaxis] == item) if kind == "accuracy" else signs
-
-    wanted = gaps(people)
-    made = [wanted * wanted]
-    for values in said:
-        given = gaps(values)
-        product = wanted * given
-        made += [(product > 0).astype(np.float32) if kind == "accuracy" else product, given * given]
-    return made
-
-
 def _counted(people: Floats, said: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
-    """Signs, counted in n log n: concordance, untied by people, untied by the prediction."""
-    n, everyone = len(people), np.ones(len(people))
-    first, second = (np.unique(side, return_inverse=True)[1].astype(np.float64) for side in (people, said))
+    """Signs: concordance, untied in the human scores, untied in the prediction."""
+    n, sides = len(people), (people, said)
 
-    def counts(x: Floats, y: Floats, share: Floats) -> Floats:
-        return counted.kendall_parts(x, y, share)[1] / 2
+    def counts(labels: Ints, mass: Floats | None = None) -> Floats:
+        """Of the pairs of one label: outputs of different labels are moved apart on both sides, so all concordant."""
+        codes = (np.unique(side, return_inverse=True)[1].reshape(1, n) + n * labels for side in sides)
+        x, y = codes
+        total = np.bincount(labels, mass)
+        inside = total[labels]
+        untied = (inside - tied_with(values, weights=mass)[0] for values in (x, y))
+        return np.stack([concordance(x, y, weights=mass)[0] - (total.sum() - inside), *untied])
 
-    inside = []
-    for label in labels:
-        # Moved apart on both sides, outputs of different labels are concordant, all of them.
-        apart = (n + 1.0) * label
-        others = n - np.bincount(label)[label]
-        inside.append((counts(first + apart, second + apart, everyone) - others)[:, rows])
-    whole = counts(first, second, everyone)
-    some = np.bincount(rows, minlength=n).astype(np.float64)
-    column = whole if len(rows) == n else counts(first, second, some)
-    return PairSums(whole[:, rows], column, np.stack(inside))
+    one, some = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
+    whole = counts(one)
+    column = whole if len(rows) == n else counts(one, some)
+    return PairSums(whole[:, rows], column, np.stack([counts(label)[:, rows] for label in labels]))
 
 
 def _multiplied(people: Floats, said: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.learning.objective import Objective
 from custodes.stats.learning.pair_sums import pair_sums
+from custodes.stats.ranks import mid_ranks
 
 Over = Literal["units", "systems", "blocks"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from custodes.stats.agreement.system_scores import blocks_of, common_items
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
+from custodes.stats.system_scores import blocks_of, common_items
 
 POWERS = (0.5, 0.2)
 """Prior standard deviations of the coefficients of the square and the cube of quality in the link, in normal scores of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from custodes.evaluate.agreement.statistic import Sample, Statistic
-from custodes.stats.agreement import accuracy
+from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import SHARE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
-from custodes.stats.agreement import accuracy
+from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import SHARE
 

@@ -7,20 +7,15 @@ item_weights (items,) what an item counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement import correlation
-from custodes.stats.agreement.correlation import Kind
-from custodes.stats.agreement.ranks import compared, mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums, weighted_sums
-from custodes.stats.ratios import mean_of_defined, ratio
+from custodes.stats.ratios import ratio
 
-_CACHE = 16  # temporary arrays so much smaller than elsewhere stay in the cache
 _GRID = 40  # bits kept of a score
 _SAME = 1e-12  # relative: the same number computed in another way
 
@@ -60,92 +55,35 @@ def blocks_of(joined: Bools) -> NDArray[np.int64]:
     return np.asarray(reached.argmax(axis=-1))
 
 
-def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
-    """Correlate scores of systems, two (B, metrics, systems), where they can be compared -> (B, metrics).
+def weighted_item_mean(
+    values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
+) -> Floats:
+    """Average values (..., items) over the items where they are defined, in every resample -> (B, ...).
 
-    `pairs` (metrics, systems, systems) as `common_items` gives them. Kendall's tau-b takes these pairs; Pearson and
-    Spearman are taken within the blocks that they join, together: around the means (of ranks) of each block. NaN
-    where either side is constant.
+    NaN where no item is defined.
 
-    >>> pairs = np.ones((1, 3, 3), dtype=bool)
-    >>> over_systems("kendall", np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
-    [[0.333]]
-
-    Source: Pearson 1895, Spearman 1904, Kendall 1945.
+    >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
+    [[2.0]]
     """
-    missing = np.isnan(human) | np.isnan(metrics)
-    if kind == "kendall":
-        return _pair_tau(np.where(missing, np.nan, human), metrics, pairs)
-    if not missing.any() and bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all()):
-        x, y = (_around_mean(mid_ranks(own) if kind == "spearman" else own) for own in (_once(human), metrics))
-        xy, xx, yy = ((a * b).sum(axis=0) for a, b in ((x, y), (x, x), (y, y)))
-        return np.asarray(ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0))
-    x, y = (np.where(missing, np.nan, own) for own in (human, metrics))
-    block = blocks_of(pairs)
-    for number in np.unique(block):
-        inside = block == number
-        for own in (x, y):
-            part = np.where(inside, own, np.nan)
-            part = mid_ranks(part) if kind == "spearman" else part
-            centred = part - mean_of_defined(part)[..., np.newaxis]
-            np.copyto(own, np.where(np.abs(centred) <= _SAME * np.abs(part), 0.0, centred), where=inside)
-    return correlation.pearson(x, y)
+    defined = ~np.isnan(values)
+    both = np.stack([np.where(defined, values, 0.0), defined])
+    per_unit = unit_sums(both if item_weights is None else both * item_weights, units=units, n_units=weights.shape[1])
+    return ratio(*np.moveaxis(weighted_sums(weights, per_unit), 1, 0))
 
 
-def _once(human: Floats) -> Floats:
-    """(B, metrics, systems) -> (B, 1, systems) where they are the same for all metrics."""
-    return np.asarray(human[:, :1] if (human == human[:, :1]).all() else human)
+def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:
+    """Average every rater's scores of every system: scores (raters, items, systems) -> (B, raters, systems).
 
+    NaN where a system has no rating in the resample. Means are kept to about twelve digits, so that systems with equal
+    means tie exactly however the sums were taken.
 
-def _around_mean(values: Floats) -> Floats:
-    """Deviations from the mean along the last axis, which comes first (sums over few systems take less time so),
-    scaled to at most 1; 0 where that is mere rounding."""
-    ordered = np.ascontiguousarray(np.moveaxis(values, -1, 0))  # may be a view
-    centred = ordered - ordered.mean(axis=0)
-    size = np.abs(centred)
-    centred[size <= _SAME * np.abs(ordered)] = 0.0
-    largest = size.max(axis=0)
-    centred /= np.where(largest > 0, largest, 1.0)
-    return np.asarray(centred)
-
-
-def _pair_tau(x: Floats, y: Floats, pairs: Bools) -> Floats:
-    """tau-b over some pairs of the last axis."""
-    concordance, untied_x, untied_y = np.zeros((3, *y.shape[:-1]), dtype=np.int64)
-    for sx, sy, _ in compared_pairs(x, y, pairs):
-        concordance += (sx * sy).sum(axis=0)
-        untied_x += np.abs(sx).sum(axis=0)
-        untied_y += np.abs(sy).sum(axis=0)
-    return ratio(concordance, np.sqrt(untied_x * untied_y))
-
-
-def compared_pairs(
-    x: Floats, y: Floats, pairs: Bools
-) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int8], NDArray[Any]]]:
-    """Signs of both sides (B, metrics, systems) over pairs of systems, some pairs at a time: (some, B, metrics) each,
-    (some, B, 1) of people who are the same for all metrics; 0 where a pair does not count, and whether it counts, which
-    broadcasts against them.
-
-    `pairs` (metrics, systems, systems); a pair with a NaN on either side does not count.
+    >>> system_means(np.array([[[1.0, 2], [3, np.nan]]]), units=np.arange(2), weights=np.ones((1, 2))).tolist()
+    [[[2.0, 2.0]]]
     """
-    n = y.shape[-1]
-    missing = np.isnan(x) | np.isnan(y)
-    full, complete = bool(pairs[:, *np.triu_indices(n, 1)].all()), not missing.any()
-    people, metrics, known = (
-        np.ascontiguousarray(np.moveaxis(own, -1, 0)) for own in (_once(x) if complete else x, y, ~missing)
-    )
-    for first in range(n - 1):
-        for some in chunks(n - 1 - first, _CACHE * metrics[0].size):
-            later = slice(first + 1 + some.start, first + 1 + some.stop)
-            sx, sy = (compared(own[first], own[later]) for own in (people, metrics))
-            counted = np.ones((1, 1, 1), dtype=bool)
-            if not full:
-                counted = pairs[:, first, later].T[:, np.newaxis]
-            if not complete:
-                counted = counted & known[first] & known[later]
-            if not (full and complete):
-                sx, sy = sx * counted, sy * counted
-            yield sx, sy, counted
+    means = weighted_item_mean(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
+    largest = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
+    grid = np.exp2(np.frexp(largest)[1] - _GRID)[:, np.newaxis]  # a power of two: rounding stays exact
+    return np.asarray(np.rint(means / grid) * grid)
 
 
 def system_fit(
@@ -168,7 +106,7 @@ def system_fit(
     """
     masked = np.where(rated, scores, np.nan)
     if is_complete(rated):
-        return correlation.system_means(masked, units=units, weights=weights, item_weights=item_weights)
+        return system_means(masked, units=units, weights=weights, item_weights=item_weights)
     n_units = weights.shape[1]
     share = np.ones(len(rated)) if item_weights is None else item_weights
     cells = rated * share[:, np.newaxis]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from custodes.stats import ABSENT
-from custodes.stats.agreement.accuracy import (
+from custodes.stats.accuracy import (
     margins,
     net_wins,
     pairwise_accuracy,
@@ -17,8 +17,8 @@ from custodes.stats.agreement.accuracy import (
     spa,
     system_accuracy,
 )
-from custodes.stats.agreement.ties import acc_eq
 from custodes.stats.bootstrap import sign_flips
+from custodes.stats.tie_calibration import acc_eq
 
 TIE = 1e-9  # people's scores here are small integers; their differences may carry float noise
 

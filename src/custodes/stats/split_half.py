@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
-from custodes.stats.learning.objective import objective
+from custodes.stats.correlation import kendall
+from custodes.stats.ratios import mean_of_defined
 
 Half = NDArray[np.intp]
 
 _TRUTHS = 20_000  # shared out among the ways to halve, whose noise averages out
 _FEWEST_TRUTHS = 4000
-_CELLS = 20_000  # of a table of two means; counting in larger ones takes longer than sorting
 _GRID = np.sin(np.pi / 2 * np.linspace(0, 1, 17)) ** 2  # reliabilities; tau is steep at both ends
 
 
@@ -86,27 +86,8 @@ def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.
         place = np.clip((share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
         given = np.where(rated, np.take_along_axis(ordered, place, axis=1), 0.0)
         mean = groups @ given / np.where(size > 0, size, np.nan)
-        taus = np.array([_tau(one, other) for one, other in zip(mean[:-1:2], mean[1::2], strict=True)])
-        defined = taus[~np.isnan(taus)]
-        split[k] = defined.mean() if len(defined) else np.nan
-        best[k] = _tau(truth, mean[-1])
+        split[k] = mean_of_defined(kendall(mean[:-1:2], mean[1::2]))
+        best[k] = kendall(truth, mean[-1]).item()
     # Without reliability both are 0 but for the noise, which is nearly the same a little further on.
     split, best = (made - (1 - _GRID) * made[0] for made in (split, best))
     return np.maximum.accumulate(split), best
-
-
-def _tau(x: Floats, y: Floats) -> float:
-    """tau-b of the outputs that both have; NaN where either is constant."""
-    both = ~(np.isnan(x) | np.isnan(y))
-    (a, row), (b, column) = (np.unique(side[both], return_inverse=True) for side in (x, y))
-    if min(len(a), len(b)) < 2:
-        return float("nan")
-    if len(a) * len(b) > _CELLS:
-        one_item = np.zeros(len(row), dtype=np.int64)
-        return float(objective("kendall", x[both], items=one_item)(y[np.newaxis, both])[0])
-    # Means of few marks take few values: what lies below and beside each cell of their table counts all pairs.
-    table = np.bincount(row * len(b) + column, minlength=len(a) * len(b)).reshape(len(a), len(b))
-    below = np.cumsum(np.cumsum(table, axis=0), axis=1)[:-1]
-    excess = (table[1:, 1:] * below[:, :-1]).sum() - (table[1:] * (below[:, -1:] - below)).sum()
-    squares = np.array([(table.sum(axis=side) ** 2).sum() for side in (0, 1)], dtype=np.float64)
-    return float(2 * excess / np.sqrt(np.prod(float(both.sum()) ** 2 - squares)))

@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.agreement.correlation import system_means
-from custodes.stats.agreement.system_scores import blocks_of, common_items, is_complete, over_systems, system_fit
 from custodes.stats.bootstrap import bootstrap_weights
+from custodes.stats.correlation import over_systems
+from custodes.stats.system_scores import (
+    blocks_of,
+    common_items,
+    is_complete,
+    system_fit,
+    system_means,
+    weighted_item_mean,
+)
 
+SEEDS = st.integers(0, 2**32 - 1)
 REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """human, metrics, units, weights: ties, missing cells, clusters of several items, units drawn twice or never."""
+    rng = np.random.default_rng(seed)
+    n_items, n_systems, n_metrics = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
+    n_units = rng.integers(1, n_items + 1)
+    human = rng.integers(0, rng.integers(1, 6) + 1, (n_items, n_systems)) / 3
+    metrics = np.round(human + rng.normal(size=(n_metrics, n_items, n_systems)), rng.integers(0, 3))
+    human[rng.random(human.shape) < 0.1] = np.nan
+    metrics[rng.random(metrics.shape) < rng.choice([0, 0.2])] = np.nan
+    units = rng.permutation(np.concatenate([np.arange(n_units), rng.integers(0, n_units, n_items - n_units)]))
+    return human, metrics, units, np.vstack([np.ones(n_units), rng.integers(0, 4, (5, n_units))])
+
+
+def repeated(row: np.ndarray, units: np.ndarray) -> np.ndarray:
+    return np.repeat(np.arange(len(units)), row[units].astype(int))
 
 
 def dummies(scores: np.ndarray, rated: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -103,3 +130,46 @@ def test_chains_join() -> None:
     joined = common_items(rated)
     assert joined.sum() == 6
     assert blocks_of(joined).tolist() == [0, 0, 0, 3, 3]
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_system_means_equal_means_of_repeated_data(seed: int) -> None:
+    _, scores, units, weights = study(seed)
+    item_weights = np.random.default_rng(seed).random(len(units))
+    plain = system_means(scores, units=units, weights=weights)
+    weighted = system_means(scores, units=units, weights=weights, item_weights=item_weights)
+    for row, means, by_weight in zip(weights, plain, weighted, strict=True):
+        items = repeated(row, units)
+        for r, s in np.ndindex(means.shape):
+            column, weight = scores[r, items, s], item_weights[items]
+            rated = ~np.isnan(column)
+            if not rated.any():
+                assert np.isnan([means[r, s], by_weight[r, s]]).all()
+                continue
+            assert means[r, s] == pytest.approx(column[rated].mean(), abs=1e-10)
+            assert by_weight[r, s] == pytest.approx(np.average(column[rated], weights=weight[rated]), abs=1e-10)
+
+
+def test_equal_means_tie_exactly() -> None:
+    scores = np.array([[[0.1, 0.3], [0.2, 0.2], [0.3, 0.1]]])  # in binary 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    assert scores[0, :, 0].cumsum()[-1] != scores[0, :, 1].cumsum()[-1]
+    first, second = system_means(scores, units=np.arange(3), weights=np.ones((1, 3)))[0, 0]
+    assert first == second
+
+
+def test_item_means_are_weighted() -> None:
+    means = weighted_item_mean(
+        np.array([[1.0, 3.0, np.nan]]),
+        units=np.array([0, 1, 1]),
+        weights=np.array([[1.0, 1.0], [2.0, 1.0], [0.0, 0.0]]),
+        item_weights=np.array([1.0, 3.0, 5.0]),
+    )
+    np.testing.assert_allclose(means[:, 0], [10 / 4, 11 / 5, np.nan])
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_means_keep_their_digits_whatever_the_size_of_scores(scale: float) -> None:
+    _, metrics, units, weights = study(7)
+    plain = system_means(metrics, units=units, weights=weights)
+    np.testing.assert_allclose(system_means(metrics * scale, units=units, weights=weights), plain * scale, rtol=1e-9)

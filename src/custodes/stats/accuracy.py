@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.agreement.ranks import compared
-from custodes.stats.agreement.system_scores import compared_pairs
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
+from custodes.stats.correlation import pair_counts
+from custodes.stats.ranks import compared
 from custodes.stats.ratios import ratio
 
 _CACHE = 4  # temporary arrays so much smaller than elsewhere stay in the cache
@@ -157,11 +157,9 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    agree, n = np.zeros((2, *means_metrics.shape[:2]), dtype=np.int64)
-    for human, metric, counted in compared_pairs(means_human, means_metrics, pairs):
-        agree += ((human == metric) & counted).sum(axis=0)
-        n += np.broadcast_to(counted, metric.shape).sum(axis=0)
-    return ratio(agree, n)
+    counts = pair_counts(means_human, means_metrics, pairs=pairs)
+    tied = counts.pairs - counts.untied_x - counts.untied_y + counts.untied
+    return ratio((counts.concordance + counts.untied) / 2 + tied, counts.pairs)
 
 
 def spa(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.stats.agreement.correlation import pearson
-from custodes.stats.agreement.population import _kept, _turned, population_values
+from custodes.stats.correlation import pearson
+from custodes.stats.population import _kept, _turned, population_values
 
 
 def resampled(rng: np.random.Generator, n: int = 300, systems: int = 6, noise: float = 0.5) -> np.ndarray:

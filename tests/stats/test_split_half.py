@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from custodes.stats.agreement import reliability
-from custodes.stats.agreement.reliability import attainable, halves
+from custodes.stats.split_half import attainable, halves
 
 
 @pytest.mark.parametrize("n", range(2, 8))
@@ -110,19 +109,3 @@ def test_attainable_at_the_ends() -> None:
     assert np.isnan(best[3])
     flat = attainable(np.array([0.5]), np.ones((3, 10)), ways, rng=np.random.default_rng(0))
     assert np.isnan(flat).all()
-
-
-@pytest.mark.parametrize("cells", [0, reliability._CELLS])  # by sorting, and by counting in a table
-def test_tau_of_two_means_is_that_of_scipy(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reliability, "_CELLS", cells)
-    rng = np.random.default_rng(0)
-    for case in range(60):
-        n = int(rng.integers(2, 60))
-        x, y = rng.integers(0, rng.integers(1, 6), n) / 3, rng.integers(0, rng.integers(1, 30), n) / 7
-        if case % 3 == 0:
-            x[rng.random(n) < 0.2] = np.nan
-        both = ~np.isnan(x)
-        varies = both.any() and np.ptp(x[both]) > 0 and np.ptp(y[both]) > 0
-        expected = kendalltau(x[both], y[both]).statistic if varies else np.nan
-        np.testing.assert_allclose(reliability._tau(x, y), expected, atol=1e-12)
-        np.testing.assert_allclose(reliability._tau(y, -x), -expected, atol=1e-12)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.agreement.ranks import mid_ranks, ordinal_ranks, representation, tie_runs
+from custodes.stats.ranks import lower_before, mid_ranks, ordinal_ranks, representation, tie_runs
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -121,3 +121,21 @@ def test_ordinal_ranks_put_the_earlier_of_two_ties_first_in_every_row() -> None:
     assert ordinal_ranks(values)[0, 0, :3].tolist() == [1, 3, 2]
     assert np.isnan(ordinal_ranks(values)[0, 0, 3])
     assert ordinal_ranks(values)[0, 1].tolist() == [2, 3, 4, 1]
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_lower_before_by_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, n = rng.integers(0, 4), rng.integers(0, 60)
+    codes, weights = rng.permuted(np.tile(np.arange(n), (rows, 1)), axis=1), rng.random((rows, n))
+    lower = (codes[:, :, None] > codes[:, None]) & (np.arange(n)[:, None] > np.arange(n))
+    np.testing.assert_array_equal(lower_before(codes), lower.sum(axis=2))
+    np.testing.assert_allclose(lower_before(codes, weights), np.einsum("rij,rj->ri", lower, weights), atol=1e-9)
+
+
+def test_lower_before_of_many() -> None:
+    # more codes than int16 holds, and a number that fills no whole blocks
+    codes = np.random.default_rng(0).permutation(40_003)
+    expected = [np.count_nonzero(codes[:place] < codes[place]) for place in range(0, len(codes), 997)]
+    assert lower_before(codes[np.newaxis])[0, ::997].tolist() == expected

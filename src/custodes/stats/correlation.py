@@ -1,0 +1,447 @@
+"""Pearson, Spearman and Kendall correlation of rankings, and the counts of pairs behind Kendall's tau-b."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.ranks import FEW, compared, lower_before, mid_ranks, tie_runs
+from custodes.stats.ratios import ratio
+from custodes.stats.system_scores import blocks_of
+
+Kind = Literal["pearson", "spearman", "kendall"]
+
+EXACT = 4096**2
+"""Outputs times resampling units up to which Kendall's concordance is exact in every resample."""
+
+_CONSTANT = 1e-12  # a variance below this proportion of its largest value is rounding
+_BINS = 64  # of each ranking on the grid that stands for very many outputs
+_CACHE = 16  # temporary arrays of signs so much smaller than elsewhere stay in the cache
+_INT8 = 127  # signs that int8 can add up
+
+
+class PairCounts(NamedTuple):
+    """Counts of pairs of things, each pair once.
+
+    Attributes
+    ----------
+    concordance
+        Pairs that both rankings order the same way, minus those that they order differently.
+    untied_x, untied_y, untied
+        Pairs that do not tie in the first ranking, in the second one, in either.
+    pairs
+        All pairs.
+    """
+
+    concordance: NDArray[Any]
+    untied_x: NDArray[Any]
+    untied_y: NDArray[Any]
+    untied: NDArray[Any]
+    pairs: NDArray[Any]
+
+
+def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
+    """Correlate values along the last axis by Pearson's r.
+
+    Parameters
+    ----------
+    x, y
+        Values (..., n) that broadcast against each other; pairs with a NaN are left out.
+
+    Returns
+    -------
+    :
+        r (...); NaN where either side is constant or fewer than two pairs are left.
+
+    References
+    ----------
+    Pearson (1895).
+
+    Examples
+    --------
+    >>> round(pearson(np.array([1.0, 2, 3, np.nan]), np.array([1.0, 3, 2, 9])).item(), 3)
+    0.5
+    """
+    x, y = map(centred, _jointly(x, y))
+    xy, xx, yy = (np.einsum("...n,...n->...", a, b) for a, b in ((x, y), (x, x), (y, y)))
+    return ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0)
+
+
+def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
+    """Correlate mid-ranks along the last axis by Spearman's rho.
+
+    Parameters
+    ----------
+    x, y
+        Values (..., n) that broadcast against each other; pairs with a NaN are left out.
+
+    Returns
+    -------
+    :
+        rho (...); NaN where either side is constant or fewer than two pairs are left.
+
+    References
+    ----------
+    Spearman (1904); Kendall (1945) for ties.
+
+    Examples
+    --------
+    >>> round(spearman(np.array([1.0, 2, 30]), np.array([1.0, 3, 2])).item(), 3)
+    0.5
+    """
+    return pearson(*map(mid_ranks, _jointly(x, y)))
+
+
+def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
+    """Correlate values along the last axis by Kendall's tau-b.
+
+    Parameters
+    ----------
+    x, y
+        Values (..., n) that broadcast against each other; pairs with a NaN are left out.
+
+    Returns
+    -------
+    :
+        tau-b (...); NaN where either side is constant or fewer than two pairs are left.
+
+    References
+    ----------
+    Kendall (1945).
+
+    Examples
+    --------
+    >>> round(kendall(np.array([1.0, 2, 3, np.nan]), np.array([1.0, 3, 2, 9])).item(), 3)
+    0.333
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    if n <= FEW:
+        counts = pair_counts(x, y)
+        return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
+    missing = np.isnan(x) | np.isnan(y)
+    if missing.any():  # the highest rank on both sides: concordant with every output that is there
+        x, y = np.where(missing, np.inf, x), np.where(missing, np.inf, y)
+    x, y, absent = (values.reshape(-1, values.shape[-1]) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
+    tau = np.empty(math.prod(shape))
+    for part in chunks(len(tau), 4 * n):
+        rows = [values if len(values) == 1 else values[part] for values in (x, y, absent)]
+        sides = [_Sorted.of(values) for values in rows[:2]]
+        added = 2 * (rows[2] * (n - rows[2]))[:, 0]
+        first, second = sides if sides[0].tied or not sides[1].tied else sides[::-1]
+        totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
+        net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - first.size.sum(axis=1)
+        tau[part] = tau_b(net - added, *(n * n - side.size.sum(axis=1) - added for side in sides))
+    return tau.reshape(shape)
+
+
+ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
+"""Correlations along the last axis, by kind."""
+
+
+def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None) -> PairCounts:
+    """Compare all pairs of few things, in n^2 steps.
+
+    Parameters
+    ----------
+    x, y
+        Values (..., n) that broadcast against each other; NaN = not rated.
+    pairs
+        Which pairs count (..., n, n), symmetric; by default all.
+
+    Returns
+    -------
+    :
+        Counts (...) of the pairs that are rated on both sides.
+
+    References
+    ----------
+    Kendall (1945).
+
+    Examples
+    --------
+    >>> [count.tolist() for count in pair_counts(np.array([1.0, 2, 3]), np.array([1.0, 3, 3]))]
+    [2, 3, 2, 2, 3]
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    axes = max(x.ndim, y.ndim)
+    x, y = (values.reshape((1,) * (axes - values.ndim) + values.shape) for values in (x, y))
+    x, y = (np.ascontiguousarray(np.moveaxis(values, -1, 0)) for values in (x, y))
+    n, shape = len(x), np.broadcast_shapes(x.shape[1:], y.shape[1:])
+    rated = ~(np.isnan(x) | np.isnan(y))
+    complete = pairs is None and bool(rated.all())
+    if pairs is not None:
+        counted = np.moveaxis(pairs, (-2, -1), (0, 1))
+        counted = counted.reshape(n, n, *(1,) * (len(shape) + 2 - counted.ndim), *counted.shape[2:])
+    concordance, untied_x, untied_y, untied, total = np.zeros((5, *shape), dtype=np.int64)
+    for i in range(n - 1):
+        for part in chunks(n - 1 - i, _CACHE * math.prod(shape)):
+            later = slice(i + 1 + part.start, i + 1 + part.stop)
+            sx, sy = (compared(values[i], values[later]) for values in (x, y))
+            if complete:
+                total += len(sx)
+            else:
+                present = rated[i] & rated[later] if pairs is None else rated[i] & rated[later] & counted[i, later]
+                sx, sy = sx * present, sy * present
+                total += np.count_nonzero(present, axis=0)
+            product = sx * sy
+            concordance += product.sum(axis=0)
+            untied_x += np.count_nonzero(sx, axis=0)
+            untied_y += np.count_nonzero(sy, axis=0)
+            untied += np.count_nonzero(product, axis=0)
+    return PairCounts(concordance, untied_x, untied_y, untied, total)
+
+
+def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
+    """Count for each output the others that both rankings order the same way, minus those ordered differently.
+
+    The sum over a row is twice the numerator of Kendall's tau; the vector times two is its influence function. Takes
+    n sqrt(n) steps.
+
+    Parameters
+    ----------
+    x, y
+        Values (rows or 1, n) without NaN.
+    weights
+        How often each output counts (n,); by default once.
+
+    Returns
+    -------
+    :
+        Counts (rows, n), or weights; a tie counts for neither.
+
+    References
+    ----------
+    Kendall (1945); Hoeffding (1948) for the influence of an output.
+
+    Examples
+    --------
+    >>> concordance(np.array([[0, 1, 2]]), np.array([[0, 2, 1]])).tolist()
+    [[2, 0, 0]]
+    """
+    n, total = x.shape[1], x.shape[1] if weights is None else weights.sum()
+    first, second = _Sorted.of(x), _Sorted.of(y)
+    if second.tied and not first.tied:
+        return concordance(y, x, weights=weights)
+    shape, nets = (max(len(x), len(y)), n), []
+    for arranged, sequence in _sequences(first, second):
+        outputs = np.take_along_axis(np.broadcast_to(arranged, shape), sequence, axis=1)
+        mass, mass_y = (np.ones((1, n)) if weights is None else weights[index] for index in (outputs, arranged))
+        lower_y = np.broadcast_to(np.cumsum(mass_y, axis=1) - mass_y, shape)
+        lower = np.cumsum(mass, axis=1) - mass + np.take_along_axis(lower_y, sequence, axis=1)
+        both = lower_before(sequence, None if weights is None else mass)
+        nets.append(np.empty(shape))
+        np.put_along_axis(nets[-1], outputs, 4 * both - 2 * lower, axis=1)
+    return np.asarray(sum(nets) / len(nets) + total - tied_with(x, weights=weights))
+
+
+def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
+    """Count the outputs of a row that have the same value as each output, itself included.
+
+    Parameters
+    ----------
+    values
+        Values (rows, n) without NaN.
+    weights
+        How often each output counts (n,); by default once.
+
+    Returns
+    -------
+    :
+        Counts (rows, n), or weights.
+
+    Examples
+    --------
+    >>> tied_with(np.array([[3, 5, 3]])).tolist()
+    [[2, 1, 2]]
+    """
+    side = _Sorted.of(values)
+    size: NDArray[Any] = side.size
+    if weights is not None:
+        upto = np.pad(np.cumsum(weights[side.order], axis=1), ((0, 0), (1, 0)))
+        ends = np.take_along_axis(upto, side.end, axis=1)
+        size = ends - np.take_along_axis(upto, side.first, axis=1)
+    result = np.empty_like(size)
+    np.put_along_axis(result, side.order, size, axis=1)
+    return result
+
+
+def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
+    """Correlate scores of systems, where they can be compared.
+
+    Kendall's tau-b takes the pairs of systems that can be compared. Pearson and Spearman take the blocks of systems
+    that such pairs join, around the mean (of ranks) of each block.
+
+    Parameters
+    ----------
+    kind
+        The correlation.
+    human, metrics
+        Scores of systems (B, metrics, systems) each; NaN = no score.
+    pairs
+        Which pairs of systems can be compared (metrics, systems, systems), as `common_items` gives them.
+
+    Returns
+    -------
+    :
+        Correlations (B, metrics); NaN where either side is constant.
+
+    References
+    ----------
+    Pearson (1895); Spearman (1904); Kendall (1945).
+
+    Examples
+    --------
+    >>> pairs = np.ones((1, 3, 3), dtype=bool)
+    >>> over_systems("kendall", np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
+    [[0.333]]
+    """
+    human = human[:, :1] if (human == human[:, :1]).all() else human  # one row for all metrics
+    every = bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all())
+    if kind == "kendall":
+        counts = pair_counts(human, metrics, pairs=None if every else pairs)
+        return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
+    if every:
+        return ROWS[kind](human, metrics)
+    block = blocks_of(pairs)
+    sides = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
+    for number in np.unique(block):
+        inside = _jointly(*(np.where(block == number, values, np.nan) for values in (human, metrics)))
+        for side, values in zip(sides, inside, strict=True):
+            side += _deviations(mid_ranks(values) if kind == "spearman" else values)
+    return pearson(*sides)
+
+
+def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
+    """Correlate over the systems of each item.
+
+    Parameters
+    ----------
+    human, metrics
+        Scores (items, systems) and (metrics, items, systems); NaN = not rated.
+    kind
+        The correlation.
+
+    Returns
+    -------
+    :
+        Correlations (metrics, items); NaN where undefined (a constant side, one output).
+
+    Examples
+    --------
+    >>> human, metric = np.array([[1.0, 2, 3], [1, 1, 1]]), np.array([[[1.0, 3, 2], [1, 2, 3]]])
+    >>> within_item(human, metric, kind="spearman").round(3).tolist()
+    [[0.5, nan]]
+    """
+    return ROWS[kind](human[np.newaxis], metrics)
+
+
+def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[Any]) -> Floats:
+    """Give Kendall's tau-b from counts of pairs.
+
+    Parameters
+    ----------
+    concordance
+        Concordant minus discordant pairs (...).
+    untied_x, untied_y
+        Pairs that do not tie in either ranking (...); NaN = undefined.
+
+    Returns
+    -------
+    :
+        tau-b (...); NaN where all pairs of a ranking tie.
+
+    References
+    ----------
+    Kendall (1945).
+
+    Examples
+    --------
+    >>> tau_b(np.array([1.0]), np.array([4.0]), np.array([1.0])).tolist()
+    [0.5]
+    """
+    return ratio(concordance, np.sqrt(untied_x) * np.sqrt(untied_y)).clip(-1.0, 1.0)
+
+
+class _Sorted(NamedTuple):
+    """Rows in order: which output stands at each place, and where its run of ties starts and ends; (rows, n) each."""
+
+    order: Ints
+    first: Ints
+    end: Ints
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> _Sorted:
+        order = np.argsort(values, axis=1)
+        return cls(order, *tie_runs(np.take_along_axis(values, order, axis=1)))
+
+    @property
+    def size(self) -> Ints:
+        """The length of the run at each place."""
+        return self.end - self.first
+
+    @property
+    def tied(self) -> bool:
+        """Whether any row has a tie."""
+        return bool((self.size > 1).any())
+
+
+def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
+    """Outputs in the order of y, and their places there in the order of x, without ties: (rows, n) each.
+
+    A tie in x takes the order of y. Ties in y take two orders, one the reverse of the other.
+    """
+    n, shape = x.order.shape[1], (max(len(x.order), len(y.order)), x.order.shape[1])
+    place, mirrored = np.arange(n), y.first + y.end - 1
+    offset = n * x.first.astype(np.int64)
+    for arranged in [y.order, np.take_along_axis(y.order, mirrored - place, axis=1)][: 1 + y.tied]:
+        position = np.empty_like(arranged)
+        np.put_along_axis(position, arranged, np.broadcast_to(place, arranged.shape), axis=1)
+        sequence = np.take_along_axis(np.broadcast_to(position, shape), np.broadcast_to(x.order, shape), axis=1)
+        yield arranged, np.sort(offset + sequence, axis=1) - offset if x.tied else sequence
+
+
+def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
+    """A pair is NaN on both sides where one side is; sides without NaN stay as they are."""
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    missing = np.isnan(x) | np.isnan(y)
+    return (np.where(missing, np.nan, x), np.where(missing, np.nan, y)) if missing.any() else (x, y)
+
+
+def _deviations(x: Floats) -> Floats:
+    """Deviations from the mean along the last axis; 0 where NaN, and where they are rounding."""
+    defined = ~np.isnan(x)
+    complete = bool(defined.all())
+    values = x if complete else np.where(defined, x, 0.0)
+    total = values.sum(axis=-1, keepdims=True)
+    deviations = values - total / np.maximum(x.shape[-1] if complete else defined.sum(axis=-1, keepdims=True), 1)
+    rounding = _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    return np.where(defined & (np.abs(deviations) > rounding), deviations, 0.0)
+
+
+def centred(x: Floats) -> Floats:
+    """Give deviations from the mean along the last axis, scaled to at most 1: squares are neither 0 nor infinite.
+
+    Parameters
+    ----------
+    x
+        Values (..., n); NaN = not rated.
+
+    Returns
+    -------
+    :
+        Scaled deviations (..., n); 0 where the value is NaN or its deviation is rounding.
+
+    Examples
+    --------
+    >>> centred(np.array([1e-200, 3e-200, np.nan])).tolist()
+    [-1.0, 1.0, 0.0]
+    """
+    deviations = _deviations(x)
+    largest = np.abs(deviations).max(axis=-1, keepdims=True, initial=0.0)
+    return deviations / np.where(largest > 0, largest, 1.0)

@@ -1,0 +1,236 @@
+"""Pearson, Spearman and Kendall correlation over all outputs, in every bootstrap resample.
+
+Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
+unit of each item; weights (B, units) how often each unit is in each resample; item_weights (items,) how much an item
+counts. Only outputs rated by both the annotators and the metric count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
+from custodes.stats.correlation import Kind, centred, concordance, tau_b
+from custodes.stats.ranks import compared
+from custodes.stats.ratios import ratio
+
+EXACT = 4096**2
+"""Outputs times resampling units up to which Kendall's concordance is exact in every resample."""
+
+_CONSTANT = 1e-12  # a variance below this proportion of its largest value is rounding
+_BINS = 64  # of each ranking on the grid that stands for very many outputs
+_INT8 = 127  # signs that int8 can add up
+
+
+def pooled_correlation(
+    kind: Kind,
+    human: Floats,
+    metrics: Floats,
+    *,
+    units: Ints,
+    weights: NDArray[Any],
+    item_weights: Floats | None = None,
+) -> Floats:
+    """Correlate over all outputs of all items in every resample.
+
+    Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation of
+    the repeated rows, with one exception: Kendall's concordance of more than `EXACT` outputs times units is that of
+    rankings cut into 64 bins, corrected to first order for the pairs within a bin. It is exact for the data as they
+    are, and where neither side has more than 64 values.
+
+    Parameters
+    ----------
+    kind
+        The correlation; 'kendall' is tau-b.
+    human
+        Human scores (items, systems), or (aspects, items, systems) of the same outputs.
+    metrics, units, weights, item_weights
+        See the module; item weights are fractional multiplicities.
+
+    Returns
+    -------
+    :
+        Correlations (B, metrics), or (aspects, B, metrics). NaN where either side is constant in the resample or
+        nothing is rated.
+
+    References
+    ----------
+    Pearson (1895); Spearman (1904); Kendall (1945) for ties and tau-b; Hoeffding (1948) for the influence of an output
+    on a U-statistic.
+
+    Examples
+    --------
+    >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 3], [2, 4]]])
+    >>> pooled_correlation("kendall", human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
+    [[0.667]]
+    """
+    aspects = human.reshape(math.prod(human.shape[:-2]), math.prod(human.shape[-2:]))
+    scores = metrics.reshape(len(metrics), aspects.shape[1])
+    result = np.full((len(aspects), len(weights), len(metrics)), np.nan)
+    for rows, rated in same_outputs(aspects[0], scores):
+        if len(rated) == 0:
+            continue
+        item = rated // human.shape[-1]
+        drawn, group, share = weights, units[item], np.ones(weights.shape[1])
+        if item_weights is not None:  # a group has one unit and one item weight
+            keys = np.stack([units, item_weights], axis=1)[item]
+            (unit, share), group = (part.T for part in np.unique(keys, axis=0, return_inverse=True))
+            drawn, group = weights[:, unit.astype(np.intp)] * share, group.reshape(-1)
+        result[..., rows] = _POOLED[kind](aspects[:, rated], scores[rows][:, rated], group, drawn, share)
+    return result.reshape(*human.shape[:-2], *result.shape[1:])
+
+
+def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
+    """Moment sums by group: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
+    x, y = centred(human), centred(metrics)
+    one = np.ones((1, len(group)))
+
+    def sums(values: Floats) -> Floats:
+        return weighted_sums(drawn, unit_sums(values, units=group, n_units=drawn.shape[1]))
+
+    n, products = sums(one), np.stack([sums(side * y) for side in x])
+    (sx, sxx), (sy, syy) = ((sums(side), sums(side * side)) for side in (x, y))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        vx, vy = sxx - sx * sx / n, syy - sy * sy / n
+        vx[vx <= _CONSTANT * sxx], vy[vy <= _CONSTANT * syy] = np.nan, np.nan
+        covariance = products - sx.T[..., np.newaxis] * (sy / n)
+        return np.asarray((covariance / np.sqrt(vx.T[..., np.newaxis] * vy)).clip(-1.0, 1.0))
+
+
+class _Levels:
+    """The distinct values of a ranking from the lowest up: `level` (n,) of each output, and the number of outputs of
+    each level and group as a sparse matrix, whose product with weights gives the sizes of levels in resamples."""
+
+    def __init__(self, values: Floats, group: Ints, n_groups: int) -> None:
+        from scipy.sparse import csc_array
+
+        self.level = np.unique(values, return_inverse=True)[1].reshape(-1)
+        shape = (int(self.level.max()) + 1, n_groups)
+        self.counts = csc_array((np.ones(len(group)), (self.level, group)), shape=shape)
+
+    def squares(self, drawn: NDArray[Any]) -> Floats:
+        """Sums of squared sizes of levels (B,). A level of one group is weighed with its group."""
+        groups = np.diff(self.counts.tocsr().indptr)
+        shared, alone = (self.counts[np.flatnonzero(which)] for which in (groups > 1, groups == 1))
+        diagonal: Floats = np.asarray((alone * alone).sum(axis=0))
+        result = np.empty(len(drawn))
+        for part, weights in _transposed(drawn, 4 * max(shared.shape)):
+            size = np.asarray(shared @ weights)
+            result[part] = np.einsum("lb,lb->b", size, size) + diagonal @ weights**2
+        return result
+
+
+def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
+    """Mid-ranks of every resample: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
+    sides = [_Levels(values, group, drawn.shape[1]) for values in (*human, *metrics)]
+    result = np.empty((len(human), len(drawn), len(metrics)))
+    for part, weights in _transposed(drawn, 2 * len(group)):
+        times = weights[group]  # (n, B)
+        total = times.sum(axis=0)
+        people, spreads = [], []
+        for k, side in enumerate(sides):
+            size = np.asarray(side.counts @ weights)
+            ranks = 2 * np.cumsum(size, axis=0) - size - total  # twice the centred mid-ranks
+            spread = np.einsum("lb,lb,lb->b", size, ranks, ranks)
+            spread[spread <= _CONSTANT * total**3] = np.nan
+            of_outputs = ranks.take(side.level, axis=0)
+            if k < len(human):
+                people.append(times * of_outputs)
+                spreads.append(spread)
+                continue
+            for a, (weighted, own_spread) in enumerate(zip(people, spreads, strict=True)):
+                product = np.einsum("nb,nb->b", weighted, of_outputs)
+                result[a, part, k - len(human)] = ratio(product, np.sqrt(spread * own_spread))
+    return result.clip(-1.0, 1.0)
+
+
+def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
+    """tau-b: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
+    sides = [_Levels(values, group, drawn.shape[1]) for values in (*human, *metrics)]
+    pairs = weighted_sums(drawn, np.bincount(group, minlength=drawn.shape[1]).astype(np.float64)) ** 2
+    untied = np.stack([pairs - side.squares(drawn) for side in sides])
+    untied[untied <= _CONSTANT * pairs] = np.nan
+    x, y = sides[: len(human)], sides[len(human) :]
+    compute = _paired_groups if len(group) * drawn.shape[1] <= EXACT else _on_grid
+    return tau_b(compute(x, y, group, drawn, share), untied[: len(x), :, np.newaxis], untied[len(x) :].T)
+
+
+def _paired_groups(x: list[_Levels], y: list[_Levels], group: Ints, drawn: NDArray[Any], _: Floats) -> Floats:
+    """w'Kw with K[u, v] the concordance of the outputs of two groups: (aspects, B, metrics).
+
+    K is symmetric: only v >= u is computed.
+    """
+    order = np.argsort(group, kind="stable")
+    present, start = np.unique(group[order], return_index=True)
+    stop = np.append(start[1:], len(order))
+    kind = np.int16 if len(order) <= np.iinfo(np.int16).max else np.int32
+    codes, scores = (np.stack([side.level[order] for side in sides]).astype(kind) for sides in (x, y))
+    shape = (len(x), len(y), len(present))
+    used = drawn if len(present) == drawn.shape[1] else drawn[:, present]
+    total = np.zeros((len(x), len(drawn), len(y)))
+    for some in chunks(len(present), len(x) * len(y) * max(len(present), len(drawn))):
+        upper = np.zeros((*shape[:2], some.stop - some.start, shape[2]))
+        for k, first in enumerate(range(some.start, some.stop)):
+            since = start[first]
+            for low in range(since, stop[first], _INT8):
+                rows = slice(low, min(low + _INT8, stop[first]))
+                sx = compared(codes[:, rows, np.newaxis], codes[:, np.newaxis, since:])
+                for part in chunks(len(y), sx[0].size):
+                    sy = compared(scores[part, rows, np.newaxis], scores[part, np.newaxis, since:])
+                    for a, signs in enumerate(sx):
+                        agreed = np.add.reduce(sy * signs, axis=1, dtype=np.int8)
+                        sums = np.add.reduceat(agreed, start[first:] - since, axis=1, dtype=np.int64)
+                        upper[a, part, k, first:] += sums
+            upper[:, :, k, first + 1 :] *= 2
+        pairs = weighted_sums(used, upper)
+        total += np.einsum("bu,bxyu->xby", used[:, some], pairs)
+    return total
+
+
+def _on_grid(x: list[_Levels], y: list[_Levels], group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
+    """Concordance of rankings cut into bins, corrected to first order for pairs within a bin: (aspects, B, metrics)."""
+    from scipy.sparse import csc_array
+
+    result = np.empty((len(x), len(drawn), len(y)))
+    mass = None if (share == 1).all() else share[group]
+    bins = [[_binned(side.level) for side in sides] for sides in (x, y)]
+    for a, m in np.ndindex(len(x), len(y)):
+        first, second = bins[0][a], bins[1][m]
+        fine, coarse = (
+            concordance(one[np.newaxis], other[np.newaxis], weights=mass)[0]
+            for one, other in ((x[a].level, y[m].level), (first, second))
+        )
+        slope = np.bincount(group, fine - coarse, drawn.shape[1])
+        shape = int(first.max()) + 1, int(second.max()) + 1
+        place = first * shape[1] + second, group
+        cells = csc_array((np.ones(len(group)), place), shape=(math.prod(shape), len(share)))
+        signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in shape]
+        for part, weights in _transposed(drawn, 4 * max(cells.shape)):
+            table = np.asarray(cells @ weights).reshape(*shape, -1)
+            net = np.matmul(signs[1], np.tensordot(signs[0], table, 1))
+            result[a, part, m] = np.einsum("xyb,xyb->b", table, net) + (2 * weights.T - share) @ slope
+    return result
+
+
+def _binned(level: Ints) -> Ints:
+    """Levels cut into bins of about as many outputs each; as they are where these are few."""
+    size = np.bincount(level)
+    if len(size) <= _BINS:
+        return level
+    middle = np.cumsum(size) - size / 2
+    return np.unique((middle * (_BINS / len(level))).astype(np.intp)[level], return_inverse=True)[1].reshape(-1)
+
+
+def _transposed(drawn: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
+    """Some resamples at a time, as columns (groups, B)."""
+    for part in chunks(len(drawn), size):
+        yield part, np.ascontiguousarray(drawn[part].T, dtype=np.float64)
+
+
+_POOLED = {"pearson": _pooled_pearson, "spearman": _pooled_spearman, "kendall": _pooled_kendall}

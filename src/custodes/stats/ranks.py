@@ -1,0 +1,238 @@
+"""Ranks of many raters at once, and the counts of ordered pairs that rank correlations are made of.
+
+NaN = not rated: it takes no rank. The lowest value has rank 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import weighted_sums
+from custodes.stats.ratios import ratio
+
+FEW = 32
+"""Length of rankings up to which comparing all pairs takes less time than sorting."""
+
+_ENOUGH = 2  # a ranking of fewer things carries no information
+
+
+def mid_ranks(values: NDArray[Any]) -> Floats:
+    """Rank along the last axis; ties share the mean of their ranks.
+
+    Parameters
+    ----------
+    values
+        Scores (..., n); NaN = not rated.
+
+    Returns
+    -------
+    :
+        Ranks (..., n) from 1; NaN where the score is NaN.
+
+    References
+    ----------
+    Kendall (1945).
+
+    Examples
+    --------
+    >>> mid_ranks(np.array([5.0, 7, 5, np.nan])).tolist()
+    [1.5, 3.0, 1.5, nan]
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape[-1] > FEW:
+        order = np.argsort(values, axis=-1, kind="stable")  # NaN last
+        first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
+        return _restored(values, order, (first + end + 1) / 2)
+    rows = np.ascontiguousarray(np.moveaxis(values, -1, 0))  # whole rows are compared
+    wins = np.zeros(rows.shape, dtype=np.int16)  # lower values minus higher ones
+    for thing, row in enumerate(rows):
+        signs = compared(row, rows[thing + 1 :])
+        wins[thing] += signs.sum(axis=0, dtype=np.int16)
+        wins[thing + 1 :] -= signs
+    rated = ~np.isnan(rows)
+    ranks = np.where(rated, (rated.sum(axis=0) + 1 + wins) / 2, np.nan)
+    return np.ascontiguousarray(np.moveaxis(ranks, 0, -1))
+
+
+def ordinal_ranks(values: NDArray[Any]) -> Floats:
+    """Rank along the last axis; of two ties the earlier one gets the lower rank.
+
+    Parameters
+    ----------
+    values
+        Scores (..., n); NaN = not rated.
+
+    Returns
+    -------
+    :
+        Ranks (..., n) from 1; NaN where the score is NaN.
+
+    Examples
+    --------
+    >>> ordinal_ranks(np.array([5.0, 7, 5, np.nan])).tolist()
+    [1.0, 3.0, 2.0, nan]
+    """
+    values = np.asarray(values, dtype=np.float64)
+    order = np.argsort(values, axis=-1, kind="stable")
+    return _restored(values, order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
+
+
+def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Locate the run of equal values around each place of sorted rows.
+
+    Parameters
+    ----------
+    ordered
+        Values (..., n), sorted along the last axis.
+
+    Returns
+    -------
+    :
+        Start and end (exclusive) of the run of each place, (..., n) each.
+
+    Examples
+    --------
+    >>> [places.tolist() for places in tie_runs(np.array([3, 5, 5, 8]))]
+    [[0, 1, 1, 3], [1, 3, 3, 4]]
+    """
+    n = ordered.shape[-1]
+    place = np.arange(n, dtype=np.int32)
+    starts, stops = np.ones((2, *ordered.shape), dtype=bool)
+    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    if starts.all():
+        return np.broadcast_to(place, ordered.shape), np.broadcast_to(place + np.int32(1), ordered.shape)
+    stops[..., :-1] = starts[..., 1:]
+    first = np.maximum.accumulate(np.where(starts, place, np.int32(0)), axis=-1)
+    end = np.where(stops, place + np.int32(1), np.int32(n))
+    return first, np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
+
+
+def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
+    """Give sign(x - y) by comparison, so that any order codes will do.
+
+    Parameters
+    ----------
+    x, y
+        Values that broadcast against each other.
+
+    Returns
+    -------
+    :
+        1, 0 or -1; 0 where either value is NaN.
+
+    Examples
+    --------
+    >>> compared(np.array([2.0, 1.0, np.nan]), np.array([1.0, 1.0, 1.0])).tolist()
+    [1, 0, 0]
+    """
+    return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
+
+
+def lower_before(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
+    """Count the earlier elements of a row that are lower, in n sqrt(n) steps and memory linear in n.
+
+    Places and codes are cut into blocks of about sqrt(n). Whole blocks are counted from a table of cumulative counts,
+    the rest by comparisons within a block, which run on many blocks at once. Up to n = 20,000 that is several times
+    faster in NumPy than merging in n log n steps, and it is not slower at 100,000.
+
+    Parameters
+    ----------
+    codes
+        Permutations (rows, n) of 0 .. n - 1.
+    weights
+        How often each element counts (rows, n); by default once.
+
+    Returns
+    -------
+    :
+        The number, or the weight, of the earlier lower elements (rows, n).
+
+    Examples
+    --------
+    >>> lower_before(np.array([[1, 0, 3, 2]])).tolist()
+    [[0, 0, 2, 2]]
+    """
+    rows, n = codes.shape
+    width = max(1, math.isqrt(n))
+    blocks = -(-n // width)
+    size = blocks * width
+    kind: Any = np.int16 if size <= np.iinfo(np.int16).max else np.int32
+    place, start = np.arange(size), np.arange(rows)[:, np.newaxis]
+    padded = np.broadcast_to(place, (rows, size)).astype(kind)
+    padded[:, :n] = codes
+    by_code = padded + size * start
+    block_of, mass_of = np.empty(rows * size, dtype=kind), None
+    block_of[by_code] = place // width
+    mass = None if weights is None else np.pad(weights, ((0, 0), (0, size - n)))
+    if mass is not None:
+        mass_of = np.empty(rows * size)
+        mass_of[by_code] = mass
+    cell = (blocks * start + place // width) * blocks + padded // width
+    counts = np.bincount(cell.ravel(), None if mass is None else mass.ravel(), rows * blocks**2)
+    table = np.asarray(counts, dtype=np.int64 if mass is None else np.float64).reshape(rows, blocks, blocks)
+    lower = np.zeros_like(table)
+    np.cumsum(np.cumsum(table[:, :-1, :-1], axis=1), axis=2, out=lower[:, 1:, 1:])
+    result = lower.reshape(-1)[cell]
+    result += _lower_in_block(padded, mass, width).reshape(rows, size)
+    result += _lower_in_block(block_of, mass_of, width).reshape(-1)[by_code]
+    return np.asarray(result[:, :n])
+
+
+def _lower_in_block(values: NDArray[Any], weights: Floats | None, width: int) -> NDArray[Any]:
+    """How many earlier elements of the same block are lower, or their weight: (blocks, width)."""
+    columns = np.ascontiguousarray(values.reshape(-1, width).T)  # whole blocks are compared at once
+    mass = None if weights is None else np.ascontiguousarray(weights.reshape(-1, width).T)
+    result = np.zeros(columns.shape, dtype=values.dtype if mass is None else np.float64)
+    for j in range(width - 1):
+        lower = columns[j] < columns[j + 1 :]
+        result[j + 1 :] += lower if mass is None else lower * mass[j]
+    return result.T
+
+
+def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
+    """Sum the rankings of every rater over units, in every resample.
+
+    A ranking that lacks things is stretched to all n. A thing that lacks units counts as its mean over the units that
+    it has. A ranking of one thing is left out. Complete data give plain sums of mid-ranks.
+
+    Parameters
+    ----------
+    values
+        Scores (raters, units, n), one ranking of n things a unit; NaN = not rated.
+    weights
+        How often each unit is in each resample (B, units).
+
+    Returns
+    -------
+    :
+        Sums of ranks (B, raters, n); NaN where a thing was never ranked in the resample.
+
+    References
+    ----------
+    Colombo et al. (2023), "The Glass Ceiling of Automatic Evaluation", equations 1 and 2; missing cells are ours.
+
+    Examples
+    --------
+    >>> representation(np.array([[[1.0, 2, 3], [5, 5, 9]]]), weights=np.ones((1, 2))).tolist()
+    [[[2.5, 3.5, 6.0]]]
+    """
+    ranks = mid_ranks(values)
+    ranked = ~np.isnan(ranks)
+    size = ranked.sum(axis=-1, keepdims=True)
+    ranked &= size >= _ENOUGH
+    stretched = np.where(ranked, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(size, 1)) + 0.5, 0.0)
+    total, present = (weighted_sums(weights, part.swapaxes(1, 2)) for part in (stretched, ranked))
+    return total * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], present)
+
+
+def _restored(values: Floats, order: Ints, ranks: Floats) -> Floats:
+    """Ranks in sorted order, put back in the order of the values."""
+    result = np.empty_like(values)
+    np.put_along_axis(result, order, ranks, axis=-1)
+    result[np.isnan(values)] = np.nan
+    return result

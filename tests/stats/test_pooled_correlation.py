@@ -1,0 +1,238 @@
+"""Correlations over all outputs in resamples, against SciPy on repeated rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from custodes.stats import pooled_correlation as pooled
+from custodes.stats.bootstrap import bootstrap_weights, with_point
+from custodes.stats.correlation import Kind
+from custodes.stats.pooled_correlation import pooled_correlation
+
+SEEDS = st.integers(0, 2**32 - 1)
+SCIPY: dict[Kind, Callable[..., Any]] = {
+    "pearson": stats.pearsonr,
+    "spearman": stats.spearmanr,
+    "kendall": stats.kendalltau,
+}
+each_kind = pytest.mark.parametrize("kind", SCIPY)
+
+
+def reference(kind: Kind, x: np.ndarray, y: np.ndarray) -> float:
+    keep = ~np.isnan(x) & ~np.isnan(y)
+    x, y = x[keep], y[keep]
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return np.nan
+    return float(SCIPY[kind](x, y).statistic)
+
+
+def on_repeated_rows(
+    kind: Kind, human: np.ndarray, metrics: np.ndarray, units: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    repeated = [np.repeat(np.arange(len(units)), row[units].astype(int)) for row in weights]
+    return np.array([[reference(kind, human[i].ravel(), m[i].ravel()) for m in metrics] for i in repeated])
+
+
+def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """human, metrics, units, weights: ties, missing cells, clusters of several items, units drawn twice or never."""
+    rng = np.random.default_rng(seed)
+    n_items, n_systems, n_metrics = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
+    n_units = rng.integers(1, n_items + 1)
+    human = rng.integers(0, rng.integers(1, 6) + 1, (n_items, n_systems)) / 3
+    metrics = np.round(human + rng.normal(size=(n_metrics, n_items, n_systems)), rng.integers(0, 3))
+    human[rng.random(human.shape) < 0.1] = np.nan
+    metrics[rng.random(metrics.shape) < rng.choice([0, 0.2])] = np.nan
+    units = rng.permutation(np.concatenate([np.arange(n_units), rng.integers(0, n_units, n_items - n_units)]))
+    return human, metrics, units, np.vstack([np.ones(n_units), rng.integers(0, 4, (5, n_units))])
+
+
+def many(seed: int, items: int, systems: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """human in five marks, metrics: digits, many ties, the other way round, with gaps."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(items, systems))
+    human = np.clip(np.rint(truth + rng.normal(size=truth.shape) + 3), 1, 5)
+    metrics = np.stack([truth, np.rint(truth), -truth + rng.normal(size=truth.shape), truth])
+    metrics[3][rng.random(truth.shape) < 0.1] = np.nan
+    return human, metrics
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+@each_kind
+def test_equals_scipy_on_repeated_data(kind: Kind, seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    values = pooled_correlation(kind, human, metrics, units=units, weights=weights)
+    np.testing.assert_allclose(values, on_repeated_rows(kind, human, metrics, units, weights), atol=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+@each_kind
+def test_item_weights_are_multiplicities(kind: Kind, seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    item_weights = np.random.default_rng(seed).integers(0, 3, len(human)).astype(float)
+    copies = np.repeat(np.arange(len(human)), item_weights.astype(int))
+    copied = pooled_correlation(kind, human[copies], metrics[:, copies], units=units[copies], weights=weights)
+    for scale in (1.0, 0.3):  # only their ratios matter
+        weighted = pooled_correlation(
+            kind, human, metrics, units=units, weights=weights, item_weights=item_weights * scale
+        )
+        np.testing.assert_allclose(weighted, copied, atol=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+@each_kind
+def test_is_invariant(kind: Kind, seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    rng = np.random.default_rng(seed)
+    values = pooled_correlation(kind, human, metrics, units=units, weights=weights)
+    items, systems, order = (rng.permutation(n) for n in (len(human), human.shape[1], len(metrics)))
+    labels = rng.permutation(weights.shape[1])
+    shuffled = pooled_correlation(
+        kind,
+        human[items][:, systems],
+        metrics[order][:, items][:, :, systems],
+        units=labels[units[items]],
+        weights=weights[:, np.argsort(labels)],
+    )
+    np.testing.assert_allclose(shuffled, values[:, order], atol=1e-9)
+    scaled = pooled_correlation(kind, 100 - 7 * human, 3 * metrics + 50, units=units, weights=weights)
+    np.testing.assert_allclose(scaled, -values, atol=1e-9)
+    if kind != "pearson":
+        monotone = pooled_correlation(kind, np.exp(human), metrics**3, units=units, weights=weights)
+        np.testing.assert_allclose(monotone, values, atol=1e-9)
+
+
+@each_kind
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_aspects_together_equal_each_alone(
+    kind: Kind, exact: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exact:
+        monkeypatch.setattr(pooled, "EXACT", 0)
+    rng = np.random.default_rng(weighted)
+    human = rng.integers(0, 4, (3, 12, 4)).astype(float)
+    human[:, 0, 1] = np.nan
+    metrics = np.round(human[0] + rng.normal(size=(5, 12, 4)), 1)
+    metrics[:, 0, 1], metrics[1, 3:5, 2], metrics[2] = 0.0, np.nan, 1.0
+    weights = np.vstack([np.ones(6), rng.integers(0, 3, (20, 6))])
+    design: Any = {
+        "units": np.arange(12) // 2,
+        "weights": weights,
+        "item_weights": rng.random(12) if weighted else None,
+    }
+    together = pooled_correlation(kind, human, metrics, **design)
+    assert together.shape == (3, 21, 5)
+    assert np.isfinite(together[:, 0, [0, 1, 3, 4]]).all()
+    assert np.isnan(together[:, :, 2]).all()
+    for aspect, values in zip(human, together, strict=True):
+        np.testing.assert_allclose(values, pooled_correlation(kind, aspect, metrics, **design), atol=1e-12)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 40)
+    np.testing.assert_allclose(pooled_correlation(kind, human, metrics, **design), together, atol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 40, 1_000_000])
+def test_kendall_of_many_outputs_in_few_units(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 300 outputs a unit: more than an int8 can count, so signs are added up in several parts
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", chunk)
+    human = np.arange(600.0).reshape(100, 6) // 7
+    metrics = np.stack([human, -human, human % 11])
+    units, weights = np.arange(100) // 50, np.array([[1.0, 1.0], [2.0, 0.0], [1.0, 3.0]])
+    tau = pooled_correlation("kendall", human, metrics, units=units, weights=weights)
+    np.testing.assert_allclose(tau[:, :2], [[1, -1]] * 3)
+    np.testing.assert_allclose(tau, on_repeated_rows("kendall", human, metrics, units, weights), atol=1e-12)
+
+
+@each_kind
+def test_nothing_rated_in_common_is_undefined(kind: Kind) -> None:
+    human, metrics = np.array([[1.0, np.nan]]), np.array([[[np.nan, 1.0]], [[1.0, 2.0]]])
+    values = pooled_correlation(kind, human, metrics, units=np.zeros(1, dtype=int), weights=np.ones((2, 1)))
+    assert np.isnan(values).all()
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e170])
+def test_the_size_of_scores_does_not_matter(scale: float) -> None:
+    # squares of such scores are 0 or infinite in floating point
+    human, metrics, units, weights = study(7)
+    design: Any = {"units": units, "weights": weights}
+    plain = pooled_correlation("pearson", human, metrics, **design)
+    assert np.isfinite(plain).any()
+    np.testing.assert_allclose(pooled_correlation("pearson", human * scale, metrics, **design), plain, atol=1e-9)
+    np.testing.assert_allclose(pooled_correlation("pearson", human, metrics * scale, **design), plain, atol=1e-9)
+
+
+def test_kendall_of_very_many_outputs() -> None:
+    human, metrics = many(0, 2100)  # 4,200 outputs: more than 2^24 / 4,096
+    human, metrics, units = human.reshape(-1, 1), metrics.reshape(4, -1, 1), np.arange(4200)
+    assert len(units) ** 2 > pooled.EXACT
+    weights = bootstrap_weights(4200, 40, np.random.default_rng(0), dtype=np.uint8)
+    values = pooled_correlation("kendall", human, metrics, units=units, weights=weights)
+    expected = on_repeated_rows("kendall", human, metrics, units, weights)
+    np.testing.assert_allclose(values[0], expected[0], atol=1e-12)  # the data are exact
+    np.testing.assert_allclose(values[:, 1], expected[:, 1], atol=1e-12)  # so are metrics of few values
+    assert np.abs(values - expected).max() < 0.05 * expected[1:].std(axis=0).min()
+
+
+@pytest.mark.parametrize("sizes", ["even", "one heavy", "few"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kendall_on_a_grid_is_near_that_of_every_output(
+    sizes: str, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    human, metrics = many(1, 300)
+    human += np.random.default_rng(2).normal(size=human.shape)  # more values than bins
+    item = np.arange(300)
+    units = {"even": item, "one heavy": np.maximum(item - 150, 0), "few": item // 30}[sizes]
+    n_units = int(units.max()) + 1
+    drawn = bootstrap_weights(n_units, 200, np.random.default_rng(3))[1:]
+    weights = np.vstack([np.ones(n_units), 1 - np.eye(n_units)[:5], drawn])
+    design: Any = {"units": units, "weights": weights}
+    if weighted:
+        design["item_weights"] = np.random.default_rng(4).choice([0.5, 1.0, 3.0], 300)
+    exact = pooled_correlation("kendall", human, metrics, **design)
+    monkeypatch.setattr(pooled, "EXACT", 0)
+    values = pooled_correlation("kendall", human, metrics, **design)
+    np.testing.assert_allclose(values[0], exact[0], atol=1e-12)
+    spread = exact[6:].std(axis=0)
+    assert (np.abs(values - exact).max(axis=0) < 0.3 * spread).all()
+    assert (np.abs((values - exact).mean(axis=0)) < 0.02 * spread).all()
+    np.testing.assert_allclose(values[6:].std(axis=0), spread, rtol=0.01)
+    assert (np.abs(values[:6] - exact[:6]) < 0.05 * np.abs(exact[1:6] - exact[0]).max(axis=0) + 1e-12).all()
+
+
+def test_kendall_on_a_grid_is_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooled, "EXACT", 0)
+    human, metrics = many(2, 100)
+    units, weights = np.arange(100) // 2, bootstrap_weights(50, 20, np.random.default_rng(0), dtype=np.uint8)
+    values = pooled_correlation("kendall", human, metrics, units=units, weights=weights)
+    order = np.random.default_rng(3).permutation(100)
+    for other in (
+        pooled_correlation("kendall", np.exp(human), 3 * metrics + 1, units=units, weights=weights),
+        pooled_correlation("kendall", human[order], metrics[:, order], units=units[order], weights=weights),
+        pooled_correlation("kendall", human[:, ::-1], metrics[:, :, ::-1], units=units, weights=weights),
+        pooled_correlation("kendall", human, metrics, units=units, weights=weights.astype(float)),
+    ):
+        np.testing.assert_allclose(other, values, atol=1e-12)
+
+
+@each_kind
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_side_that_is_constant_in_a_resample_is_undefined(
+    kind: Kind, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exact:
+        monkeypatch.setattr(pooled, "EXACT", 0)
+    human, metrics = many(3, 40)
+    metrics[0] = np.where(np.arange(40)[:, None] == 3, metrics[0], 0.3)
+    metrics[1] = 0.3
+    weights = with_point(1 - np.eye(40)[2:4])
+    values = pooled_correlation(kind, human, metrics[:2], units=np.arange(40), weights=weights)
+    assert np.isnan(values).tolist() == [[False, True], [False, True], [True, True]]
