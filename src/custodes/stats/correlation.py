@@ -21,6 +21,7 @@ EXACT = 4096**2
 
 _CONSTANT = 1e-12  # a variance below this proportion of its largest value is rounding
 _BINS = 64  # of each ranking on the grid that stands for very many outputs
+_CACHED = 32  # temporary arrays of places so much smaller than elsewhere stay in the cache
 _CACHE = 16  # temporary arrays of signs so much smaller than elsewhere stay in the cache
 _INT8 = 127  # signs that int8 can add up
 
@@ -128,15 +129,16 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     if missing.any():  # the highest rank on both sides: concordant with every output that is there
         x, y = np.where(missing, np.inf, x), np.where(missing, np.inf, y)
     x, y, absent = (values.reshape(-1, values.shape[-1]) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
+    single = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
-    for part in chunks(len(tau), 4 * n):
-        rows = [values if len(values) == 1 else values[part] for values in (x, y, absent)]
-        sides = [_Sorted.of(values) for values in rows[:2]]
-        added = 2 * (rows[2] * (n - rows[2]))[:, 0]
+    for part in chunks(len(tau), _CACHED * n):
+        sides = [side or _Sorted.of(values[part]) for side, values in zip(single, (x, y), strict=True)]
+        gaps = absent if len(absent) == 1 else absent[part]
+        added = 2 * (gaps * (n - gaps))[:, 0]
         first, second = sides if sides[0].tied or not sides[1].tied else sides[::-1]
         totals = [4 * lower_before(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
-        net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - first.size.sum(axis=1)
-        tau[part] = tau_b(net - added, *(n * n - side.size.sum(axis=1) - added for side in sides))
+        net = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.first).sum(axis=1)
+        tau[part] = tau_b(net - added, *(n * n - (side.end - side.first).sum(axis=1) - added for side in sides))
     return tau.reshape(shape)
 
 
@@ -228,14 +230,13 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     first, second = _Sorted.of(x), _Sorted.of(y)
     if second.tied and not first.tied:
         return concordance(y, x, weights=weights)
-    shape, nets = (max(len(x), len(y)), n), []
+    nets = []
     for arranged, sequence in _sequences(first, second):
-        outputs = np.take_along_axis(np.broadcast_to(arranged, shape), sequence, axis=1)
+        outputs = _picked(arranged, sequence)
         mass, mass_y = (np.ones((1, n)) if weights is None else weights[index] for index in (outputs, arranged))
-        lower_y = np.broadcast_to(np.cumsum(mass_y, axis=1) - mass_y, shape)
-        lower = np.cumsum(mass, axis=1) - mass + np.take_along_axis(lower_y, sequence, axis=1)
+        lower = np.cumsum(mass, axis=1) - mass + _picked(np.cumsum(mass_y, axis=1) - mass_y, sequence)
         both = lower_before(sequence, None if weights is None else mass)
-        nets.append(np.empty(shape))
+        nets.append(np.empty(sequence.shape))
         np.put_along_axis(nets[-1], outputs, 4 * both - 2 * lower, axis=1)
     return np.asarray(sum(nets) / len(nets) + total - tied_with(x, weights=weights))
 
@@ -261,12 +262,11 @@ def tied_with(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray
     [[2, 1, 2]]
     """
     side = _Sorted.of(values)
-    size: NDArray[Any] = side.size
+    size: NDArray[Any] = side.end - side.first
     if weights is not None:
         upto = np.pad(np.cumsum(weights[side.order], axis=1), ((0, 0), (1, 0)))
-        ends = np.take_along_axis(upto, side.end, axis=1)
-        size = ends - np.take_along_axis(upto, side.first, axis=1)
-    result = np.empty_like(size)
+        size = _picked(upto, side.end) - _picked(upto, side.first)
+    result = np.empty(values.shape, dtype=size.dtype)
     np.put_along_axis(result, side.order, size, axis=1)
     return result
 
@@ -369,26 +369,22 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
 
 
 class _Sorted(NamedTuple):
-    """Rows in order: which output stands at each place, and where its run of ties starts and ends; (rows, n) each."""
+    """Rows in order: which output stands at each place (rows, n), and where its run of ties starts and ends, which is
+    one row for all where there are no ties."""
 
     order: Ints
     first: Ints
     end: Ints
+    tied: bool
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> _Sorted:
         order = np.argsort(values, axis=1)
-        return cls(order, *tie_runs(np.take_along_axis(values, order, axis=1)))
-
-    @property
-    def size(self) -> Ints:
-        """The length of the run at each place."""
-        return self.end - self.first
-
-    @property
-    def tied(self) -> bool:
-        """Whether any row has a tie."""
-        return bool((self.size > 1).any())
+        ordered = _picked(values, order)
+        if (ordered[:, 1:] == ordered[:, :-1]).any():
+            return cls(order, *tie_runs(ordered), True)
+        place = np.arange(values.shape[1])[np.newaxis]
+        return cls(order, place, place + 1, False)
 
 
 def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
@@ -396,14 +392,23 @@ def _sequences(x: _Sorted, y: _Sorted) -> Iterator[tuple[Ints, Ints]]:
 
     A tie in x takes the order of y. Ties in y take two orders, one the reverse of the other.
     """
-    n, shape = x.order.shape[1], (max(len(x.order), len(y.order)), x.order.shape[1])
-    place, mirrored = np.arange(n), y.first + y.end - 1
-    offset = n * x.first.astype(np.int64)
-    for arranged in [y.order, np.take_along_axis(y.order, mirrored - place, axis=1)][: 1 + y.tied]:
-        position = np.empty_like(arranged)
-        np.put_along_axis(position, arranged, np.broadcast_to(place, arranged.shape), axis=1)
-        sequence = np.take_along_axis(np.broadcast_to(position, shape), np.broadcast_to(x.order, shape), axis=1)
+    n = x.order.shape[1]
+    place = np.arange(n)
+    arrangements = [y.order, _picked(y.order, y.first + y.end - 1 - place)] if y.tied else [y.order]
+    kind: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
+    offset = n * x.first.astype(kind)
+    for arranged in arrangements:
+        position = np.empty(arranged.shape, dtype=kind)
+        np.put_along_axis(position, arranged, place[np.newaxis], axis=1)
+        sequence = _picked(position, x.order)
         yield arranged, np.sort(offset + sequence, axis=1) - offset if x.tied else sequence
+
+
+def _picked(values: NDArray[Any], places: Ints) -> NDArray[Any]:
+    """Elements of each row; one row of either stands for all."""
+    if len(places) == 1:
+        return np.asarray(np.take(values, places[0], axis=1))
+    return np.asarray(values[0][places] if len(values) == 1 else np.take_along_axis(values, places, axis=1))
 
 
 def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:

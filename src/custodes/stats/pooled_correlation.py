@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
 from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, centred, concordance, tau_b
 from custodes.stats.ranks import compared
@@ -26,6 +26,7 @@ EXACT = 4096**2
 _CONSTANT = 1e-12  # a variance below this proportion of its largest value is rounding
 _BINS = 64  # of each ranking on the grid that stands for very many outputs
 _INT8 = 127  # signs that int8 can add up
+_WIDTH = 128  # resamples at a time, for the processor's cache
 
 
 def pooled_correlation(
@@ -130,7 +131,7 @@ def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray
     """Mid-ranks of every resample: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
     sides = [_Levels(values, group, drawn.shape[1]) for values in (*human, *metrics)]
     result = np.empty((len(human), len(drawn), len(metrics)))
-    for part, weights in _transposed(drawn, 2 * len(group)):
+    for part, weights in _transposed(drawn, 4 * len(group)):
         times = weights[group]  # (n, B)
         total = times.sum(axis=0)
         people, spreads = [], []
@@ -229,7 +230,7 @@ def _binned(level: Ints) -> Ints:
 
 def _transposed(drawn: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
     """Some resamples at a time, as columns (groups, B)."""
-    for part in chunks(len(drawn), size):
+    for part in chunks(len(drawn), max(size, CHUNK // _WIDTH)):
         yield part, np.ascontiguousarray(drawn[part].T, dtype=np.float64)
 
 

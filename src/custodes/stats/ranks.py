@@ -104,8 +104,6 @@ def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32
     place = np.arange(n, dtype=np.int32)
     starts, stops = np.ones((2, *ordered.shape), dtype=bool)
     starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    if starts.all():
-        return np.broadcast_to(place, ordered.shape), np.broadcast_to(place + np.int32(1), ordered.shape)
     stops[..., :-1] = starts[..., 1:]
     first = np.maximum.accumulate(np.where(starts, place, np.int32(0)), axis=-1)
     end = np.where(stops, place + np.int32(1), np.int32(n))

@@ -10,7 +10,7 @@ import pytest
 
 import custodes as cu
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.evaluate.ceiling.halo import _kendall, halo_columns
+from custodes.evaluate.ceiling.halo import _agreement, halo_columns
 from custodes.evaluate.ceiling.prediction_target import target_of
 from custodes.evaluate.judges import judges
 from custodes.evaluate.people import mean_over_people
@@ -122,7 +122,7 @@ def test_annotators_weigh_by_what_they_rated() -> None:
         rest = np.delete(np.arange(3), person)
         elsewhere = np.stack([mean_over_people(who.annotators[k, rest]) for k in (1, 2)])
         own = (who.annotators[1:, person], elsewhere, who.scores[target.columns["metrics"]])
-        taus.append(_kendall(target, who.annotators[0, person], own)[0])
+        taus.append(_agreement(target, who.annotators[0, person], own)[0])
     now, _ = halo_columns(target, 0.95)
     np.testing.assert_allclose(now["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
     assert halo == pytest.approx(now["kendall"], abs=0.05)  # other folds

@@ -290,7 +290,7 @@ def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> 
     """What each set of features predicts, and the gaps between them."""
     names, sets = list(target.columns), list(target.columns.values())
     predicted = target.predicted((target.x[:, own] for own in sets), fit)
-    draws = target.kendall(predicted)
+    draws = target.agreement(predicted)
     within = np.full_like(draws, np.nan)
     if target.whole:  # else the outputs of an item are predicted by different models
         by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
@@ -324,7 +324,7 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
     ways = split_half.halves(len(persons), most=SPLITS, rng=rng)
     draws = np.stack(
         [
-            replace(target, y=target.rows(mean_over_people(persons[one]))).kendall(
+            replace(target, y=target.rows(mean_over_people(persons[one]))).agreement(
                 target.rows(mean_over_people(persons[other]))[np.newaxis]
             )
             for one, other in ways
@@ -354,7 +354,7 @@ def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dic
         "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
         "columns": [len(own) for own in sets],
         **with_interval(
-            "kendall", target.kendall(predicted), confidence, clusters=target.n_clusters, bounds=CORRELATION
+            "kendall", target.agreement(predicted), confidence, clusters=target.n_clusters, bounds=CORRELATION
         ),
     }
 

@@ -32,7 +32,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         return {}, []
     metrics = who.scores[target.columns["metrics"]]
     sources = ((others[person], mean_over_people(np.delete(others, person, axis=0)), metrics) for person in persons)
-    draws = np.stack([_kendall(target, *both) for both in zip(persons.values(), sources, strict=True)])
+    draws = np.stack([_agreement(target, *both) for both in zip(persons.values(), sources, strict=True)])
     told = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
     rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
     weight = np.where(np.isfinite(draws).all(axis=2), rated, 0.0)[told, :, np.newaxis]
@@ -48,11 +48,11 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     return columns, [person for person, own in zip(persons, told, strict=True) if not own]
 
 
-def _kendall(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
+def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
     """Held-out tau-b of one annotator's rating (items, systems) from each source (features, items, systems), by ridge
     regression -> (1 + B, sources); NaN with ratings in one fold."""
     y = target.rows(rating)
     own = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
     if len(np.unique(own.fold[own.fold >= 0])) < 2:
         return np.full((len(target.times), len(sources)), np.nan)
-    return own.kendall(own.predicted(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))
+    return own.agreement(own.predicted(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))

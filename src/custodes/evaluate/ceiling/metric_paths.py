@@ -25,7 +25,7 @@ def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confide
     path = selection.nested_path(x, target.y, target.fold, groups=target.groups, given=given, steps=steps)
     if len(np.unique(target.fold)) == 2:  # nothing is left to choose a path by
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
-    draws = target.kendall(path.predicted)
+    draws = target.agreement(path.predicted)
     first = 0 if len(given) else 1
     return {
         "step": np.arange(first, len(path.predicted)),
@@ -48,7 +48,7 @@ def backward_columns(target: Target, given: NDArray[np.intp], steps: int, confid
     x, names = _metrics(target)
     used = given if len(given) else np.arange(len(names))
     path = backward_path(x[:, used], target.y, target.fold, steps=steps)
-    draws = target.kendall(path.predicted)
+    draws = target.agreement(path.predicted)
     return {
         "step": np.arange(1, len(path.order) + 1),
         "metric": names[used[path.order]].tolist(),
@@ -65,7 +65,7 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     more = np.setdiff1d(np.arange(len(names)), given)
     with_each = selection.added_predictions(x, target.y, target.fold, given=given)[np.append(0, 1 + more)]
     without = removed_predictions(x[:, used], target.y, target.fold)
-    draws = target.kendall(np.concatenate([with_each, without]))
+    draws = target.agreement(np.concatenate([with_each, without]))
     # A constant ranks nothing: no agreement, rather than undefined.
     if not len(given):
         draws[:, 0] = 0.0

@@ -97,7 +97,7 @@ class Target:
         """(m, rows): what m sets of features (rows, p) say of each row, by a model that has not seen its fold."""
         return np.stack([heldout.cross_predicted(x, self.y, self.fold, groups=self.groups, fit=fit) for x in features])
 
-    def kendall(self, predictions: Floats) -> Floats:
+    def agreement(self, predictions: Floats) -> Floats:
         """Held-out tau-b of predictions (m, rows) in every resample -> (1 + B, m)."""
         return heldout.heldout(
             partial(pooled_correlation, "kendall"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.learning.objective import Objective
+from custodes.stats.resampling.resample import unit_sums
+
+COMPARED = 4096
+"""Outputs up to which comparing all pairs takes less time than sorting."""
 
 
 class PairSums(NamedTuple):
@@ -22,71 +26,104 @@ class PairSums(NamedTuple):
 
 
 def pair_sums(
-    kind: Objective, people: Floats, said: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
+    kind: Objective, human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
 ) -> PairSums:
-    """Sum what agreement is made of over the pairs of some outputs with all: q = 1 + 2 m.
+    """Sum the parts of a coefficient of agreement over the pairs of some outputs with all: q = 1 + 2 m.
 
-    people (n,), said (m, n), rows of n, item (n,), labels: the unit and the system (n,) of each; an item lies in one
-    unit, and has a system once. With g the gap between two outputs, or its sign (`kendall`; `accuracy`, which compares
-    outputs of one item only), summed are g² of people, then of each prediction the product of both g (`accuracy`:
-    whether it is positive) and its g².
+    With g the gap between two outputs, or its sign ('kendall', 'accuracy'), the sums are those of the squares of g of
+    the human scores, then for each prediction those of the product of both g ('accuracy': of whether it is positive)
+    and of the squares of its g. 'accuracy' takes the pairs of one item only.
 
-    >>> made = pair_sums("kendall", np.array([1.0, 2, 3]), np.array([[1.0, 3, 2]]), np.arange(3), np.zeros(3, int),
+    Parameters
+    ----------
+    kind
+        The coefficient.
+    human, predicted
+        Scores (n,) and predictions (m, n), finite.
+    rows
+        The outputs (rows,) that are compared with all.
+    item
+        The item of each output (n,); it lies in one unit, and has a system once.
+    labels
+        The unit and the system of each output (n,).
+
+    Returns
+    -------
+    :
+        The sums by output.
+
+    Examples
+    --------
+    >>> sums = pair_sums("kendall", np.array([1.0, 2, 3]), np.array([[1.0, 3, 2]]), np.arange(3), np.zeros(3, int),
     ...     (np.arange(3), np.arange(3)))
-    >>> made.row.tolist()
+    >>> sums.row.tolist()
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
+    if len(human) <= COMPARED:
+        return _compared(kind, human, predicted, rows, item, labels)
     if kind == "accuracy":
-        return _within_items(people, said, rows, item)
-    if kind == "kendall":
-        parts = [_counted(people, own, rows, labels) for own in said]
-    else:
-        parts = [_multiplied(people, own, rows, labels) for own in said]
-    # People's own part is the same beside every prediction.
-    kept = [[1, 0, 2], *([[0, 2]] * (len(parts) - 1))]
-    joined = (
-        np.concatenate([side[..., which, :] for side, which in zip(sides, kept, strict=True)], axis=-2)
-        for sides in zip(*parts, strict=True)
-    )
-    return PairSums(*joined)
+        return _within_items(human, predicted, rows, item)
+    sums, values = _gaps if kind != "kendall" else _signs, np.vstack([human, predicted])
+    n = len(human)
+    one, share = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
+    whole = sums(values, one, None)
+    column = whole if len(rows) == n else sums(values, one, share)
+    return PairSums(whole[:, rows], column, np.stack([sums(values, label, None)[:, rows] for label in labels]))
 
 
-def _counted(people: Floats, said: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
-    """Signs: concordance, untied in the human scores, untied in the prediction."""
-    n, sides = len(people), (people, said)
+def _compared(
+    kind: Objective, human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
+) -> PairSums:
+    """All pairs, some outputs at a time."""
+    n, width = len(human), 1 + 2 * len(predicted)
+    sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
+    for place in chunks(len(rows), 2 * n):
+        part = rows[place]
+        gaps: list[NDArray[Any]] = [values[part, np.newaxis] - values for values in (human, *predicted)]
+        if kind in ("kendall", "accuracy"):  # whole numbers, and few of them: single precision is exact
+            gaps = [np.sign(gap).astype(np.float32) for gap in gaps]
+        if kind == "accuracy":
+            gaps = [gap * (item[part, np.newaxis] == item) for gap in gaps]
+        products = [gaps[0] * gaps[0]]
+        for gap in gaps[1:]:
+            product = gaps[0] * gap
+            products += [(product > 0).astype(np.float32) if kind == "accuracy" else product, gap * gap]
+        same = [(label[part, np.newaxis] == label).astype(products[0].dtype) for label in labels]
+        for q, product in enumerate(products):
+            sums.row[q, place] = product.sum(axis=1, dtype=np.float64)
+            sums.column[q] += product.sum(axis=0, dtype=np.float64)
+            for inside, equal in zip(sums.inside, same, strict=True):
+                inside[q, place] = np.einsum("rn,rn->r", product, equal)
+    return sums
 
-    def counts(labels: Ints, mass: Floats | None = None) -> Floats:
-        """Of the pairs of one label: outputs of different labels are moved apart on both sides, so all concordant."""
-        codes = (np.unique(side, return_inverse=True)[1].reshape(1, n) + n * labels for side in sides)
-        x, y = codes
-        total = np.bincount(labels, mass)
-        inside = total[labels]
-        untied = (inside - tied_with(values, weights=mass)[0] for values in (x, y))
-        return np.stack([concordance(x, y, weights=mass)[0] - (total.sum() - inside), *untied])
 
-    one, some = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
-    whole = counts(one)
-    column = whole if len(rows) == n else counts(one, some)
-    return PairSums(whole[:, rows], column, np.stack([counts(label)[:, rows] for label in labels]))
+def _signs(values: Floats, label: Ints, share: Floats | None) -> Floats:
+    """Sums of signs over the outputs with the same label, each counted `share` times: (1 + m, n) -> (1 + 2 m, n)."""
+    n = values.shape[1]
+    codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in values])
+    codes += n * label  # outputs of different labels are then concordant, all of them
+    size = np.bincount(label, share)
+    inside = size[label]
+    result = np.empty((2 * len(values) - 1, n))
+    result[::2] = inside - tied_with(codes, weights=share)
+    result[1::2] = concordance(codes[1:], codes[:1], weights=share) - (size.sum() - inside)
+    return result
 
 
-def _multiplied(people: Floats, said: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
-    """Gaps, in closed form: the sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i sum(a) + sum(ab),
-    within each label."""
-    a, b = people - people.mean(), said - said.mean()
+def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
+    """The same of gaps, in closed form: the sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i
+    sum(a) + sum(ab)."""
+    values = values - values.mean(axis=1, keepdims=True)
+    mass = np.ones(len(label)) if share is None else share
 
-    def sums(label: Ints, share: Floats) -> Floats:
-        def total(values: Floats) -> Floats:
-            return np.asarray(np.bincount(label, values * share)[label], dtype=np.float64)
+    def total(rows: Floats) -> Floats:
+        return unit_sums(rows * mass, units=label, n_units=int(label.max()) + 1)[..., label]
 
-        n = total(np.ones(len(share)))
-        pairs = ((a, b), (a, a), (b, b))
-        return np.stack([n * x * y - x * total(y) - y * total(x) + total(x * y) for x, y in pairs])
-
-    one, everyone = np.zeros(len(a), dtype=np.intp), np.ones(len(a))
-    some = np.bincount(rows, minlength=len(a)).astype(np.float64)
-    inside = np.stack([sums(label, everyone)[:, rows] for label in labels])
-    return PairSums(sums(one, everyone)[:, rows], sums(one, some), inside)
+    n, sums, human = total(np.ones(len(label))), total(values), values[0]
+    result = np.empty((2 * len(values) - 1, len(label)))
+    result[::2] = n * values**2 - 2 * values * sums + total(values**2)
+    result[1::2] = (n * human * values - human * sums - values * sums[0] + total(human * values))[1:]
+    return result
 
 
 def _within_items(people: Floats, said: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:

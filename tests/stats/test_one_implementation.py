@@ -1,0 +1,37 @@
+"""Each statistic of agreement is implemented once: a second implementation has a name or a call that is found here."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import custodes
+
+SOURCE = Path(custodes.__file__).parent
+HOMES = {
+    r"kendall|tau_b|concordan|discordan": {"stats/correlation.py", "stats/pooled_correlation.py"},
+    r"spearman|pearson": {"stats/correlation.py", "stats/pooled_correlation.py"},
+    r"mid_?rank|lower_before|inversions|tie_runs": {"stats/ranks.py"},
+    # Of arrays of signs, of tables of counts, and of rows of choices.
+    r"sample_accuracy": {"stats/accuracy.py", "stats/favi_score.py", "evaluate/agreement/choices.py"},
+}
+ELSEWHERE = {"kendalltau", "spearmanr", "pearsonr", "weightedtau", "rankdata", "corrcoef"}
+
+
+def test_no_statistic_is_defined_a_second_time() -> None:
+    found, homes = [], {name: set() for name in HOMES}
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                for name in filter(lambda name, node=node: re.search(name, node.name.lower()), HOMES):
+                    homes[name].add(place)
+                    if place not in HOMES[name]:
+                        found.append(f"{place}:{node.lineno} {node.name}")
+            elif isinstance(node, ast.Attribute | ast.alias):
+                called = node.attr if isinstance(node, ast.Attribute) else node.name
+                if called in ELSEWHERE:
+                    found.append(f"{place}: {called}")
+    assert found == []
+    assert homes == HOMES  # a home without a definition is out of date
