@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.learning.objective import Objective
-from custodes.stats.resampling.resample import unit_sums
 
 COMPARED = 4096
 """Outputs up to which comparing all pairs takes less time than sorting."""
