@@ -4,7 +4,7 @@ The declared kind of a column gives its role. Names, counts, flags, decisions an
 equal to 1e-9, relative or absolute. Bounds, standard deviations and probabilities may differ by `WITHIN` standard
 errors of the difference of two independent runs of R draws. That is sqrt(2) times the standard error of one run:
 
-- of a probability or p-value p: sqrt(p (1 - p) / R), at least 1 / R;
+- of a probability or p-value p: sqrt(p (1 - p) / R), at least 1 / R, with the mean of p (1 - p) in both versions;
 - of a bound that is a percentile of R draws: the standard error of the quantile at level a is sqrt(a (1 - a) / R) / f,
   with the density f at the quantile. For a normal distribution with standard deviation s and a = .025 it is
   sqrt(.025 * .975) / .0584 * s / sqrt(R) = 2.67 s / sqrt(R), where s is the width of the interval divided by 3.92.
@@ -168,17 +168,28 @@ def compare_column(
         ]
     old, new = numbers(start, name), numbers(now, name)
     other = None if second is None else numbers(second, name)
-    limits = tolerances(name, start, roles[name], draws=draws, second=other)
+    limits = tolerances(name, start, now, roles[name], draws=draws, second=other)
     with np.errstate(invalid="ignore"):
         is_same = (np.abs(new - old) <= limits) | (new == old) | (np.isnan(old) & np.isnan(new))
-        by_seed = np.zeros(len(old), dtype=bool) if other is None else np.abs(other - old) > EQUAL
+        by_seed = (np.zeros(len(old), dtype=bool) if other is None else np.abs(other - old) > EQUAL).tolist()
     return [
-        Moved(table, start[KEY][place], name, start[name][place], now[name][place], limits[place], "", by_seed[place])
+        Moved(
+            table,
+            start[KEY][place],
+            name,
+            start[name][place],
+            now[name][place],
+            float(limits[place]),
+            "",
+            by_seed[place],
+        )
         for place in np.flatnonzero(~is_same).tolist()
     ]
 
 
-def tolerances(name: str, start: pl.DataFrame, role: Role, *, draws: int, second: Floats | None = None) -> Floats:
+def tolerances(
+    name: str, start: pl.DataFrame, now: pl.DataFrame, role: Role, *, draws: int, second: Floats | None = None
+) -> Floats:
     """How far the numbers of a column may move, by row; `second`: the same column with another seed."""
     old = numbers(start, name)
     equal = EQUAL * np.maximum(1, np.abs(np.nan_to_num(old, posinf=0, neginf=0)))
@@ -186,7 +197,7 @@ def tolerances(name: str, start: pl.DataFrame, role: Role, *, draws: int, second
     if by_seed is not None and (np.abs(by_seed) <= equal).all():
         return equal
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(2) * np.nan_to_num(standard_errors(name, start, role, draws=draws))
+        error = np.sqrt(2) * np.nan_to_num(standard_errors(name, start, now, role, draws=draws))
         if by_seed is not None and error.any():
             ratios = (by_seed / error)[error > 0]
             error = error * max(1.0, float(np.sqrt(np.mean(ratios**2))))
@@ -195,13 +206,13 @@ def tolerances(name: str, start: pl.DataFrame, role: Role, *, draws: int, second
     return np.fmax(equal, WITHIN * error)
 
 
-def standard_errors(name: str, start: pl.DataFrame, role: Role, *, draws: int) -> Floats:
+def standard_errors(name: str, start: pl.DataFrame, now: pl.DataFrame, role: Role, *, draws: int) -> Floats:
     """The Monte Carlo standard error of one run, by row; 0 or NaN where it has none or no formula."""
     old = numbers(start, name)
     replications = numbers(start, "replications") if "replications" in start.columns else draws
     if role == "probability":
-        p = np.clip(old, 0, 1)
-        return np.maximum(np.sqrt(p * (1 - p) / draws), 1 / draws)
+        variances = [p * (1 - p) for p in (np.clip(numbers(frame, name), 0, 1) for frame in (start, now))]
+        return np.maximum(np.sqrt(np.nan_to_num(np.mean(variances, axis=0)) / draws), 1 / draws)
     if role == "bound":
         stem = name.rpartition("_")[0]
         low, high = (numbers(start, f"{stem}_{end}") for end in ("low", "high"))

@@ -48,9 +48,7 @@ DRAWS = 2000
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of one checkout to one case, and its cost. `document`: the exit status or a refusal; the notes
-    are a table.
-    """
+    """The answer of one checkout to one case, and its cost. `document`: the exit status or a refusal."""
 
     cost: Run
     document: Mapping[str, Any]
@@ -58,7 +56,7 @@ class Answer:
 
     @classmethod
     def load(cls, folder: Path) -> Answer:
-        """Read the files of one case."""
+        """Read the files of one case; the notes are a table."""
         document = json.loads((folder / "answer.json").read_text())
         tables = {name: pl.read_parquet(folder / f"{name}.parquet") for name in document["tables"]}
         return cls(Run(**json.loads((folder / "cost.json").read_text())), document, tables)
@@ -256,6 +254,8 @@ def main() -> None:
             for case in cases(folder / "inputs", options.resamples)
             if any(fnmatch(case.name, glob) for glob in globs)
         ]
+        if not chosen:
+            parser.error(f"no case matches {', '.join(globs)}")
         provide(folder / "inputs", chosen, options.start)
 
         def compared(case: Case) -> tuple[str, Run, Run, list[Moved]]:

@@ -35,7 +35,7 @@ QUESTIONS = (
     "gate",
 )
 OF_COUNTS = ("leaderboard", "favoritism", "ranking", "correction")
-OF_ANNOTATORS = ("check", "annotators", "verdict")
+OF_ANNOTATORS = ("check", "annotators")
 WITHOUT_RESAMPLES = ("correction", "plan", "validate")
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
@@ -94,7 +94,8 @@ DEMO_VARIANTS: Sequence[Variant] = (
     ("leaderboard", "half", {"tie_model": "half", "aggregate": "vote"}),
     ("correction", "estimators", {"estimator": ESTIMATORS, "equivalence": 0.1, "gamma": 0.1}),
     ("correction", "subset", {"systems": "!Aster", "ties": "calibrated"}),
-    ("protocol", "rules", {"stopping": STOPPING, "null": True, "ideal": 40}),
+    ("protocol", "rules", {"stopping": STOPPING, "null": True, "estimator": "human"}),
+    ("protocol", "ideal", {"stopping": [LOOKS], "ideal": 40}),
     ("protocol", "estimators", {"metrics": "judge", "estimator": ["mixture", "human", "ppi"], "stopping": [LOOKS]}),
     ("plan", "with a metric", {"metrics": "judge", "metric_items": 100, "stopping": [LOOKS, {}]}),
     ("complementarity", "utterance", {"level": "utterance", "distance": "half"}),
@@ -122,8 +123,8 @@ SOURCES: Mapping[str, Source] = {
     "study.db": Source(
         ("study.db", "study.csv"),
         gate=("length", "words", "sample_accuracy>=0.4"),
-        variants=[("leaderboard", "humans alone", {"metrics": "none"})],
     ),
+    "study.db alone": Source(("study.db",), questions=("leaderboard", "consistency", "verdict")),
     "SummEval": Source(
         ("summeval/ratings.csv.gz",),
         setting={"human": "expert*"},
@@ -155,12 +156,17 @@ SOURCES: Mapping[str, Source] = {
     "DialSummEval": Source(
         ("dialsummeval/ratings.csv.gz",), target="relevance", gate=("rouge-1", "bertscore_f1", "spa>=0.6")
     ),
-    "AlpacaEval": Source(("alpacaeval/results",)),
+    "AlpacaEval": Source(("alpacaeval/results",), questions=("check", "leaderboard", "consistency", "agreement")),
     "SUM_EVAL": Source(
         ("glass-ceiling/SUM_EVAL.csv.gz",), read=GLASS, setting={"human": "H:coherence"}, gate=GLASS_GATE
     ),
     "TAC_11": Source(("glass-ceiling/TAC_11.csv.gz",), read=GLASS, setting={"human": "H:pyr"}, gate=GLASS_GATE),
-    "DIALOG_pc": Source(("glass-ceiling/DIALOG_pc.csv.gz",), read=GLASS, setting={"human": "H:*"}, gate=GLASS_GATE),
+    "DIALOG_pc": Source(
+        ("glass-ceiling/DIALOG_pc.csv.gz",),
+        read=GLASS,
+        setting={"human": "H:engaging,H:context,H:natural"},
+        gate=GLASS_GATE,
+    ),
     **{f"MACE {name}": Source((f"{name}.csv",), questions=OF_ANNOTATORS) for name in MACE},
     "arena, counted": Source(("arena.parquet",), count={"function": "count_battles"}, questions=OF_COUNTS),
     "SummEval, counted": Source(
@@ -202,7 +208,7 @@ def cases(inputs: Path, resamples: int) -> Iterator[Case]:
             yield Case(title, question, paths, {**options, **more}, source.read, source.count)
     assumed = {**OPTIONS["plan"], "margins": [0.0, 0.2, 0.5], "rng": 0}
     yield Case("assumptions plan", "plan", (), assumed)
-    yield Case("assumptions plan, ideal", "plan", (), {**assumed, "channel": "ideal", "stopping": STOPPING})
+    yield Case("assumptions plan, ideal", "plan", (), {**assumed, "channel": "ideal", "stopping": [LOOKS, STOPPING[0]]})
 
 
 def generate(path: Path) -> None:
