@@ -8,14 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats import ABSENT
 from custodes.stats.accuracy import (
-    margins,
-    net_wins,
     pairwise_accuracy,
-    sample_accuracy,
     spa,
-    system_accuracy,
 )
 from custodes.stats.bootstrap import sign_flips
 from custodes.stats.tie_calibration import acc_eq
@@ -38,66 +33,12 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return human, metrics, units, np.vstack([np.ones(n_units), rng.integers(0, 4, (5, n_units))])
 
 
-def signs_of(scores: np.ndarray) -> np.ndarray:
-    """(..., items, systems) -> (..., pairs, items)."""
-    first, second = np.triu_indices(scores.shape[-1], k=1)
-    differences = (scores[..., first] - scores[..., second]).swapaxes(-1, -2)
-    return np.where(np.isnan(differences), ABSENT, np.sign(np.nan_to_num(differences))).astype(np.int8)
-
-
 def repeated(row: np.ndarray, units: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(units)), row[units].astype(int))
 
 
 def mean(values: list[bool] | list[float]) -> float:
     return float(np.mean(values)) if len(values) else np.nan
-
-
-@settings(deadline=None)
-@given(seed=SEEDS)
-def test_sample_and_system_accuracy_by_definition(seed: int) -> None:
-    human, metrics, units, weights = study(seed)
-    of_human, of_metrics = signs_of(human), signs_of(metrics)
-    sample = sample_accuracy(of_human, of_metrics, units=units, weights=weights)
-    system = system_accuracy(of_human, of_metrics, units=units, weights=weights)
-    for b, row in enumerate(weights):
-        items = repeated(row, units)
-        for m, of_metric in enumerate(of_metrics):
-            agree, same_margin = [], []
-            for h, k in zip(of_human[:, items], of_metric[:, items], strict=True):
-                pairs = [(int(x), int(y)) for x, y in zip(h, k, strict=True) if x != ABSENT and y != ABSENT]
-                agree += [x == y for x, y in pairs]
-                if pairs:
-                    same_margin.append(np.sign(sum(x for x, _ in pairs)) == np.sign(sum(y for _, y in pairs)))
-            np.testing.assert_allclose([sample[b, m], system[b, m]], [mean(agree), mean(same_margin)])
-
-
-def test_system_accuracy_in_chunks_equals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    human, metrics = rng.integers(-1, 2, (3, 9), dtype=np.int8), rng.integers(-1, 2, (4, 3, 9), dtype=np.int8)
-    weights = rng.integers(0, 3, (6, 9))
-    at_once = system_accuracy(human, metrics, units=np.arange(9), weights=weights)
-    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 1)
-    assert np.array_equal(system_accuracy(human, metrics, units=np.arange(9), weights=weights), at_once)
-
-
-@settings(deadline=None, max_examples=40)
-@given(seed=SEEDS)
-def test_swapping_the_sides_of_a_pair(seed: int) -> None:
-    human, metrics, units, weights = study(seed)
-    of_human, of_metrics = signs_of(human), signs_of(metrics)
-    swapped = [np.where(s == ABSENT, ABSENT, -s).astype(np.int8) for s in (of_human, of_metrics)]
-    for accuracy in (sample_accuracy, system_accuracy):
-        before = accuracy(of_human, of_metrics, units=units, weights=weights)
-        np.testing.assert_array_equal(accuracy(*swapped, units=units, weights=weights), before)
-    before = margins(of_metrics, units=units, weights=weights)
-    np.testing.assert_array_equal(margins(swapped[1], units=units, weights=weights), -before)
-
-
-def test_margins_by_hand() -> None:
-    signs = np.array([[1, 1, -1], [ABSENT, 0, -1]], dtype=np.int8)
-    drawn = margins(signs, units=np.array([0, 0, 1]), weights=np.array([[1, 1], [0, 2]]))
-    assert drawn.tolist() == [[1, -1], [-2, -2]]
 
 
 @settings(deadline=None)
@@ -325,8 +266,6 @@ def test_a_metric_equal_to_the_person_is_always_right() -> None:
     flips = sign_flips(20, 100, np.random.default_rng(0))
     np.testing.assert_array_equal(spa(human, human[np.newaxis], **everywhere, flips=flips), 1)
     np.testing.assert_allclose(acc_eq(human, human[np.newaxis], **everywhere, human_tie=TIE)[0], 1, rtol=1e-12)
-    signs = signs_of(human)
-    np.testing.assert_array_equal(system_accuracy(signs, signs[np.newaxis], **everywhere), 1)
 
 
 def test_nothing_rated_in_common_is_undefined() -> None:
@@ -334,25 +273,3 @@ def test_nothing_rated_in_common_is_undefined() -> None:
     everywhere = {"units": np.arange(2), "weights": np.ones((2, 2))}
     assert np.isnan(acc_eq(human, metrics, **everywhere, human_tie=TIE)).all()
     assert np.isnan(spa(human, metrics, **everywhere, flips=np.ones((3, 2), dtype=np.int8))).all()
-    absent = signs_of(human)
-    assert np.isnan(sample_accuracy(absent, signs_of(metrics), **everywhere)).all()
-    assert np.isnan(system_accuracy(absent, signs_of(metrics), **everywhere)).all()
-
-
-def test_net_wins_do_not_depend_on_how_many_items_are_added_up_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(3)
-    signs = rng.choice([-1, 0, 1, ABSENT], size=(4, 6, 30)).astype(np.int8)
-    signs[3] = signs[2]
-    units, weights = rng.integers(0, 9, 30), rng.integers(0, 3, (5, 9)).astype(np.float64)
-    whole = net_wins(signs[0], signs[1:], units=units, weights=weights)
-    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 20)
-    for one, other in zip(whole, net_wins(signs[0], signs[1:], units=units, weights=weights), strict=True):
-        np.testing.assert_array_equal(one, other)
-    first, second = np.triu_indices(4, 1)
-    net, n = np.zeros((5, 3, 4)), np.zeros((5, 3, 4))
-    for m, p, i in np.argwhere((signs[1:] != ABSENT) & (signs[0] != ABSENT)):
-        for system, side in ((first[p], 1), (second[p], -1)):
-            net[:, m, system] += side * signs[1 + m, p, i] * weights[:, units[i]]
-            n[:, m, system] += weights[:, units[i]]
-    with np.errstate(invalid="ignore"):
-        np.testing.assert_allclose(whole[1], np.where(n > 0, net / n, np.nan))

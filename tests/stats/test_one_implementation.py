@@ -13,8 +13,8 @@ HOMES = {
     r"kendall|tau_b|concordan|discordan": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"spearman|pearson": {"stats/correlation.py", "stats/pooled_correlation.py"},
     r"mid_?rank|lower_before|inversions|tie_runs": {"stats/ranks.py"},
-    # Of arrays of signs, of tables of counts, and of rows of choices.
-    r"sample_accuracy": {"stats/accuracy.py", "stats/favi_score.py", "evaluate/agreement/choices.py"},
+    # Of tables of counts, and of comparisons in resamples.
+    r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
 }
 ELSEWHERE = {"kendalltau", "spearmanr", "pearsonr", "weightedtau", "rankdata", "corrcoef"}
 

@@ -1,148 +1,25 @@
-"""Accuracy: how often a metric prefers what people prefer, over outputs, over systems, softly.
+"""Accuracy over pairs of systems: of system scores (pairwise accuracy), and of p-values (soft pairwise accuracy).
 
-Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; signs (pairs, items) int8 in
-{1, 0, -1, ABSENT}; units (items,) says which resampling unit an item belongs to; weights (B, units) how often each unit
-is present; item_weights (items,) what an item counts. Only outputs rated by both the person and the metric count.
+Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) the resampling
+unit of each item; weights (B, units) how often each unit is in each resample; item_weights (items,) how much an item
+counts. Only outputs rated by both the annotators and the metric count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import pair_counts
-from custodes.stats.ranks import compared
 from custodes.stats.ratios import ratio
 
 _CACHE = 4  # temporary arrays so much smaller than elsewhere stay in the cache
 _SAME = 1e-12  # relative: the same number computed in another way
-
-
-def sample_accuracy(
-    signs_human: Signs,
-    signs_metrics: Signs,
-    *,
-    units: Ints,
-    weights: NDArray[Any],
-    item_weights: Floats | None = None,
-) -> Floats:
-    """Share of comparisons on which metric and person agree: (pairs, items), (metrics, pairs, items) -> (B, metrics).
-
-    Comparisons that either side lacks are left out; NaN where none is left.
-
-    >>> human, metric = np.array([[1, 0, -1]], dtype=np.int8), np.array([[[1, 1, -1]]], dtype=np.int8)
-    >>> sample_accuracy(human, metric, units=np.arange(3), weights=np.ones((1, 3))).round(3).tolist()
-    [[0.667]]
-
-    Source: von Däniken et al. 2024 (Favi-Score): the trace of the confusion matrix over its sum.
-    """
-    both = (signs_human != ABSENT) & (signs_metrics != ABSENT)
-    counts = _weighed(np.stack([((signs_human == signs_metrics) & both).sum(axis=1), both.sum(axis=1)]), item_weights)
-    sums = weighted_sums(weights, unit_sums(counts, units=units, n_units=weights.shape[1]))
-    return ratio(sums[:, 0], sums[:, 1])
-
-
-def margins(signs: Signs, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:
-    """Wins minus losses in every resample: signs (..., items) -> (B, ...).
-
-    >>> margins(np.array([1, 1, -1, ABSENT], dtype=np.int8), units=np.arange(4), weights=np.ones((1, 4))).tolist()
-    [1.0]
-    """
-    present = np.where(signs == ABSENT, np.int8(0), signs)
-    return weighted_sums(weights, unit_sums(_weighed(present, item_weights), units=units, n_units=weights.shape[1]))
-
-
-def system_accuracy(
-    signs_human: Signs,
-    signs_metrics: Signs,
-    *,
-    units: Ints,
-    weights: NDArray[Any],
-    item_weights: Floats | None = None,
-) -> Floats:
-    """Share of system pairs whose margins have the same sign, 0 being a value of its own -> (B, metrics).
-
-    Margins are over the items where both preferences exist; a pair without any in the resample is left out, NaN where
-    no pair is left.
-
-    >>> human, metric = np.array([[1, 1], [0, -1]], dtype=np.int8), np.array([[[1, 0], [1, 0]]], dtype=np.int8)
-    >>> system_accuracy(human, metric, units=np.arange(2), weights=np.ones((1, 2))).tolist()
-    [[0.5]]
-
-    Source: von Däniken et al. 2024 (Favi-Score), Definition 10 and Equation 7.
-    """
-    n_metrics, n_pairs, n_items = signs_metrics.shape
-    agree, n = np.zeros((2, len(weights), n_metrics), dtype=np.int64)
-    size = max(len(weights), n_items)
-
-    def of(signs: Signs) -> Floats:
-        return margins(signs, units=units, weights=weights, item_weights=item_weights)
-
-    for part in chunks(n_pairs, size):
-        people = signs_human[part]
-        for rows, both in _same_masks(people != ABSENT, signs_metrics[:, part] != ABSENT):
-            counted = of(both.astype(np.int8)) > 0
-            of_people = np.sign(of(np.where(both, people, np.int8(0)))).astype(np.int8)
-            for some in (rows[own] for own in chunks(len(rows), _CACHE * len(people) * size)):
-                of_metric = of(np.where(both, signs_metrics[some, part], np.int8(0)))
-                alike = compared(of_metric, np.zeros(1)) == of_people[:, np.newaxis]
-                agree[:, some] += (alike & counted[:, np.newaxis]).sum(axis=-1)
-            n[:, rows] += counted.sum(axis=-1)[:, np.newaxis]
-    return ratio(agree, n)
-
-
-def _same_masks(human: Bools, metrics: Bools) -> Iterator[tuple[Ints, Bools]]:
-    """Metrics (metrics, pairs, items) that share with people (pairs, items) the same: their places, and what."""
-    groups: dict[bytes, list[int]] = {}
-    for m, own in enumerate(metrics):
-        groups.setdefault(np.packbits(human & own).tobytes(), []).append(m)
-    for rows in groups.values():
-        yield np.array(rows), human & metrics[rows[0]]
-
-
-def net_wins(
-    signs_human: Signs, signs_metrics: Signs, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Wins minus losses of each system, per comparison, by the person and by each metric, in every resample.
-
-    signs (pairs, items) and (metrics, pairs, items), pairs in the order of `np.triu_indices`, over the comparisons that
-    both have -> (B, metrics, systems) each; NaN where a system has none.
-
-    >>> human, metric = np.array([[1, 1], [1, 0], [1, 1]], dtype=np.int8), np.ones((1, 3, 2), dtype=np.int8)
-    >>> [own.tolist() for own in net_wins(human, metric, units=np.arange(2), weights=np.ones((1, 2)))]
-    [[[[0.75, 0.0, -0.75]]], [[[1.0, 0.0, -1.0]]]]
-    """
-    n_metrics, n_pairs, n_items = signs_metrics.shape
-    first, second = np.triu_indices((1 + math.isqrt(1 + 8 * n_pairs)) // 2, 1)
-    side = np.zeros((second[-1] + 1, n_pairs), dtype=np.float32)
-    side[first, np.arange(n_pairs)], side[second, np.arange(n_pairs)] = 1, -1
-    net = np.empty((2, len(weights), n_metrics, len(side)))
-
-    def drawn(sums: NDArray[Any]) -> Floats:
-        """(..., systems, items) -> (B, ..., systems)."""
-        per_unit = unit_sums(_weighed(sums, item_weights), units=units, n_units=weights.shape[1])
-        return weighted_sums(weights, per_unit)
-
-    def of_systems(sides: NDArray[Any], signs: Signs, both: Bools) -> NDArray[np.float32]:
-        """(..., pairs, items) -> (..., systems, items), some items at a time: as numbers all signs may not fit."""
-        made = np.empty((*signs.shape[:-2], len(sides), n_items), dtype=np.float32)
-        for part in chunks(n_items, signs[..., 0].size):
-            np.matmul(sides, np.where(both[:, part], signs[..., part], 0).astype(np.float32), out=made[..., part])
-        return made
-
-    for rows, both in _same_masks(signs_human != ABSENT, signs_metrics != ABSENT):
-        n = drawn(of_systems(np.abs(side), both.view(np.int8), both))
-        net[0][:, rows] = ratio(drawn(of_systems(side, signs_human, both)), n)[:, np.newaxis]
-        for some in (rows[own] for own in chunks(len(rows), both.size)):
-            net[1][:, some] = ratio(drawn(of_systems(side, signs_metrics[some], both)), n[:, np.newaxis])
-    return net[0], net[1]
 
 
 def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bools) -> Floats:
