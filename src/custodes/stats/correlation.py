@@ -224,7 +224,7 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     Examples
     --------
     >>> concordance(np.array([[0, 1, 2]]), np.array([[0, 2, 1]])).tolist()
-    [[2, 0, 0]]
+    [[2.0, 0.0, 0.0]]
     """
     n, total = x.shape[1], x.shape[1] if weights is None else weights.sum()
     first, second = _Sorted.of(x), _Sorted.of(y)
