@@ -38,8 +38,7 @@ test-slow: $(VENV)/.installed-docs $(ENVIRONMENTS:%=%/.installed)
 test-hub: $(VENV)/.installed-test $(ENVIRONMENTS:%=%/.installed)
 	$(BIN)/python -m pytest -m hub
 
-# The tests on the oldest versions that pyproject.toml allows, but for oracles and tools, which are the newest. NUTS is left
-# out, whose own bounds are above these. Warnings of old packages are no errors.
+# The tests on the oldest versions that pyproject.toml allows, but for oracles and tools, which are the newest. Warnings of old packages are no errors.
 test-bounds: $(VENV)/.installed-docs
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	$(BIN)/uv pip compile --quiet --python $(LOWEST) --resolution lowest-direct --extra $(subst $(comma), --extra ,$(BOUNDED)) pyproject.toml -o $(LOWEST)/lowest.txt

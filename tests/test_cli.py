@@ -181,7 +181,6 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "demo", "--reader", "rating"), ("reader='rating'", "did you mean 'ratings'")),
         (("agreement", "demo", "--raters", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("correction", "demo", "--estimator", "mixtur"), ("estimator='mixtur'", "did you mean 'mixture'")),
-        (("correction", "demo", "--sampler", "gibbs"), ("--sampler", "exact", "nuts")),
         (("correction", "demo", "--gamma", "0"), ("gamma=0", "between 0 and 1")),
         (("correction", "demo", "--gamma", "1"), ("gamma=1", "between 0 and 1")),
         (("correction", "demo", "--equivalence", "-0.1"), ("equivalence=-0.1", "between 0 and 1")),
@@ -250,10 +249,6 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         ),
         (("agreement", "demo", "--resamples", "1"), ("resamples=1: too few", "at least 20, or 0")),
         (("agreement", "demo", "--seed", "1" * 21), ("rng=1111", "a seed is a whole number from 0 to")),
-        (
-            ("correction", "demo", "--estimator", "ppi", "--sampler", "nuts"),
-            ("sampler='nuts' would change nothing", "mixture"),
-        ),
         (
             ("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", "--margin", "0.1"),
             ("margin=0.1 would change nothing", "not_worse_than"),

@@ -74,16 +74,37 @@ def mixture(folder: Path) -> Work:
     import numpy as np
 
     from custodes.stats.correction.estimator import Counts
-    from custodes.stats.correction.mixture.exact import mixture_posterior
+    from custodes.stats.correction.mixture import mixture_posterior
 
     paired, alone = (own[:FEW] for own in tables(folder))
-    how: dict[str, Any] = {"confidence": 0.95, "precision": 0.005, "gamma": None, "max_draws": 2**20}
 
     def work() -> list[float]:
-        given = Counts(paired, alone, np.zeros_like(alone))
-        return mixture_posterior(given, rng=np.random.default_rng(0), **how).theta.tolist()
+        counts = Counts(paired, alone, np.zeros_like(alone))
+        return mixture_posterior(counts, confidence=0.95, gamma=None, rng=np.random.default_rng(0)).theta.tolist()
 
     return work
+
+
+def nuts(chains: int, warmup: int, draws: int) -> Any:
+    """A compiled function of (key, paired, metric_only, human_only) to p (chains, draws, 3) and mu, by NumPyro."""
+    import jax
+    import numpyro
+    from numpyro import distributions as dist
+    from numpyro.infer import MCMC, NUTS
+
+    def model(paired: Any, metric_only: Any, human_only: Any) -> None:
+        mu = numpyro.sample("mu", dist.Dirichlet(paired + 1).to_event(1))
+        p = numpyro.sample("p", dist.Dirichlet(paired.sum(axis=1) + human_only + 1))
+        numpyro.sample("m", dist.MultinomialProbs(p @ mu, total_count=metric_only.sum()), obs=metric_only)
+
+    def run(key: Any, *counts: Any) -> tuple[Any, Any]:
+        lengths = {"num_warmup": warmup, "num_samples": draws, "num_chains": chains}
+        chain = MCMC(NUTS(model), **lengths, chain_method="vectorized", progress_bar=False)
+        chain.run(key, *(jax.numpy.asarray(part) for part in counts))
+        samples = chain.get_samples(group_by_chain=True)
+        return samples["p"], samples["mu"]
+
+    return jax.jit(run)
 
 
 def by_nuts(folder: Path) -> Work:
@@ -91,10 +112,8 @@ def by_nuts(folder: Path) -> Work:
     import jax
     import numpy as np
 
-    from custodes.stats.correction.mixture.nuts import sampler
-
     paired, alone = (own[:FEW].astype(np.float32) for own in tables(folder))
-    run = jax.jit(sampler(CHAINS, WARMUP, DRAWS))
+    run = nuts(CHAINS, WARMUP, DRAWS)
     given = [(table, other, np.zeros_like(other)) for table, other in zip(paired, alone, strict=True)]
     jax.block_until_ready(run(jax.random.key(1), *given[0]))
 

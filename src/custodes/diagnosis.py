@@ -53,7 +53,6 @@ EXTRAS: Mapping[str, Extra] = {
             *("PIL", "jwt"),
         ),
     ),
-    "nuts": Extra("correction by NUTS (sampler='nuts'), beside the exact sampler", ("numpyro", "jax")),
 }
 """Every extra of the package, in the order in which most people need them."""
 

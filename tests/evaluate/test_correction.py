@@ -92,16 +92,6 @@ def test_rows_are_the_estimates(name: str) -> None:
     assert rows["decision"].to_list() == sign.tolist()
 
 
-def test_nuts_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = replace(ESTIMATORS["mixture"], samplers={"nuts": ESTIMATORS["human"].estimate})
-    monkeypatch.setitem(ESTIMATORS, "mixture", other)
-    rows = correction(simulated(), sampler="nuts").pairs
-    theta = {name: rows.filter(pl.col("estimator") == name)["theta"] for name in ("human", "mixture")}
-    assert theta["mixture"].equals(theta["human"], check_names=False)
-    exact = correction(simulated(), sampler="exact").pairs.filter(pl.col("estimator") == "mixture")["theta"]
-    assert not exact.equals(theta["human"])
-
-
 def test_a_view_sets_the_corrected_margin_beside_metric_and_people() -> None:
     result = correction(simulated(), estimator=["ppi", "poststratified"])
     made = list(result.views())
@@ -253,7 +243,7 @@ def test_no_unmarked_decision_hangs_on_the_seed() -> None:
     )
     answers = [correction(made, rng=seed).pairs.filter(pl.col("estimator") == "mixture") for seed in range(6)]
     assert len({tuple(rows["decision"]) for rows in answers}) == 1
-    assert len({tuple(rows["theta"]) for rows in answers}) == 1  # a finite sum
+    assert np.ptp([rows["theta"] for rows in answers], axis=0).max() < 0.1
     assert set(answers[0]["note"]) == {""}
 
 
@@ -281,7 +271,6 @@ def test_pooled_says_when_it_cannot_answer() -> None:
         ({"estimator": "mixtures"}, "did you mean 'mixture'"),
         ({"estimator": []}, "name at least one of mixture"),
         ({"estimator": "pooled"}, "needs the items behind the counts"),
-        ({"sampler": "gibbs"}, "allowed: exact, nuts"),
         ({"ties": "calibrated"}, "counts are already selected"),
     ],
 )
@@ -333,12 +322,3 @@ def test_the_demo_is_corrected_towards_people() -> None:
         result.pairs.filter(pl.col("estimator") == name)["margin"].to_numpy() for name in ("human", "naive", "mixture")
     )
     assert np.abs(corrected - people).mean() < np.abs(naive - people).mean() / 4
-
-
-@pytest.mark.slow
-def test_nuts_answers_of_several_aspects_at_once() -> None:
-    pytest.importorskip("numpyro", reason="NumPyro is not installed")
-    asked = {"metrics": "judge", "systems": "Aster,Birch", "estimator": "mixture"}
-    drawn, exact = (cu.correction(cu.read("demo"), **asked, **more).pairs for more in ({"sampler": "nuts"}, {}))  # type: ignore[arg-type]
-    assert drawn["aspect"].n_unique() == 2
-    assert np.allclose(drawn["theta"], exact["theta"], atol=0.03)

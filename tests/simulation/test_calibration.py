@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from custodes.stats.correction.estimator import Counts
-from custodes.stats.correction.mixture.exact import Sample
+from custodes.stats.correction.mixture import shared_numbers, weighted_draws
 
 STUDIES, DRAWS = 1000, 2000
 DESIGNS = {
@@ -41,9 +41,10 @@ def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.floa
         metric_only = rng.multinomial(n_metric, joint.sum(axis=0))
         human_only = rng.multinomial(n_human, p)
         if n_metric:
-            sample = Sample(Counts(paired, metric_only, human_only), own_rng)
-            sample.extend(DRAWS)
-            margins, weights = sample.p[0] - sample.p[2], sample.weights / sample.weights.sum()
+            table = Counts(paired[np.newaxis], metric_only[np.newaxis], human_only[np.newaxis])
+            drawn, log_weights = weighted_draws(table, shared_numbers(4 * DRAWS, [seed, study]))
+            margins, weights = drawn[0, 0] - drawn[2, 0], np.exp(log_weights[0] - log_weights.max()).astype(float)
+            weights /= weights.sum()
         else:
             own = own_rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
             margins, weights = own[:, 0] - own[:, 2], np.full(DRAWS, 1 / DRAWS)

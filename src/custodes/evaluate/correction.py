@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.question import Rng, question, refuse_ignored
+from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
 from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
@@ -45,8 +45,6 @@ FEW_DRAWS = 1000
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 
 CORRECTED = "margin: share of wins minus share of losses of the first system; n: annotations; theta: P(margin > 0)"
-
-Sampler = Literal["exact", "nuts"]
 
 
 def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
@@ -134,14 +132,12 @@ class Correction(Result):
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
     estimator=f"{', '.join(ESTIMATORS)}; comma list or repeated.",
-    sampler="Sampler of the mixture model.",
     equivalence="Mark pairs whose margin is surely smaller.",
 )
 def correction(
     study: Study | OutcomeCounts,
     *,
     estimator: str | Sequence[str] = next(iter(ESTIMATORS)),
-    sampler: Sampler = "exact",
     gamma: float = 0.05,
     equivalence: float | None = None,
     confidence: float = 0.95,
@@ -151,8 +147,8 @@ def correction(
 ) -> Correction:
     """Every pair's outcome from few human and many metric preferences, beside the naive and the human-only answer.
 
-    `estimator`: one or several; pooled needs a study. `sampler`: of the mixture model, 'exact' or 'nuts' (NumPyro, as
-    in the paper; slow). A pair that nobody annotated is answered from what is known, and marked.
+    `estimator`: one or several; pooled needs a study. A pair that nobody annotated is answered from what is known, and
+    marked.
     All tables and columns: `help(cu.Correction)`.
 
     Takes a study, or counts (`count_pairs`), which allow all but pooled and know no clusters. What is taken for
@@ -171,14 +167,11 @@ def correction(
     if not asked:
         raise OptionError(f"estimator: name at least one of {', '.join(ESTIMATORS)}")
     chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *asked))]
-    if not any(own.samplers for own in chosen):
-        why = f"it is for {', '.join(own.name for own in ESTIMATORS.values() if own.samplers)}"
-        refuse_ignored(correction, f"{why}, which is not asked for", sampler=sampler)
     if isinstance(study, OutcomeCounts):
         _check_counts(study, chosen)
     # what looks at all pairs together comes last
     order = tuple(sorted(chosen, key=lambda own: own.needs_items))
-    rule = _Rule(estimators=order, sampler=sampler, gamma=gamma, equivalence=equivalence, confidence=confidence)
+    rule = _Rule(estimators=order, gamma=gamma, equivalence=equivalence, confidence=confidence)
     answer, generator = partial(_answer, rule=rule), np.random.default_rng(rng)
     answers = list(each(answer, counted(study, setting), rng=generator, progress=progress, desc="correct"))
     return Correction.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
@@ -187,7 +180,6 @@ def correction(
 @dataclass(frozen=True, kw_only=True)
 class _Rule:
     estimators: tuple[Estimator, ...]
-    sampler: Sampler
     gamma: float
     equivalence: float | None
     confidence: float
@@ -204,7 +196,7 @@ class _Rule:
         counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
         if effect is not None:
             counts = counts.effective(effect.divisor(max(self.confidence, 1 - self.gamma)))
-        return own.samplers.get(self.sampler, own.estimate)(counts, **options)
+        return own.estimate(counts, **options)
 
 
 def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> None:

@@ -121,18 +121,64 @@ def test_draws_resolve_no_more_than_their_number():
     assert (seen.margin[0], seen.low[0], seen.high[0], seen.p[0].tolist()) == (0.2, -0.1, 0.6, [0.5, 0.2, 0.3])
 
 
-def test_quick_evidence_resolves_no_more_either():
-    made = {"margin": np.zeros(3), "sd": np.ones(3), "p": np.full((3, 3), 1 / 3)}
-    theta = np.array([0.0, 0.5, 1.0])
-    assert Evidence.quick(theta=theta, draws=np.full(3, 98.0), **made).theta.tolist() == pytest.approx(
-        [0.01, 0.5, 0.99]
-    )
-    closed = Evidence.quick(theta=theta, **made)
-    assert closed.theta.tolist() == [0, 0.5, 1]
-    assert np.isnan([closed.low, closed.high]).all()
-    some = closed.where(np.array([True, False, True]))
-    assert some.theta.tolist() == [0, 1]
+def test_evidence_without_intervals_takes_the_standard_deviation():
+    estimate = drawn([0.0, 0.5, 1.0], 98.0)
+    none = np.full(3, np.nan)
+    quick = Evidence.of(replace(estimate, margin_low=none, margin_high=none, sd=np.full(3, 0.3)), gamma=0.05)
+    assert quick.theta.tolist() == pytest.approx([0.01, 0.5, 0.99])
+    assert quick.sd.tolist() == [0.3] * 3
+    assert np.isnan([quick.low, quick.high]).all()
+    some = quick.where(np.array([True, False, True]))
+    assert some.theta.tolist() == pytest.approx([0.01, 0.99])
     assert some.p.shape == (2, 3)
+
+
+def random_estimate(seed: int, n: int = 4) -> Estimate:
+    rng = np.random.default_rng(seed)
+    bounds = {name: rng.random((n, 3)) for name in ("p", "p_low", "p_high")}
+    values = {name: rng.random(n) for name in ("margin", "margin_low", "margin_high", "theta", "effective_draws")}
+    return Estimate(**bounds, **values, theta_error=rng.random(n) / 100, sd=rng.random(n))
+
+
+def test_a_mirrored_estimate_exchanges_wins_and_losses():
+    one, which = random_estimate(2), np.array([False, True, False, True])
+    mirror = one.mirrored(which)
+    for k, mirrored_here in enumerate(which):
+        sign = -1 if mirrored_here else 1
+        ends = ("margin_high", "margin_low") if mirrored_here else ("margin_low", "margin_high")
+        assert mirror.theta[k] == (1 - one.theta[k] if mirrored_here else one.theta[k])
+        for name in ("p", "p_low", "p_high"):
+            assert getattr(mirror, name)[k].tolist() == getattr(one, name)[k][::sign].tolist()
+        assert mirror.margin[k] == sign * one.margin[k]
+        assert (mirror.margin_low[k], mirror.margin_high[k]) == tuple(sign * getattr(one, end)[k] for end in ends)
+    for name in ("theta_error", "effective_draws", "sd"):
+        np.testing.assert_array_equal(getattr(mirror, name), getattr(one, name))
+    again = mirror.mirrored(which)
+    for name in ("theta", "p", "p_low", "p_high", "margin_low", "margin_high"):
+        np.testing.assert_allclose(getattr(again, name), getattr(one, name), rtol=1e-12)
+
+
+def test_a_symmetric_estimate_is_its_mirror_image():
+    one, which = random_estimate(3), np.array([True, False, True, True])
+    even = one.symmetric(which)
+    assert even.theta[which].tolist() == [0.5] * 3
+    assert even.theta_error[which].tolist() == [0] * 3
+    np.testing.assert_array_equal(even.p[which][:, 0], (one.p[which][:, 0] + one.p[which][:, 2]) / 2)
+    np.testing.assert_array_equal(even.p[..., 1], one.p[..., 1])
+    np.testing.assert_array_equal(even.margin_high[which], ((one.margin_high - one.margin_low) / 2)[which])
+    mirror = even.mirrored(which)
+    for name in ("theta", "p", "p_low", "p_high", "margin", "margin_low", "margin_high"):
+        np.testing.assert_array_equal(getattr(mirror, name), getattr(even, name))
+        np.testing.assert_array_equal(getattr(even, name)[1], getattr(one, name)[1])
+
+
+def test_estimates_of_parts_are_joined_in_order():
+    one = random_estimate(4, 6)
+    parts = [np.array([4, 0]), np.array([], dtype=int), np.array([1, 2, 3, 5])]
+    joined = Estimate.joined([(places, one.at(places)) for places in parts])
+    for name, values in vars(one).items():
+        np.testing.assert_array_equal(getattr(joined, name), values)
+    assert joined.at(np.arange(6).reshape(2, 3)).p_low.shape == (2, 3, 3)
 
 
 def test_four_errors_from_a_threshold_decide():

@@ -42,7 +42,8 @@ def test_they_read_whom_they_say(name):
 @pytest.mark.parametrize("name", [name for name, own in ESTIMATORS.items() if own.quick])
 def test_quick_evidence_is_that_of_the_estimate(name):
     counts = Counts(np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0]))
-    quick = ESTIMATORS[name].quick(counts, tail=0.025, rng=np.random.default_rng(0))
+    options = {"confidence": None, "gamma": 0.05, "rng": np.random.default_rng(0)}
+    quick = Evidence.of(ESTIMATORS[name].estimate(counts, **options), gamma=0.05)
     careful = Evidence.of(ask(name, *counts), gamma=0.05)
     # a few hundred draws do, far from .025 and .975; the sd of a normal is its interval / 3.92
     assert quick.theta == pytest.approx(careful.theta, abs=0.06)

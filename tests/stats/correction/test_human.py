@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.human import HUMAN
 
 
@@ -34,7 +34,8 @@ def test_the_metric_says_nothing():
 @pytest.mark.parametrize("human", [[0, 0, 0], [7, 2, 3], [0, 9, 0], [0, 0, 40]])
 def test_quick_moments_are_those_of_the_dirichlet_posterior(human):
     counts = Counts(np.zeros((1, 3, 3), dtype=int), np.array([[9, 9, 9]]), np.array([human]))
-    quick = HUMAN.quick(counts, tail=0.025, rng=np.random.default_rng(0))
+    assert HUMAN.quick
+    quick = Evidence.of(HUMAN.estimate(counts, confidence=None), gamma=0.05)
     posterior = stats.dirichlet(np.array(human) + 1)
     covariance = posterior.cov()
     np.testing.assert_allclose(quick.p, [posterior.mean()])

@@ -28,4 +28,4 @@ def test_people_say_nothing_and_each_end_has_its_probability():
     for name, values in vars(one).items():
         np.testing.assert_array_equal(getattr(other, name), values)
     np.testing.assert_allclose(one.p_high, [stats.beta.ppf(0.975, a, 21 - a) for a in (12, 5, 4)])
-    assert (NAIVE.uses_metric, NAIVE.uses_people, NAIVE.bets, NAIVE.quick) == (True, False, False, None)
+    assert (NAIVE.uses_metric, NAIVE.uses_people, NAIVE.bets, NAIVE.quick) == (True, False, False, False)

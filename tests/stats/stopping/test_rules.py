@@ -200,19 +200,16 @@ def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> No
 
 
 def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
-    called = []
+    called, seeds = [], []
 
     def estimate(counts: Counts, **options: object) -> Estimate:
-        called.append(("estimate", options["confidence"], options["gamma"]))
+        called.append((options["confidence"], round(options["gamma"], 9)))
+        seeds.append(options["rng"].integers(1000))
         return human_posterior(counts.human, confidence=options["confidence"])
 
-    def quick(counts: Counts, *, tail: float, rng: np.random.Generator) -> Evidence:
-        called.append(("quick", round(tail, 9), rng.integers(1000)))
-        return Evidence.of(human_posterior(counts.human, confidence=0.9), gamma=0.1)
-
-    own = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=quick)
+    own = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=True)
     for closings in (closing("futility", 0.2), closing("equivalence", 0.1)):
         judged(replace(PLAIN, estimator=own, closings=closings, gamma=0.1, seed=4), PEOPLE)
-    judged(replace(PLAIN, estimator=replace(own, quick=None), gamma=0.1), PEOPLE)
-    draw = np.random.default_rng(4).integers(1000)
-    assert called == [("quick", round(norm.sf(2.5), 9), draw), ("estimate", 0.9, 0.1), ("estimate", 0.9, 0.1)]
+    judged(replace(PLAIN, estimator=replace(own, quick=False), gamma=0.1), PEOPLE)
+    assert called == [(None, round(2 * norm.sf(2.5), 9)), (0.9, 0.1), (0.9, 0.1)]
+    assert seeds[0] == np.random.default_rng(4).integers(1000)

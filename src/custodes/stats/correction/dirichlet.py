@@ -16,10 +16,11 @@ _EDGE = 1e-15  # mass left out at either end of the quadrature
 _STEPS = 100
 
 
-def human_posterior(counts: NDArray[Any], *, confidence: float) -> Estimate:
+def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estimate:
     """Posterior of win, tie and loss shares from human counts (..., 3) alone, without draws.
 
-    p is Dirichlet(counts + 1); intervals are equal-tailed. Nothing is NaN: without ratings the prior is returned.
+    p is Dirichlet(counts + 1); intervals are equal-tailed, and NaN without a confidence, as they take much longer than
+    all the rest. Nothing else is NaN: without ratings the prior is returned.
 
     >>> posterior = human_posterior(np.array([8, 1, 1]), confidence=0.95)
     >>> round(float(posterior.theta), 3), round(float(posterior.margin_low), 3)
@@ -34,19 +35,26 @@ def human_posterior(counts: NDArray[Any], *, confidence: float) -> Estimate:
     tables, where = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
     where = where.reshape(counts.shape[:-1])
     total = tables.sum(axis=1, keepdims=True)
-    tail = (1 - confidence) / 2
-    p = ((tables + 1) / (total + 3))[where]
+    p = (tables + 1) / (total + 3)
+    margin = p[:, 0] - p[:, 2]
+    low, high, margin_low, margin_high = (np.full(own.shape, np.nan) for own in (p, p, margin, margin))
+    if confidence is not None:
+        tail = (1 - confidence) / 2
+        low, high = (betaincinv(tables + 1, total - tables + 2, end) for end in (tail, 1 - tail))
+        margin_low = _margin_quantile(tables, tail)
+        # by the mirror image, so that a swap negates the interval to the last digit
+        margin_high = -_margin_quantile(tables[:, ::-1], tail)
     return Estimate(
         p=p,
-        p_low=betaincinv(tables + 1, total - tables + 2, tail)[where],
-        p_high=betaincinv(tables + 1, total - tables + 2, 1 - tail)[where],
-        margin=p[..., 0] - p[..., 2],
-        margin_low=_margin_quantile(tables, tail)[where],
-        # by the mirror image, so that a swap negates the interval to the last digit
-        margin_high=-_margin_quantile(tables[:, ::-1], tail)[where],
-        theta=human_theta(tables[:, 0], tables[:, 2])[where],
-        effective_draws=np.full(where.shape, np.nan),
-    )
+        p_low=low,
+        p_high=high,
+        margin=margin,
+        margin_low=margin_low,
+        margin_high=margin_high,
+        theta=human_theta(tables[:, 0], tables[:, 2]),
+        effective_draws=np.full(margin.shape, np.nan),
+        sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (total[:, 0] + 4)),
+    ).at(where)
 
 
 def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:

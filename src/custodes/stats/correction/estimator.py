@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,20 +59,33 @@ class Counts(NamedTuple):
         (...)."""
         return Counts.of_row(self.rows / divisor[..., np.newaxis])
 
-    def distinct(self) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
-        """Every table once, so that equal ones get equal answers, and a swap of the systems the mirror image.
-
-        Rows (k, 15) as for `of_row`, none another's mirror image, and which are their own (k,); of every table (n,) its
-        place among them, and whether it is the mirror image of the row.
-        """
+    def distinct(self) -> Distinct:
+        """Every table once up to its mirror image, so that equal tables get equal answers and a swap of the systems
+        gives the mirror image."""
         parts = (self.paired.reshape(-1, 9), *self.flat[1:])
         tables, mirrors = (np.concatenate([part[:, ::step] for part in parts], axis=1) for step in (1, -1))
         differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
         swapped = (np.take_along_axis(tables, differ, axis=1) < np.take_along_axis(mirrors, differ, axis=1))[:, 0]
-        lower = np.where(swapped[:, np.newaxis], mirrors, tables)
-        rows, first, where = np.unique(lower, axis=0, return_index=True, return_inverse=True)
+        larger = np.where(swapped[:, np.newaxis], mirrors, tables)
+        rows, first, where = np.unique(larger, axis=0, return_index=True, return_inverse=True)
+        even = (tables == mirrors).all(axis=1)[first]
         # NumPy 2.0 alone keeps a second axis
-        return rows, (tables == mirrors).all(axis=1)[first], where.reshape(-1), swapped
+        return Distinct(rows, even, where.reshape(self.shape), swapped.reshape(self.shape))
+
+
+class Distinct(NamedTuple):
+    """Tables of which none is another's mirror image: `rows` (k, 15) as for `Counts.of_row`, `even` (k,) whether a row
+    is its own mirror image; of every original table (...) its place `where` among the rows, and whether it is the
+    mirror image of the row (`swapped`)."""
+
+    rows: NDArray[Any]
+    even: NDArray[np.bool_]
+    where: NDArray[np.int64]
+    swapped: NDArray[np.bool_]
+
+    def restored(self, estimate: Estimate) -> Estimate:
+        """Estimates of the original tables (...) from those of the rows (k,)."""
+        return estimate.at(self.where).mirrored(self.swapped)
 
 
 def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
@@ -108,7 +121,8 @@ class Estimate:
     `p`, `p_low`, `p_high` (..., 3) are win, tie and loss shares with their interval (NaN for estimators of the margin
     alone); `margin`, `margin_low`, `margin_high` (...) the same of p_win - p_loss; `theta` (...) the posterior or
     confidence probability that p_win > p_loss; `effective_draws` (...) what Monte Carlo draws are worth (NaN where
-    there are none); `theta_error` the standard error that draws leave in theta, 0 where it is not asked how large.
+    there are none); `theta_error` (...) the standard error that draws leave in theta, 0 where it is not computed; `sd`
+    (...) the standard deviation of the margin where there is no interval, else NaN or the same in another way.
     """
 
     p: Floats
@@ -120,9 +134,44 @@ class Estimate:
     theta: Floats
     effective_draws: Floats
     theta_error: Floats = field(default_factory=lambda: np.zeros(()))
+    sd: Floats = field(default_factory=lambda: np.full((), np.nan))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "theta_error", np.broadcast_to(self.theta_error, np.shape(self.theta)))
+        for name in ("theta_error", "sd"):
+            object.__setattr__(self, name, np.broadcast_to(getattr(self, name), np.shape(self.theta)))
+
+    def at(self, where: NDArray[np.integer[Any]]) -> Estimate:
+        """The estimates of tables (k,) at some places (...)."""
+        return Estimate(**{part.name: getattr(self, part.name)[where] for part in fields(Estimate)})
+
+    def mirrored(self, which: NDArray[np.bool_]) -> Estimate:
+        """The same estimates with the two systems exchanged in some of the tables (...)."""
+        cells = which[..., np.newaxis]
+        return replace(
+            self,
+            p=np.where(cells, self.p[..., ::-1], self.p),
+            p_low=np.where(cells, self.p_low[..., ::-1], self.p_low),
+            p_high=np.where(cells, self.p_high[..., ::-1], self.p_high),
+            margin=np.where(which, -self.margin, self.margin),
+            margin_low=np.where(which, -self.margin_high, self.margin_low),
+            margin_high=np.where(which, -self.margin_low, self.margin_high),
+            theta=np.where(which, 1 - self.theta, self.theta),
+        )
+
+    def symmetric(self, which: NDArray[np.bool_]) -> Estimate:
+        """The mean of the estimates and their mirror images for some of the tables (...), which are mirror images of
+        themselves: theta is 1/2, without error."""
+        mirror = self.mirrored(which)
+        names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
+        means = {name: (getattr(self, name) + getattr(mirror, name)) / 2 for name in names}
+        return replace(self, **means, theta_error=np.where(which, 0.0, self.theta_error))
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
+        """One estimate (k,) from estimates of its parts, each with the places of its tables."""
+        order = np.argsort(np.concatenate([places for places, _ in parts]))
+        columns = {own.name: [getattr(part, own.name) for _, part in parts] for own in fields(cls)}
+        return cls(**{name: np.concatenate(column)[order] for name, column in columns.items()})
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
         """Whether other random numbers might decide otherwise: theta (...) lies within four of its errors from gamma/2
@@ -159,9 +208,9 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is said of tables (...), as far as a stopping rule asks: `sd` of the margin; `low` and `high` bound it, NaN
-    where that would take too long. Draws worth n resolve no probability below 1 / n, so `theta` is kept that far from 0
-    and 1: a boundary may ask for more."""
+    """What a stopping rule reads of an estimate, tables (...) each: `sd` of the margin; `low` and `high` bound it, NaN
+    without intervals. Draws worth n resolve no probability below 1 / n, so `theta` is kept that far from 0 and 1: a
+    boundary may ask for more."""
 
     theta: Floats
     margin: Floats
@@ -172,28 +221,18 @@ class Evidence:
 
     @classmethod
     def of(cls, estimate: Estimate, *, gamma: float) -> Evidence:
-        """An estimate made with confidence 1 - gamma."""
+        """An estimate made with confidence 1 - gamma, or without intervals."""
         from scipy.special import ndtri
 
-        low, high, own = estimate.margin_low, estimate.margin_high, estimate
-        theta, sd = _resolved(own.theta, own.effective_draws), (high - low) / (-2 * ndtri(gamma / 2))
-        return cls(theta=theta, margin=own.margin, sd=sd, low=low, high=high, p=own.p)
-
-    @classmethod
-    def quick(cls, *, theta: Floats, margin: Floats, sd: Floats, p: Floats, draws: Floats | None = None) -> Evidence:
-        """Without bounds, from what so many draws are worth (None: a closed form)."""
-        none = np.full(np.shape(theta), np.nan)
-        theta = theta if draws is None else _resolved(theta, draws)
-        return cls(theta=theta, margin=margin, sd=sd, low=none, high=none, p=p)
+        low, high = estimate.margin_low, estimate.margin_high
+        sd = np.where(np.isnan(low), estimate.sd, (high - low) / (-2 * ndtri(gamma / 2)))
+        nearest = np.nan_to_num(1 / (estimate.effective_draws + 2), nan=0.0)
+        theta = np.clip(estimate.theta, nearest, 1 - nearest)
+        return cls(theta=theta, margin=estimate.margin, sd=sd, low=low, high=high, p=estimate.p)
 
     def where(self, mask: NDArray[np.bool_]) -> Evidence:
         """The evidence of some of the tables."""
         return Evidence(**{name: values[mask] for name, values in vars(self).items()})
-
-
-def _resolved(theta: Floats, draws: Floats) -> Floats:
-    nearest = np.nan_to_num(1 / (draws + 2), nan=0.0)
-    return np.clip(theta, nearest, 1 - nearest)
 
 
 @dataclass(frozen=True)
@@ -211,8 +250,8 @@ class Estimator:
     level of decisions, for what draws until theta is clear) and `rng`.
 
     `point`: its margin (nearly will do) as a function of `Counts`, which says how clusters of items act on it.
-    `uses_metric` and `uses_people`: whose ratings it reads. `samplers`: other ways to draw the same answer. `quick`:
-    the evidence of very many tables for decisions at `tail` and 1 - `tail`, where no interval is asked for. `bets`: a
+    `uses_metric` and `uses_people`: whose ratings it reads. `quick`: `estimate` takes `confidence=None`, for estimates
+    without intervals that are only as precise as decisions at `gamma` need, of very many tables. `bets`: a
     decision by betting may stand for its own, as it reads people's answers alone and nothing else. `assumes`: what a
     reader should know before any answer, `remarks` of an answer (and ' for aspect ...', or '') what after it.
     """
@@ -225,8 +264,7 @@ class Estimator:
     uses_metric: bool = True
     uses_people: bool = True
     needs_items: bool = False
-    samplers: Mapping[str, Callable[..., Estimate]] = field(default_factory=dict)
-    quick: Callable[..., Evidence] | None = None
+    quick: bool = False
     bets: bool = False
     assumes: Remark | None = None
     remarks: Callable[[Any, str], Iterable[Remark]] = lambda estimate, where: ()

@@ -4,7 +4,7 @@
 from custodes.registry import members
 from custodes.stats.correction.estimator import Estimator
 
-from custodes.stats.correction.mixture.mixture import MIXTURE
+from custodes.stats.correction.mixture import MIXTURE
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.correction.ppi import PPI
 from custodes.stats.correction.inversion import INVERSION

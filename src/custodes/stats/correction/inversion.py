@@ -35,7 +35,8 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
 
     Source: Deriu et al. 2023, Section 3.2 (the mixture p~ = mu p), solved for p; the interval is ours.
     """
-    tables, even, where, swapped = counts.distinct()
+    distinct = counts.distinct()
+    tables = distinct.rows
     margin, low, high, theta = np.empty((4, len(tables)))
     step = max(1, _CHUNK // _DRAWS)
     for start in range(0, len(tables), step):
@@ -48,15 +49,8 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
 
     unknown = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
     low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
-    even, (margin, low, high, theta) = even[where], (own[where] for own in (margin, low, high, theta))
     # The two tails of a mirror image of itself estimate one number.
-    ends = ([even, swapped], [-(high - low) / 2, -high], low), ([even, swapped], [(high - low) / 2, -low], high)
-    answer = (
-        np.where(swapped, -margin, margin),
-        *(np.select(*end) for end in ends),
-        np.select([even, swapped], [0.5, 1 - theta], theta),
-    )
-    return Estimate.of_margin(*(own.reshape(counts.shape) for own in answer))
+    return distinct.restored(Estimate.of_margin(margin, low, high, theta).symmetric(distinct.even))
 
 
 def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:

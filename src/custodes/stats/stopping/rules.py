@@ -202,7 +202,8 @@ def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:
     """As precise as the decision needs, and without the interval where nothing asks for it: a replay judges very many
     tables."""
     if rule.estimator.quick and not any(closing.needs_interval for closing, _ in rule.closings):
-        return rule.estimator.quick(counts, tail=tail, rng=np.random.default_rng(rule.seed))
+        rng = np.random.default_rng(rule.seed)
+        return Evidence.of(rule.estimator.estimate(counts, confidence=None, gamma=2 * tail, rng=rng), gamma=2 * tail)
     return _estimated(rule, counts)
 
 

@@ -1,0 +1,441 @@
+"""Mixture: the metric as a noisy channel of human preference, the Bayesian model of Deriu et al. 2023.
+
+Human shares are p ~ Dirichlet(1) and the rows of the channel mu[h, .] ~ Dirichlet(1). Items with both ratings follow
+pi[h, r] = p_h mu[h, r] (human class h, metric class r), metric-only items its margin q_r, human-only items p. Since
+dpi = prod p_h^2 dp dmu, the posterior density of pi is
+
+    prod pi[h, r]^N[h, r] * prod q_r^m_r * prod p_h^(a_h - 2)
+
+with N paired, m metric-only and a human-only counts. Draws come from a proposal with Dirichlet q and Dirichlet columns
+nu[., r] = pi[., r] / q_r, and carry the rest of the density as a weight. All tables share the same normal numbers, and
+each gets as many draws as its decision needs. Tables whose weights are too uneven for that are led from the proposal to
+the posterior in small steps (`tempered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.dirichlet import human_posterior
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, stream_key, threshold_distance
+from custodes.stats.correction.poststratified import poststratified_margin
+from custodes.stats.multiple_testing import SIGMAS
+
+MOST_DRAWS = 2**18
+"""Draws of a table at most; its precision is then what it is."""
+
+_FIRST_QUICK, _FIRST = 256, 4096  # draws of the first stage, without and with an interval
+_ENOUGH_QUICK, _ENOUGH = 64, 1000  # effective draws below which no error estimate, and no interval, is trusted
+_EFFECTIVE_RATE = 0.1  # the same as a share of the draws, up to 1000 effective ones
+_PRECISION_QUICK, _PRECISION = 0.003, 0.005  # standard error of theta that is small enough without an interval; with it
+_CHUNK = 30_000  # draws of all tables at once: about twenty floats each, which stay in a core's cache
+_SMALLEST = np.float32(1e-30)
+_NEARLY_NORMAL = 1000.0  # a shape from which the acceptance of a gamma is 1, within .003 at four sigma
+_BINS = 2048
+_POPULATIONS, _SIZE = 16, 256
+_RESAMPLED_RATE = 0.6  # rate of effective draws that a step of the temperature leaves
+_STEP_MOVES, _LAST_MOVES, _ROUND, _THIN, _MOST_ROUNDS = 16, 40, 20, 4, 8
+_MIXED = 1.01  # R-hat up to which populations agree
+
+
+def mixture_posterior(
+    counts: Counts, *, confidence: float | None, gamma: float | None, rng: np.random.Generator, **_: object
+) -> Estimate:
+    """Posterior of the human win, tie and loss shares under the mixture model.
+
+    Equal tables get equal results, which depend on the seed and not on the other tables of the call; a table with its
+    two systems exchanged gets the exact mirror image.
+
+    Parameters
+    ----------
+    counts : Counts
+        Tables (...) of whole or effective counts. An item with both ratings belongs to `paired` alone.
+    confidence : float or None
+        Level of the equal-tailed intervals. None: no intervals, and theta only as precise as the decision needs.
+    gamma : float or None
+        Error level of decisions. Draws go on until theta is four standard errors away from gamma / 2 and
+        1 - gamma / 2, or `MOST_DRAWS` are reached. None: until the standard error of theta is at most .005.
+    rng : numpy.random.Generator
+        Gives the seed of all draws.
+
+    Returns
+    -------
+    Estimate
+        Of shape (...), with at least 1000 effective draws where there is an interval. Without metric-only items the
+        posterior has a closed form, and `effective_draws` is NaN. Nothing else is NaN: without ratings the prior is
+        returned.
+
+    References
+    ----------
+    Deriu et al. 2023, Section 3.3 and Algorithm 1 (model, posterior and theta); the computation is ours.
+
+    Examples
+    --------
+    >>> counts = Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
+    >>> posterior = mixture_posterior(counts, confidence=0.95, gamma=None, rng=np.random.default_rng(0))
+    >>> bool(0.65 < posterior.theta < 0.7)
+    True
+    """
+    seed: list[int] = rng.integers(2**32, size=4).tolist()
+    distinct = counts.distinct()
+    tables = Counts.of_row(distinct.rows)
+    # without human ratings wins and losses may change places, so that theta is 1/2
+    even = distinct.even | ~tables.human.any(axis=-1)
+    # theta of a mirror image is known, so no draws are spent on its precision
+    precision = np.where(even, np.inf, _PRECISION_QUICK if confidence is None else _PRECISION if gamma is None else 0.0)
+    least, first = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
+    closed = ~tables.metric_only.any(axis=-1)
+    parts = [(np.flatnonzero(closed), human_posterior(tables.human[closed], confidence=confidence))]
+    planned = np.where(closed, 0, first)  # draws of each table, 0 where it is finished
+    while planned.any():
+        draws = int(planned[planned > 0].min())
+        enough = max(least, min(_EFFECTIVE_RATE * draws, _ENOUGH))
+        due = np.flatnonzero(planned == draws)
+        numbers = shared_numbers(draws, seed)
+        for places in np.split(due, range(step := max(1, _CHUNK // draws), due.size, step)):
+            p, log_weights = weighted_draws(Counts.of_row(distinct.rows[places]), numbers)
+            estimate, weights = _moments(p, log_weights, cautious=confidence is not None)
+            effective = estimate.effective_draws
+            missing = _missing(estimate, precision=precision[places], gamma=gamma)
+            done = (effective >= enough) & ((missing <= 1) | (draws >= MOST_DRAWS))
+            parts.append((places[done], _with_interval(estimate, p, weights, which=done, confidence=confidence)))
+            # from few draws it is uncertain how uneven the weights are
+            uneven = ~done & (draws >= _FIRST) & (draws * _ENOUGH > MOST_DRAWS * effective)
+            for place in places[uneven]:
+                options: dict[str, Any] = {"confidence": confidence, "precision": precision[place], "gamma": gamma}
+                parts.append((np.array([place]), tempered(distinct.rows[place], seed=seed, **options)))
+            more = np.ceil(np.log2(np.clip(1.1 * np.maximum(missing, least / effective), 2, 16)))
+            planned[places] = np.where(done | uneven, 0, np.minimum(draws * 2**more, MOST_DRAWS))
+    return distinct.restored(Estimate.joined(parts).symmetric(even))
+
+
+def _missing(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Floats:
+    """How many times the draws (...) theta needs to be precise enough, or far enough from a decision's thresholds."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        missing = (estimate.theta_error / precision) ** 2
+        if gamma is not None:
+            distance = threshold_distance(estimate.theta, gamma=gamma)
+            missing = np.minimum(missing, (SIGMAS * estimate.theta_error / distance) ** 2)
+    return missing
+
+
+def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
+    """The random numbers of all tables (21, draws): twelve normal rows, one for each gamma, and nine exponential ones,
+    one for each cell of the paired counts."""
+    rng = np.random.Generator(np.random.SFC64([*seed, draws]))
+    numbers = np.empty((21, draws), dtype=np.float32)
+    rng.standard_normal(out=numbers[:12], dtype=np.float32)
+    rng.standard_exponential(out=numbers[12:], dtype=np.float32)
+    return numbers
+
+
+def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Draws from the proposal of tables (t,), in single precision: human shares p (3, t, draws) and the logarithms of
+    their weights (t, draws)."""
+    if numbers.shape[1] > _CHUNK:
+        pieces = np.array_split(numbers, -(-numbers.shape[1] // _CHUNK), axis=1)
+        drawn = [weighted_draws(counts, piece) for piece in pieces]
+        return np.concatenate([p for p, _ in drawn], axis=2), np.concatenate([logs for _, logs in drawn], axis=1)
+    # Single precision resolves a share to 1e-7, far below the Monte Carlo error, and draws twice as fast.
+    pseudo = _pseudo_counts(counts)
+    cells = counts.paired + pseudo
+    margins = cells.sum(axis=1) + counts.metric_only
+    log_weights = np.zeros((len(cells), numbers.shape[1]), dtype=np.float32)
+    pi = [[weighted_gammas(cells[:, h, r], numbers, 3 * h + r, log_weights) for r in range(3)] for h in range(3)]
+    q = [weighted_gammas(margins[:, r], numbers, 9 + r, log_weights) for r in range(3)]
+    whole = q[0] + q[1] + q[2]
+    for r in range(3):
+        scale = q[r] / whole / np.maximum(pi[0][r] + pi[1][r] + pi[2][r], _SMALLEST)
+        for h in range(3):
+            pi[h][r] *= scale
+    p = np.stack([pi[h][0] + pi[h][1] + pi[h][2] for h in range(3)])
+    for h in range(3):
+        power = (counts.human_only[:, h, np.newaxis] - 2).astype(np.float32)
+        log_weights += power * np.log(np.maximum(p[h], _SMALLEST))
+        rare = np.flatnonzero(pseudo[:, h, 0] != 1)
+        power = (1 - pseudo[rare, h]).astype(np.float32)
+        for r in range(3):
+            log_weights[rare] += power * np.log(np.maximum(pi[h][r][rare], _SMALLEST))
+    return p, log_weights
+
+
+def _pseudo_counts(counts: Counts) -> Floats:
+    """(..., 3, 1): of a human class with n paired and a human-only items nearly the most, at most 1, whose weights have
+    a finite fourth moment (n + 4 a + 4 > 9 pseudo-counts), so that the number of effective draws can be trusted."""
+    items = counts.paired.sum(axis=-1) + 4 * counts.human_only
+    return np.asarray(np.minimum((items + 3.5) / 9, 1.0)[..., np.newaxis])
+
+
+def weighted_gammas(
+    shape: Floats, numbers: NDArray[np.float32], k: int, log_weights: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Gamma draws (t, draws) with shapes (t,) from row k of the numbers, up to weights whose logarithms are added.
+
+    The cube of a normal number is nearly a gamma, and accepted with a probability that is always near 1. Here the
+    probability is the weight, so that all tables share the normal numbers, and a draw takes a fifth of the time.
+
+    Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
+    """
+    boosted = np.flatnonzero(shape < 1)
+    d = (shape + (shape < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
+    normal = numbers[k]
+    root = normal / np.sqrt(9 * d)
+    root += 1
+    np.maximum(root, np.float32(1e-9), out=root)
+    cube = root * root
+    cube *= root
+    accepted = np.log(root, out=root)
+    accepted *= 3
+    accepted -= cube
+    accepted += 1
+    accepted *= d
+    accepted += normal * normal / 2
+    accepted *= d < _NEARLY_NORMAL
+    log_weights += accepted
+    cube *= d
+    if boosted.size:
+        # Gamma(a) is Gamma(a + 1) * U^(1 / a)
+        cube[boosted] *= np.exp(-numbers[12 + k] / shape[boosted, np.newaxis].astype(np.float32))
+    return np.asarray(cube)
+
+
+def _moments(p: NDArray[Any], log_weights: NDArray[Any], *, cautious: bool) -> tuple[Estimate, NDArray[Any]]:
+    """Estimates (t,) without intervals from draws p (3, t, n) with log weights (t, n), and the weights, the largest 1.
+
+    The error of theta is that of the delta method and of one draw more, as what was not drawn is not impossible: of
+    mean weight, or to be cautious as heavy as the heaviest. Where few draws hold the weight the squares alone
+    understate the error.
+    """
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    squares, better, margin = weights**2, p[0] > p[2], p[0] - p[2]
+    total, total_squares = weights.sum(axis=1, dtype=np.float64), squares.sum(axis=1, dtype=np.float64)
+    effective = total**2 / total_squares  # Kish
+    theta = np.minimum((weights * better).sum(axis=1, dtype=np.float64) / total, 1.0)
+    variance = (squares * better).sum(axis=1, dtype=np.float64) * (1 - 2 * theta) + theta**2 * total_squares
+    one_more = weights.max(axis=1) / total if cautious else 1 / effective
+    error = np.hypot(np.sqrt(np.maximum(variance, 0.0)) / total, one_more)
+    mean = (weights * p).sum(axis=2, dtype=np.float64).T / total[:, np.newaxis]
+    centre = mean[:, 0] - mean[:, 2]
+    deviation = (margin - centre[:, np.newaxis].astype(margin.dtype)) ** 2
+    spread = (weights * deviation).sum(axis=1, dtype=np.float64) / total
+    unknown = np.full(centre.shape, np.nan)
+    estimate = Estimate(
+        p=mean,
+        p_low=np.full(mean.shape, np.nan),
+        p_high=np.full(mean.shape, np.nan),
+        margin=centre,
+        margin_low=unknown,
+        margin_high=unknown,
+        theta=theta,
+        effective_draws=effective,
+        theta_error=error,
+        sd=np.sqrt(spread),
+    )
+    return estimate, weights
+
+
+def _with_interval(
+    estimate: Estimate, p: NDArray[Any], weights: NDArray[Any], *, which: NDArray[np.bool_], confidence: float | None
+) -> Estimate:
+    """The estimates of some of the tables (t,), with intervals from draws p (3, t, n) if there is a confidence."""
+    estimate = estimate.at(np.flatnonzero(which))
+    if confidence is None or not which.any():
+        return estimate
+    tail = (1 - confidence) / 2
+    values = np.concatenate([p, p[:1] - p[2:]])
+    bounds = np.stack([weighted_quantiles(values[:, k], weights[k], (tail, 1 - tail)) for k in np.flatnonzero(which)])
+    low, high = bounds[..., 0], bounds[..., 1]
+    return replace(estimate, p_low=low[:, :3], p_high=high[:, :3], margin_low=low[:, 3], margin_high=high[:, 3])
+
+
+def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilities: Sequence[float]) -> Floats:
+    """Quantiles of weighted draws: values (k, n), weights (n,) -> (k, probabilities).
+
+    The smallest value whose cumulative weight reaches the probability.
+
+    >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0]]), np.array([1.0, 1.0, 2.0]), (0.25, 0.5, 1.0)).tolist()
+    [[1.0, 2.0, 3.0]]
+    """
+    weights = weights.astype(np.float64)
+    targets = np.asarray(probabilities) * weights.sum()
+    result = np.empty((len(values), len(targets)))
+    # A histogram finds the bin of each quantile, so that only that bin is sorted: four times faster than a sort.
+    low = values.min(axis=1, keepdims=True)
+    width = np.maximum(values.max(axis=1, keepdims=True) - low, np.finfo(values.dtype).tiny)
+    binned = np.minimum((values - low) / width * _BINS, _BINS - 1).astype(np.int16)
+    for row, bins, out in zip(values, binned, result, strict=True):
+        reached = np.bincount(bins, weights=weights, minlength=_BINS).cumsum()
+        for i, target in enumerate(targets):
+            # rounding may leave the sum short of the last target
+            bin_of_target = min(int(reached.searchsorted(min(target, reached[-1]))), _BINS - 1)
+            inside = np.flatnonzero(bins == bin_of_target)
+            inside = inside[row[inside].argsort()]
+            before = reached[bin_of_target - 1] if bin_of_target else 0.0
+            at = (before + weights[inside].cumsum()).searchsorted(target)
+            out[i] = row[inside[min(int(at), len(inside) - 1)]]
+    return result
+
+
+def tempered(
+    row: NDArray[Any], *, seed: Sequence[int], confidence: float | None, precision: float, gamma: float | None
+) -> Estimate:
+    """Posterior (1,) of one table (15,) from populations of draws that are led from the proposal to the posterior.
+
+    Draws from the proposal are moved under density * weight^t while t grows from 0 to 1. Moves are made on the log
+    shares of q and of each column nu[., r]. There the metric-only items, however many, act on q alone. The steps of
+    data augmentation (Gibbs) shrink with their number instead, so that its chains stay where they start. The 16
+    populations of 256 draws never exchange draws: their spread is the Monte Carlo error, and their agreement the
+    diagnosis. Moves at t = 1 go on until R-hat is at most 1.01 and theta is precise or clear, or a limit is reached.
+    Where populations do not agree, `theta_error` is their standard deviation.
+
+    Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
+    (ter Braak 2006).
+    """
+    populations = _Populations(Counts.of_row(row), np.random.default_rng([*seed, *stream_key(row)]))
+    while populations.t < 1:
+        populations.heat()
+        populations.move(_STEP_MOVES)
+    populations.move(_LAST_MOVES)
+    # Populations count by the evidence of each: the mean of all then has no bias from resampling.
+    shares = np.exp(populations.log_evidence - populations.log_evidence.max())
+    shares /= shares.sum()
+    rounds: list[Floats] = []
+    for _ in range(_MOST_ROUNDS):
+        for _ in range(_ROUND):
+            populations.move(_THIN)
+            rounds.append(populations.p)
+        p = np.stack(rounds, axis=1)  # (3, draws, populations, size)
+        r_hat, effective = agreement(p[0] - p[2])
+        effective *= 1 / (shares @ shares) / _POPULATIONS
+        log_weights = np.broadcast_to(np.log(shares)[:, np.newaxis], p.shape[1:]).reshape(1, -1)
+        estimate, weights = _moments(p.reshape(3, 1, -1), log_weights, cautious=False)
+        spread = shares * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
+        # with so few populations, four errors of a normal law are about 5.6 of Student's
+        error = 1.4 * np.sqrt(spread @ spread * _POPULATIONS / (_POPULATIONS - 1))
+        error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
+        # an event that was not drawn is not impossible
+        error = np.hypot(error, 1 / effective)
+        estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([effective]))
+        if r_hat <= _MIXED and _missing(estimate, precision=np.array([precision]), gamma=gamma) <= 1:
+            break
+    return _with_interval(estimate, p.reshape(3, 1, -1), weights, which=np.array([True]), confidence=confidence)
+
+
+def agreement(values: Floats) -> tuple[float, float]:
+    """R-hat of populations (draws, populations, size) split in half by time, and the independent draws that their
+    agreement is worth."""
+    half = len(values) // 2
+    halves = np.concatenate([values[:half], values[half : 2 * half]], axis=1)
+    between, within = halves.mean(axis=(0, 2)).var(ddof=1), halves.var(axis=(0, 2)).mean()
+    if not within > 0:
+        return 1.0, float(values.size)
+    effective = within / max(values.mean(axis=(0, 2)).var(ddof=1) / values.shape[1], within / values.size)
+    return float(np.sqrt(1 + between / within)), float(effective)
+
+
+class _Populations:
+    """Draws of one table as log shares `at` (4, 3, populations, size) of q and of nu[., r], with human shares `p`
+    (3, ...), the log of posterior over proposal `log_weights`, and its `log_evidence` (populations,)."""
+
+    def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
+        self._rng, pseudo = rng, _pseudo_counts(counts)
+        cells = counts.paired + pseudo
+        self._shapes = np.concatenate([[cells.sum(axis=0) + counts.metric_only], cells.T])
+        self._powers = counts.human_only - 2, 1 - pseudo[:, 0]
+        self.t, self.log_evidence = 0.0, np.zeros(_POPULATIONS)
+        self.at = self._drawn(slice(None), (_POPULATIONS, _SIZE))
+        self.p, self.log_weights = self._weighted(self.at)
+
+    def heat(self) -> None:
+        """Raise t as far as leaves enough effective draws in the mean population, and resample by weight."""
+        relative = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
+        step = 1 - self.t
+        while step > 1e-9 and _effective_rate(step * relative) < _RESAMPLED_RATE:
+            step *= 0.9
+        self.t = min(1.0, self.t + step) if step < 1 - self.t else 1.0
+        weights = np.exp(step * relative)
+        self.log_evidence = self.log_evidence + np.log(weights.mean(axis=1)) + step * self.log_weights.max(axis=1)
+        cumulative = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
+        steps = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
+        picked = np.stack([np.searchsorted(*pair) for pair in zip(cumulative, steps, strict=True)])
+        # shuffled, as moves take the two halves of a population apart
+        picked = self._rng.permuted(np.minimum(picked, _SIZE - 1), axis=1)
+        rows = np.arange(_POPULATIONS)[:, np.newaxis]
+        self.at, self.p = self.at[..., rows, picked], self.p[..., rows, picked]
+        self.log_weights = self.log_weights[rows, picked]
+
+    def move(self, times: int) -> None:
+        """Propose so many moves to every draw: in turn along a difference of two draws of the other half of its
+        population, and to a fresh q or nu[., r]."""
+        half, rng, rows = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
+        parts = np.arange(_SIZE).reshape(2, half)
+        for k in range(times):
+            if k % 2:
+                block = int(rng.integers(4))
+                at = self.at.copy()
+                at[block] = self._drawn(block, at.shape[2:])
+                self._accept(np.arange(_SIZE), at, fresh=block)
+                continue
+            for moved, other in (parts, parts[::-1]):
+                first, second = other[rng.integers(half, size=(2, _POPULATIONS, half))]
+                step = self.at[..., rows, first] - self.at[..., rows, second]
+                # all blocks, or some of them; a length of 1 jumps between separate modes
+                chosen = rng.random((4, 1, _POPULATIONS, half)) < rng.choice([0.3, 1.0])
+                length = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half))
+                noise = 1e-3 * rng.standard_normal(step.shape)
+                at = self.at[..., moved] + chosen * (length * step + noise)
+                self._accept(moved, at - _log_sum(at, axis=1))
+
+    def _accept(self, moved: NDArray[np.intp], at: Floats, *, fresh: int | None = None) -> None:
+        """Metropolis and Hastings: `at` (4, 3, populations, moved) from a symmetric move of log odds, or with one block
+        drawn from the proposal, whose density then falls out of the ratio."""
+        p, log_weights = self._weighted(at)
+        blocks = [block for block in range(4) if block != fresh]
+        # in log odds the Dirichlet density is prod share^shape
+        change = self._shapes[blocks][..., np.newaxis, np.newaxis] * (at[blocks] - self.at[blocks][..., moved])
+        ratio = change.sum(axis=(0, 1)) + self.t * (log_weights - self.log_weights[:, moved])
+        accepted = np.log(self._rng.random(ratio.shape)) < ratio
+        self.at, self.p, self.log_weights = self.at.copy(), self.p.copy(), self.log_weights.copy()
+        for state, proposed in ((self.at, at), (self.p, p), (self.log_weights, log_weights)):
+            state[..., moved] = np.where(accepted, proposed, state[..., moved])
+
+    def _weighted(self, at: Floats) -> tuple[Floats, Floats]:
+        """Human shares (3, ...) and the log of posterior over proposal (...)."""
+        log_pi = at[0] + np.swapaxes(at[1:], 0, 1)  # [human, metric]
+        log_p = _log_sum(log_pi, axis=1)[:, 0]
+        by_margin, by_cell = (power[:, np.newaxis, np.newaxis] for power in self._powers)
+        return np.exp(log_p), (by_margin * log_p + by_cell * log_pi.sum(axis=1)).sum(axis=0)
+
+    def _drawn(self, block: int | slice, size: tuple[int, ...]) -> Floats:
+        """Log shares (..., 3, *size) from the proposal, also where a share is below the smallest float."""
+        shapes = self._shapes[block][..., np.newaxis, np.newaxis]
+        # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.
+        whole = (*shapes.shape[:-2], *size)
+        logs = np.log(self._rng.standard_gamma(shapes + 1, whole)) - self._rng.standard_exponential(whole) / shapes
+        return np.asarray(logs - _log_sum(logs, axis=-3))
+
+
+def _log_sum(values: Floats, *, axis: int) -> Floats:
+    top = values.max(axis=axis, keepdims=True)
+    return np.asarray(top + np.log(np.exp(values - top).sum(axis=axis, keepdims=True)))
+
+
+def _effective_rate(log_weights: Floats) -> float:
+    weights = np.exp(log_weights)
+    return float((weights.mean(axis=1) ** 2 / (weights**2).mean(axis=1)).mean())
+
+
+MIXTURE = Estimator(
+    name="mixture",
+    label="Mixture model",
+    doc="The metric is a noisy channel of people's preference: a Bayesian model (Deriu et al. 2023).",
+    estimate=mixture_posterior,
+    point=poststratified_margin,
+    quick=True,
+)
