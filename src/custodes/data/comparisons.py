@@ -261,13 +261,14 @@ class Comparisons:
         first, second = (rows[name].cast(pl.Int64).to_numpy() for name in ("system_a", "system_b"))
         pair = pl.Series("pair", pair_codes(first, second, len(systems)), dtype=pl.Int64)
         rows = rows.select("rater", "item", "sign", "order", pair).sort("rater", "pair", "item")
+        order = rows["order"].cast(pl.Float64)  # all 0 by scores, and millions of zeros would take much memory
         return cls(
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
             **{name: rows[name].cast(pl.Int32).to_numpy() for name in ("rater", "item", "pair")},
             sign=rows["sign"].cast(pl.Int8).to_numpy(),
-            order=rows["order"].cast(pl.Float64).to_numpy(),
+            order=order.to_numpy() if (order != 0).any() else np.broadcast_to(0.0, len(rows)),
         )
 
     @classmethod
@@ -315,10 +316,13 @@ class Comparisons:
         """(n,): the second system of each row."""
         return np.asarray(self.pairs[self.pair, 1])
 
-    @cached_property
+    @property
     def keys(self) -> NDArray[np.int64]:
         """(n,): a number for each pair and item, the same for every rater; ascending within a rater."""
-        return read_only(self.pair.astype(np.int64) * len(self.items) + self.item)
+        return self._keys(slice(None))
+
+    def _keys(self, rows: slice) -> NDArray[np.int64]:
+        return self.pair[rows].astype(np.int64) * len(self.items) + self.item[rows]
 
     @cached_property
     def _ends(self) -> Ints:
@@ -357,7 +361,7 @@ class Comparisons:
 
     def joint(self, *raters: int) -> Joint:
         """The preferences of some raters (by their positions) on all that any of them compared."""
-        columns = [self.keys[self.rows_of(r)] for r in raters]
+        columns = [self._keys(self.rows_of(r)) for r in raters]
         keys = columns[0]
         for other in columns[1:]:
             if not np.array_equal(other, keys):

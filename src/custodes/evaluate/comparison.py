@@ -269,6 +269,7 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
 
     def make() -> Comparison:
         raters = all_raters(chosen, aspect, full)
+        check_scales(chosen, raters)
         label = label_of(aspect)
         if not raters.metrics:
             why = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
@@ -292,6 +293,7 @@ def compared_by_any(chosen: Study, setting: Setting, aspects: Sequence[str] | No
     comparisons = []
     for aspect in chosen.aspects if aspects is None else aspects:
         own, label = all_raters(chosen, aspect, setting), label_of(aspect)
+        check_scales(chosen, own)
         if setting["ties"] == "calibrated" and not np.isfinite(own.scores.human).any():
             raise OptionError(
                 f"ties='calibrated': {chosen.name} has no people's scores to fit thresholds on; give a number, or exact"
@@ -315,13 +317,17 @@ def all_raters(chosen: Study, aspect: str, setting: Setting) -> Comparison:
     return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
 
 
+def check_scales(study: Study, comparison: Comparison) -> None:
+    """Raise `ScalesDifferError` where annotators rate on different scales."""
+    check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
+
+
 def _rules(full: Setting) -> tuple[Any, ...]:
     """What the comparisons of a selected study and aspect depend on."""
     return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
 
 
 def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
-    label = label_of(aspect)
     rows = study._rows_of([*study.humans, *study.metrics]).filter(pl.col("aspect").is_in([aspect, ""]))
     people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
     present = set(people_rows["rater"].unique()) | (set(rows["rater"].unique()) & set(study.metrics))
@@ -338,7 +344,6 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
     scored = tuple(items[i] for i in place)
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored, systems=systems)
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
-    check_same_scale(study, people, persons, label)
     voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
     vote = "several people gave verdicts, which have no mean: they vote (as with aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))

@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import result
-from custodes.answers.setting import Setting, selection_of
+from custodes.answers.setting import Setting, selection_of, settings
 from custodes.answers.tables import count, flag, label, score, share, table
 from custodes.data.looks import STOPPED
 from custodes.data.notes import Note
@@ -23,11 +23,20 @@ from custodes.data.study import POOLED, REPEATED, TASTES, Study
 from custodes.evaluate.check import rules
 from custodes.evaluate.check.against import SERIOUS_NOTES, compared_problems
 from custodes.evaluate.check.copies import copied_systems
-from custodes.evaluate.check.held import Held, held_alone, nothing_compared, raters_of, summary_of
+from custodes.evaluate.check.data_summary import raters_of, summary_of, tie_rates
 from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.check.used import TRUNCATED, mixed_up, used
-from custodes.evaluate.comparison import Comparison, NotComparableError, compared_on, too_few
+from custodes.evaluate.comparison import (
+    NO_COMPARISON,
+    Comparison,
+    NotComparableError,
+    all_raters,
+    compared_by_any,
+    compared_on,
+    label_of,
+    too_few,
+)
 from custodes.evaluate.naming import named_alike, people_as_metrics
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import ScalesDifferError
@@ -144,32 +153,42 @@ def check(
     """
     chosen = study.select(**selection_of(setting), one_side=True)
     examined = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
-    held, notes = [own.held for own in examined], [note for own in examined for note in own.notes] or [*chosen.notes]
+    notes = [note for own in examined for note in own.notes] or [*chosen.notes]
     lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
-    comparisons = [own.comparison for own in examined if own.comparison is not None]
+    comparisons = [own.comparison for own in examined if own.compared]
     problems_of = partial(compared_problems, lower=lower, resamples=resamples)
     against = list(each(problems_of, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="check"))[
         ::-1
     ]
-    found = [[*own.problems, *(against.pop() if own.comparison else ())] for own in examined]
+    found = [[*own.problems, *(against.pop() if own.compared else ())] for own in examined]
     notes = list(dict.fromkeys(notes))
-    parts = [
-        Check.part(own.aspect, summary=summary_of(own, raters), raters=raters, problems=columns_of(problems))
-        for own, first in zip(held, found, strict=True)
-        for raters, problems in [(raters_of(chosen, own), [*first, *_of_aspect(own)])]
-    ]
+    parts = [own.part(chosen, problems) for own, problems in zip(examined, found, strict=True)]
     everywhere = columns_of(_of_study(study, chosen, notes))
     return Check.of([*parts, Check.part(used=used(chosen), problems=everywhere)], notes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Examined:
-    """One aspect, with the comparison of people with metrics where there is one, and problems if there is none."""
+    """One aspect: whether people are `compared` with metrics, and the problems if not; `comparable` is False where
+    annotators rate on different scales."""
 
-    held: Held
-    comparison: Comparison | None
+    comparison: Comparison
+    compared: bool
+    comparable: bool
     notes: Sequence[Note]
     problems: Sequence[Problem]
+
+    def part(self, chosen: Study, problems: Sequence[Problem]) -> dict[str, pl.DataFrame]:
+        """The tables of the aspect."""
+        own = self.comparison
+        ties = tie_rates(own, comparable=self.comparable)
+        raters = raters_of(chosen, own, ties)
+        return Check.part(
+            own.aspect,
+            summary=summary_of(own, raters, ties, comparable=self.comparable),
+            raters=raters,
+            problems=columns_of([*problems, *rules.means_of_others(own), *rules.twins(own)]),
+        )
 
 
 def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
@@ -177,18 +196,26 @@ def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
     if chosen.humans and chosen.metrics and several:
         try:
             made = compared_on(chosen, aspect, setting)
-            return _Examined(held=Held.of(made), comparison=made, notes=made.notes, problems=())
+            return _Examined(comparison=made, compared=True, comparable=True, notes=made.notes, problems=())
         except (NotComparableError, ScalesDifferError) as error:
             problems.append(nothing_compared(error))
-    held, notes, alone = held_alone(chosen, aspect, setting)
-    problems = [*(problems or alone if several else ()), *rules.few_items(held)]
+    alone, notes, comparable = list[Problem](), list(chosen.notes), True
+    try:
+        (own,) = compared_by_any(chosen, settings(setting), [aspect])
+        notes += own.notes
+        if not len(own.preferences):
+            alone.append(nothing_compared(f"{NO_COMPARISON}{label_of(aspect)}"))
+    except ScalesDifferError as error:
+        own, comparable = all_raters(chosen, aspect, setting), False
+        alone.append(nothing_compared(error))
+    problems = [*(problems or alone if several else ()), *rules.few_items(own)]
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
-    return _Examined(held=held, comparison=None, notes=notes, problems=problems)
+    return _Examined(comparison=own, compared=False, comparable=comparable, notes=notes, problems=problems)
 
 
-def _of_aspect(held: Held) -> Iterator[Problem]:
-    yield from rules.means_of_others(held)
-    yield from rules.twins(held)
+def nothing_compared(why: object) -> Problem:
+    """The problem of an aspect without any comparison."""
+    return Problem("error", "nothing-compared", str(why))
 
 
 def _of_study(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:

@@ -10,9 +10,8 @@ import polars as pl
 from custodes.data.scale import BEYOND, MissingCode
 from custodes.data.study import NO_METRIC, Study
 from custodes.errors import listed
-from custodes.evaluate.check.held import Held
 from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparison import Comparison, label_of
 from custodes.stats import correlation
 from custodes.stats.arrays import Floats
 
@@ -34,9 +33,9 @@ def missing_side(chosen: Study) -> Iterator[Problem]:
         yield Problem("warning", "no-people", chosen.whose_people())
 
 
-def few_items(held: Held) -> Iterator[Problem]:
+def few_items(comparison: Comparison) -> Iterator[Problem]:
     """Few items of a study of one side."""
-    n_items = len(held.items)
+    n_items = len(comparison.items)
     if 0 < n_items < FEW_ITEMS:
         message = f"only {n_items} items were rated; intervals under {FEW_ITEMS} items are rough"
         yield Problem("warning", "few-items", message)
@@ -95,15 +94,15 @@ def orders(study: Study) -> list[Problem]:
     return [problem for holds, problem in found if holds]
 
 
-def twins(held: Held) -> Iterator[Problem]:
+def twins(comparison: Comparison) -> Iterator[Problem]:
     """Metrics that are all but the same."""
-    if not held.metric_scores.size:
+    if not comparison.scores.metrics.size:
         return
-    scores, found = held.metric_scores.reshape(len(held.metrics), -1), []
+    scores, found = comparison.scores.metrics.reshape(len(comparison.metrics), -1), []
     for a in range(len(scores) - 1):
         alike: Floats = correlation.pearson(scores[a], scores[a + 1 :])
         found += [
-            f"{held.metrics[a]} / {held.metrics[a + 1 + b]}"
+            f"{comparison.metrics[a]} / {comparison.metrics[a + 1 + b]}"
             for b in np.flatnonzero(np.abs(alike) > DUPLICATE_CORRELATION)
         ]
     if found:
@@ -111,13 +110,18 @@ def twins(held: Held) -> Iterator[Problem]:
         yield Problem("info", "near-duplicates", message, found)
 
 
-def means_of_others(held: Held) -> Iterator[Problem]:
+def means_of_others(comparison: Comparison) -> Iterator[Problem]:
     """People, or metrics, that are the mean of others, and so no judgement of their own."""
-    label = label_of(held.aspect)
-    people, metrics = set(_means(held.people, held.persons)), set(_means(held.metrics, held.metric_scores))
-    judged_by = set(_means(held.metrics, held.metric_scores, of=held.persons))
-    for name in (*held.people, *held.metrics):
-        humans, others = (listed([own for own in side if own != name], limit=4) for side in (held.people, held.metrics))
+    label = label_of(comparison.aspect)
+    people, metrics = (
+        set(_means(comparison.people, comparison.scores.persons)),
+        set(_means(comparison.metrics, comparison.scores.metrics)),
+    )
+    judged_by = set(_means(comparison.metrics, comparison.scores.metrics, of=comparison.scores.persons))
+    for name in (*comparison.people, *comparison.metrics):
+        humans, others = (
+            listed([own for own in side if own != name], limit=4) for side in (comparison.people, comparison.metrics)
+        )
         if name in people:
             told = f"people {humans}{label}, who are counted twice then: leave it out of human"
         elif name in judged_by:

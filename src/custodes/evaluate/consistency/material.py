@@ -13,7 +13,7 @@ from custodes.data.comparisons import Comparisons, pair_codes
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.comparison import all_raters, label_of
+from custodes.evaluate.comparison import all_raters, check_scales, label_of
 from custodes.evaluate.design import Design
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
@@ -167,6 +167,7 @@ def _runs(scores: pl.DataFrame) -> pl.DataFrame:
 def _compared(study: Study, part: Material, setting: Setting) -> Material:
     """With one sign a rater and comparison."""
     own = all_raters(replace(study, preferences=study.preferences.asked), part.aspect, setting)
+    check_scales(study, own)
     items = label_codes(pl.Series(own.items, dtype=pl.String), part.design.items)
     systems = label_codes(pl.Series(own.systems, dtype=pl.String), part.design.systems)
     n_pairs, pairs = len(part.design.pairs), systems[own.design.pairs]

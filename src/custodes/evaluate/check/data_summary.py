@@ -1,0 +1,85 @@
+"""Data summary of one aspect: who rated what, how much of it, and how often it ties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from custodes.data.comparisons import HUMAN
+from custodes.data.study import Study
+from custodes.data.table import distinct, kept
+from custodes.evaluate.comparison import Comparison
+
+
+def tie_rates(comparison: Comparison, *, comparable: bool) -> dict[str, float | None]:
+    """Proportion of comparisons that people together ('human') and each metric tie; None without any.
+
+    Annotators who are not `comparable`, since their scales differ, have no common preference.
+    """
+    rates: dict[str, float | None] = {}
+    for rater, name in enumerate(comparison.preferences.raters):
+        signs = comparison.preferences.of_rater(rater).sign
+        known = signs.size and (comparable or name != HUMAN)
+        rates[name] = float((signs == 0).mean()) if known else None
+    return rates
+
+
+def raters_of(study: Study, comparison: Comparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
+    """One row per person and per metric."""
+    ours = pl.col("aspect").is_in([comparison.aspect, ""])
+    systems = list(comparison.systems)
+    rows = study.ratings.frame.filter(ours & pl.col("system").is_in(systems))
+    if rows.height:
+        rows = rows.filter(pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()))
+    inside = ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
+    verdicts = kept(study.preferences.frame, inside)
+    # A cell is an output of an item; a verdict rates two of them.
+    outputs = [rows.select("rater", "item", "system")]
+    outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
+    told = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
+    for counted in (
+        rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
+        verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
+        distinct(pl.concat(outputs)).group_by("rater").agg(pl.len().alias("cells")),
+    ):
+        told = told.join(counted, on="rater", how="left", maintain_order="left")
+    cells = len(comparison.items) * len(systems)
+    seen = told["cells"].fill_null(0)
+    alone = [ties.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
+    return {
+        "rater": told["rater"],
+        "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
+        "items": len(comparison.items),
+        "systems": len(systems),
+        "ratings": told["ratings"].fill_null(0),
+        "verdicts": told["verdicts"].fill_null(0),
+        "coverage": seen / cells if cells else None,
+        "missing": cells - seen,
+        "ties": [*alone, *map(ties.get, comparison.metrics)],
+        "low": told["low"],
+        "high": told["high"],
+    }
+
+
+def summary_of(
+    comparison: Comparison, raters: Mapping[str, Any], ties: Mapping[str, float | None], *, comparable: bool
+) -> dict[str, Any]:
+    """The row of this aspect, from those of its raters."""
+    missing, n = int(raters["missing"].sum()), len(raters["rater"])
+    cells = len(comparison.items) * len(comparison.systems) * n
+    return {
+        "items": len(comparison.items),
+        "clusters": comparison.design.n_units,
+        "systems": len(comparison.systems),
+        "raters": n,
+        "people": len(comparison.people),
+        "metrics": len(comparison.metrics),
+        "ratings": int(raters["ratings"].sum()),
+        "verdicts": int(raters["verdicts"].sum()),
+        "coverage": 1 - missing / cells if cells else None,
+        "missing": missing,
+        "ties": ties.get(HUMAN),
+        "unpaired": comparison.unpaired if comparable and comparison.people else 0,
+    }
