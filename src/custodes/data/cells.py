@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,12 @@ from custodes.data.notes import Note
 from custodes.data.origin import Origin
 from custodes.data.panel import label_codes
 from custodes.errors import OptionError
-from custodes.stats.arrays import read_only
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.clusters import outcomes
+from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
 
 Counts = NDArray[np.int64]
+Sums = Callable[[Floats], NDArray[Any]]
 
 BY_ORDER = {
     "rater": pl.String,
@@ -38,6 +40,69 @@ SIGNS = {"wins": 1, "ties": 0, "losses": -1}
 ABSENT_CODE = 3
 CELLS = 15
 """Outcomes of (human, metric) as 4 * human + metric, each win, tie, loss or absent; both absent is no count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterCells:
+    """Preferences of all raters by groups of equal clusters, whose sums are resampled.
+
+    Clusters with the same preferences are exchangeable, so one of each group stands for all, and how often each group
+    is drawn is multinomial. Favi-Scores, accuracies, margins and sign tests are functions of sums over rows, each as
+    often as its group is drawn.
+
+    Attributes
+    ----------
+    number : int array of shape (groups,)
+        How many clusters each group has.
+    group, cluster, pair : int arrays of shape (n,)
+        Of each row of one cluster per group: its group, its cluster and its pair of systems.
+    signs : int8 array of shape (raters, n)
+        Preferences of every rater, `ABSENT` where it has none.
+    n_pairs : int
+        Number of pairs of systems.
+    """
+
+    number: Ints
+    group: Ints
+    cluster: Ints
+    pair: Ints
+    signs: Signs
+    n_pairs: int
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @classmethod
+    def of(cls, comparisons: Comparisons, clusters: Ints) -> ClusterCells:
+        """Of all raters; clusters (items,) are numbered from 0."""
+        rows = comparisons.joint(*range(len(comparisons.raters)))
+        cluster = clusters[rows.item]
+        n_clusters = int(clusters.max(initial=-1)) + 1
+        number, kept, group = kinds_of(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
+        return cls(
+            number=number,
+            group=group,
+            cluster=cluster[kept],
+            pair=rows.pair[kept],
+            signs=rows.signs[:, kept],
+            n_pairs=len(comparisons.pairs),
+        )
+
+    def drawn(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
+        """How often each group is there, the data first: slices of 1 + B, and (groups, some of 1 + B).
+
+        As many at a time as arrays of `size` numbers for each allow.
+        """
+        return redrawn(self.number, resamples, rng, size=size)
+
+    def sums(self, values: NDArray[Any], rows: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
+        """A function from `drawn` numbers (groups, b) to sums of values (pairs * width, b), over some rows.
+
+        `values` and `rows` are of shape (n,); `cell` (n,), below `width`, adds up the values of a pair apart.
+        """
+        place = self.pair[rows] * width + (0 if cell is None else cell[rows])
+        n_groups = len(self.number)
+        return sums_of(place, self.group[rows], values[rows], n_cells=self.n_pairs * width, n_kinds=n_groups)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.setting import DEFAULTS, Setting, Ties, selection_of, settings
-from custodes.data.cells import OutcomeCounts
+from custodes.data.cells import ClusterCells, OutcomeCounts
 from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons, compare_in_memory, human_threshold
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel, label_codes
@@ -79,6 +79,11 @@ class Comparison:
     def systems(self) -> tuple[str, ...]:
         """The systems of the design."""
         return self.design.systems
+
+    @cached_property
+    def cells(self) -> ClusterCells:
+        """Preferences of people and metrics by groups of equal clusters."""
+        return ClusterCells.of(self.preferences, self.design.units)
 
     @cached_property
     def persons(self) -> Floats:

@@ -54,7 +54,6 @@ from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, favi_score
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import margin_of
-from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import SignTest
 
@@ -358,19 +357,15 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
     """(1 + B, metrics): the mean |favi| over pairs, of the data and of resampled clusters, where there are any."""
     if part.comparison is None:
         return mean_of_defined(sizes)[None]
-    design, own = part.comparison.design, part.comparison.preferences
-    rows, n_pairs = own.joint(*range(len(own.raters))), len(own.pairs)
-    human = rows.signs[0].astype(np.int16)
-    # By Lemma 1 margins and errors suffice.
-    shifts = np.where((rows.signs[1:] != ABSENT) & (human != ABSENT), rows.signs[1:] - human, 0).astype(np.int8)
-    number, kept, kind = kinds_of(codes_of(rows.pair, shifts), design.units[rows.item], n_units=design.n_units)
-    pair, sums = rows.pair[kept], []
-    for shift in shifts[:, kept]:
-        at = shift != 0
-        added = partial(sums_of, pair[at], kind[at], n_cells=n_pairs, n_kinds=len(number))
-        sums.append((added(shift[at]), added(at[at])))
-    means = np.empty((1 + (resamples if design.n_units > 1 else 0), len(sums)))
-    for block, times in redrawn(number, resamples, rng, size=n_pairs):
+    cells = part.comparison.cells
+    human, sums = cells.signs[0].astype(np.int16), []
+    for sign in cells.signs[1:]:
+        # By Lemma 1 margins and errors suffice.
+        shift = np.where((sign != ABSENT) & (human != ABSENT), sign - human, 0)
+        errors = shift != 0
+        sums.append((cells.sums(shift, errors), cells.sums(errors, errors)))
+    means = np.empty((1 + (resamples if part.n_clusters > 1 else 0), len(sums)))
+    for block, times in cells.drawn(resamples, rng, size=cells.n_pairs):
         for m, (margin, errors) in enumerate(sums):
             sizes = ratio(np.abs(margin(times)).astype(np.float64), errors(times))
             means[block, m] = mean_of_defined(sizes, axis=0)

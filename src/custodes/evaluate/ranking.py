@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -19,13 +19,13 @@ from custodes.answers.tables import View, count, label, labels, p_value, score, 
 from custodes.answers.views import parts, titled
 from custodes.answers.wording import percent
 from custodes.arguments import one_of
-from custodes.data.cells import OutcomeCounts
+from custodes.data.cells import ClusterCells, OutcomeCounts, Sums
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
-from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects, shared_rows
+from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, null_effects, shared_rows
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
@@ -33,10 +33,10 @@ from custodes.evaluate.parallel import each
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, decision_errors, intervals
-from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.arrays import Floats, Signs
 from custodes.stats.clusters import null_effect
 from custodes.stats.decision_errors import ERRORS, Kld
-from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.equal_clusters import sums_of
 from custodes.stats.kemeny import kemeny
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import Correction, SignTest, Test, adjust
@@ -257,13 +257,10 @@ def _resampled(
     if part.comparison is None:
         yield slice(0, 1), ((own, own) for own in outcomes[:, None])
         return
-    design, own = part.comparison.design, part.comparison.preferences
     check_memory("resamples", resamples, of_resamples(resamples))
-    rows, n_pairs = own.joint(*range(len(own.raters))), len(own.pairs)
-    number, kept, kind = kinds_of(codes_of(rows.pair, rows.signs), design.units[rows.item], n_units=design.n_units)
-    pair, signs = rows.pair[kept], rows.signs[:, kept]
-    sums = [_Sums.of(pair, sign, kind, n_pairs, len(number), clustered=design.clustered) for sign in signs]
-    for block, times in redrawn(number, resamples, rng, size=3 * n_pairs):
+    cells = part.comparison.cells
+    sums = [_Sums.of(cells, sign, clustered=clustered(part)) for sign in cells.signs]
+    for block, times in cells.drawn(resamples, rng, size=3 * cells.n_pairs):
         yield block, (own.drawn(times) for own in sums)
 
 
@@ -272,19 +269,19 @@ class _Sums:
     """What adds up, over drawn clusters, one rater's outcomes; and where items come in clusters, what sign tests ask of
     these."""
 
-    outcomes: Callable[[Floats], NDArray[Any]]
-    moves: tuple[Callable[[Floats], NDArray[Any]], Callable[[Floats], NDArray[Any]]] | None
+    outcomes: Sums
+    moves: tuple[Sums, Sums] | None
 
     @classmethod
-    def of(cls, pair: Ints, sign: Signs, kind: Ints, n_pairs: int, n_kinds: int, *, clustered: bool) -> _Sums:
+    def of(cls, cells: ClusterCells, sign: Signs, *, clustered: bool) -> _Sums:
         there = sign != ABSENT
-        pair, sign, kind = pair[there], sign[there], kind[there]
-        outcomes = sums_of(pair * 3 + 1 - sign, kind, np.ones(len(kind)), n_cells=3 * n_pairs, n_kinds=n_kinds)
+        outcomes = cells.sums(there, there, cell=1 - sign, width=3)
         if not clustered:
             return cls(outcomes=outcomes, moves=None)
-        known, place = np.unique(pair * n_kinds + kind, return_inverse=True)
-        moves = np.bincount(place, weights=sign, minlength=len(known))
-        by_pair = partial(sums_of, known // n_kinds, known % n_kinds, n_cells=n_pairs, n_kinds=n_kinds)
+        n_groups = len(cells.number)
+        known, place = np.unique(cells.pair[there] * n_groups + cells.group[there], return_inverse=True)
+        moves = np.bincount(place, weights=sign[there], minlength=len(known))
+        by_pair = partial(sums_of, known // n_groups, known % n_groups, n_cells=cells.n_pairs, n_kinds=n_groups)
         return cls(outcomes=outcomes, moves=(by_pair(moves**2), by_pair(moves != 0)))
 
     def drawn(self, times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:

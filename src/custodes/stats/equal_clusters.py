@@ -92,7 +92,7 @@ def sums_of(
 ) -> Callable[[Floats], NDArray[Any]]:
     """What adds values (n,) up over kinds, by cell, for how often each kind is there: (kinds, b) -> (cells, b).
 
-    Values and sums are integers.
+    Sums of integers are exact.
     """
     from scipy.sparse import csr_array
 
@@ -100,7 +100,8 @@ def sums_of(
     if _DENSE * matrix.nnz < n_cells * n_kinds:
         return lambda times: np.asarray(matrix @ times)
     dense = matrix.astype(np.float32).toarray()
-    exact = float(np.abs(dense).sum(axis=1).max(initial=0))
+    whole = bool((values == np.rint(values)).all())
+    exact = float(np.abs(dense).sum(axis=1).max(initial=0)) if whole else np.inf
 
     def summed(times: Floats) -> NDArray[Any]:
         # In single precision where that is exact: half the time.

@@ -15,7 +15,7 @@ from custodes.evaluate.comparison import Comparison
 from custodes.memory import check_memory, of_resamples
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import weighted_sums
-from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.equal_clusters import redrawn, sums_of
 from custodes.stats.ratios import ratio
 
 
@@ -38,12 +38,9 @@ class Heads:
     @classmethod
     def of(cls, comparison: Comparison) -> Heads:
         """The kinds of clusters of a comparison, by what was chosen of which pair."""
-        units, n_units = comparison.design.units, comparison.design.n_units
-        rows = comparison.preferences.joint(*range(1 + len(comparison.metrics)))
-        kinds = kinds_of(codes_of(rows.pair, rows.signs), units[rows.item], n_units=n_units)
-        place = np.full(n_units, -1)
-        place[units[rows.item][kinds.rows]] = kinds.kind
-        return cls(place=place, number=kinds.number)
+        place = np.full(comparison.design.n_units, -1)
+        place[comparison.cells.cluster] = comparison.cells.group
+        return cls(place=place, number=comparison.cells.number)
 
     def drawn(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint32]:
         """(1 + B, kinds): how often each is there, the data first."""
