@@ -15,10 +15,10 @@ from typing import Any
 
 import polars as pl
 
+import custodes.data.readers.words as words
 from custodes.data.notes import noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
-from custodes.data.readers import words
 from custodes.data.readers.battles import read_battles
 from custodes.data.readers.logs import label, number
 from custodes.data.readers.reader import Invalid

@@ -12,8 +12,8 @@ from itertools import chain
 
 import polars as pl
 
+import custodes.data.readers.words as words
 from custodes.data.notes import Note, noted
-from custodes.data.readers import words
 from custodes.data.readers.battles import in_each_row, judged, refuse_nameless
 from custodes.data.readers.mtbench import items_of, judges
 from custodes.data.readers.reader import Invalid, TableReader

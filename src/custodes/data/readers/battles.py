@@ -8,11 +8,11 @@ from functools import partial
 
 import polars as pl
 
+import custodes.data.readers.words as words
 from custodes.data.mapping.words import NAMES, named, normalised
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, option
 from custodes.data.raters import Raters, kinds_of
-from custodes.data.readers import words
 from custodes.data.readers.orders import shown_first
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
