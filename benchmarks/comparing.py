@@ -11,10 +11,11 @@ errors of the difference of two independent runs of R draws. That is sqrt(2) tim
   Draws may be skewed: twice the distance from the estimate to the bound replaces the width where it is larger;
 - of a standard deviation s over n replications: s / sqrt(2 n), and of the mean next to it: s / sqrt(n).
 
-The start with a second seed replaces assumptions. A column that is the same for both seeds has no random draws, so it
-must be equal to 1e-9. An estimate that differs by seed is a mean over draws: the root mean square of the differences in
-its column is the standard error of a difference. Where differences by seed are larger than the standard errors above
-expect (fewer draws than R, few distinct values), these are multiplied by the root mean square of the ratios.
+The start with a second seed replaces assumptions. An estimate that differs by seed is a mean over draws: the root mean
+square of the differences in its column is the standard error of a difference. Where differences by seed are larger than
+the standard errors above expect (fewer draws than R, few distinct values), these are multiplied by the root mean square
+of the ratios. A bound or probability that is the same for both seeds has a formula or draws of a fixed seed; if it
+moves within its tolerance, it is `minor`, as a reader may want to know why.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ LONGEST_NAME = 60
 class Moved:
     """A cell, a row, a column or a sentence that differs. `by_seed`: the start differs there by seed, too.
 
-    `probabilities`: those of the row in both versions, for a cell that is exact.
+    `probabilities`: those of the row in both versions, for a cell that is exact. `minor`: within the tolerance.
     """
 
     table: str
@@ -56,6 +57,7 @@ class Moved:
     tolerance: float | None = None
     probabilities: str = ""
     by_seed: bool = False
+    minor: bool = False
 
     @property
     def reason(self) -> str:
@@ -141,7 +143,7 @@ def keyed(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
         pl.col(name).list.join(", ") if frame.schema[name] == pl.List(pl.String) else pl.col(name).cast(pl.String)
         for name in key
     ]
-    key_text = pl.concat_str([part.fill_null("–") for part in parts], separator=" | ") if parts else pl.lit("")
+    key_text = pl.concat_str([part.fill_null("–") for part in parts], separator=" / ") if parts else pl.lit("")
     frame = frame.with_columns(key_text.alias(KEY)).with_row_index(PLACE)
     again = pl.int_range(pl.len()).over(KEY)
     return frame.with_columns(pl.when(again > 0).then(pl.format("{} #{}", KEY, again + 1)).otherwise(KEY).alias(KEY))
@@ -167,11 +169,14 @@ def compare_column(
             if a != b
         ]
     old, new = numbers(start, name), numbers(now, name)
-    other = None if second is None else numbers(second, name)
-    limits = tolerances(name, start, now, roles[name], draws=draws, second=other)
+    equal = EQUAL * np.maximum(1, np.abs(np.nan_to_num(old, posinf=0, neginf=0)))
+    by_seed = None if second is None else np.nan_to_num(numbers(second, name) - old, posinf=0, neginf=0)
+    is_fixed = by_seed is not None and bool((np.abs(by_seed) <= equal).all())
+    limits = np.fmax(equal, WITHIN * errors_of_differences(name, start, now, roles[name], draws=draws, by_seed=by_seed))
     with np.errstate(invalid="ignore"):
-        is_same = (np.abs(new - old) <= limits) | (new == old) | (np.isnan(old) & np.isnan(new))
-        by_seed = (np.zeros(len(old), dtype=bool) if other is None else np.abs(other - old) > EQUAL).tolist()
+        far, differs = (
+            ~((np.abs(new - old) <= most) | (new == old) | (np.isnan(old) & np.isnan(new))) for most in (limits, equal)
+        )
     return [
         Moved(
             table,
@@ -180,30 +185,28 @@ def compare_column(
             start[name][place],
             now[name][place],
             float(limits[place]),
-            "",
-            by_seed[place],
+            by_seed=by_seed is not None and bool(abs(by_seed[place]) > equal[place]),
+            minor=not far[place],
         )
-        for place in np.flatnonzero(~is_same).tolist()
+        for place in np.flatnonzero(differs if is_fixed else far).tolist()
     ]
 
 
-def tolerances(
-    name: str, start: pl.DataFrame, now: pl.DataFrame, role: Role, *, draws: int, second: Floats | None = None
+def errors_of_differences(
+    name: str, start: pl.DataFrame, now: pl.DataFrame, role: Role, *, draws: int, by_seed: Floats | None
 ) -> Floats:
-    """How far the numbers of a column may move, by row; `second`: the same column with another seed."""
-    old = numbers(start, name)
-    equal = EQUAL * np.maximum(1, np.abs(np.nan_to_num(old, posinf=0, neginf=0)))
-    by_seed = None if second is None else np.nan_to_num(second - old, posinf=0, neginf=0)
-    if by_seed is not None and (np.abs(by_seed) <= equal).all():
-        return equal
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(2) * np.nan_to_num(standard_errors(name, start, now, role, draws=draws))
-        if by_seed is not None and error.any():
-            ratios = (by_seed / error)[error > 0]
-            error = error * max(1.0, float(np.sqrt(np.mean(ratios**2))))
-        elif by_seed is not None:
-            error = np.full(len(old), np.sqrt(np.mean(by_seed**2)))
-    return np.fmax(equal, WITHIN * error)
+    """Standard errors of the differences of two runs, by row; 0 where nothing is random.
+
+    `by_seed`: the differences of two runs of the start, if there are two.
+    """
+    with np.errstate(invalid="ignore"):
+        errors = np.sqrt(2) * np.nan_to_num(standard_errors(name, start, now, role, draws=draws))
+    if by_seed is None or not errors.size:
+        return errors
+    if not errors.any():
+        return np.full(len(errors), np.sqrt(np.mean(by_seed**2)))
+    ratios = by_seed[errors > 0] / errors[errors > 0]
+    return errors * max(1.0, float(np.sqrt(np.mean(ratios**2))))
 
 
 def standard_errors(name: str, start: pl.DataFrame, now: pl.DataFrame, role: Role, *, draws: int) -> Floats:

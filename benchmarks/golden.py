@@ -173,12 +173,22 @@ def declarations(question: str) -> dict[str, dict[str, str]]:
     }
 
 
-def page(case: Case, moved: Sequence[Moved], most: int) -> str:
-    """What moved in a case, as a table of at most so many rows."""
+def page(case: Case, differing: Sequence[Moved], most: int) -> str:
+    """What moved in a case, as a table of at most so many rows, and columns that moved within their tolerance."""
+    moved = [cell for cell in differing if not cell.minor]
+    minor: dict[str, list[float]] = {}
+    for cell in differing:
+        if cell.minor:
+            minor.setdefault(f"{cell.table}.{cell.column}", []).append(abs(cell.now - cell.start))
+    lines = [
+        f"Within the tolerance, but the same for both seeds at the start: {name}, {len(cells)} cells,"
+        f" largest difference {max(cells):.2g}\n"
+        for name, cells in minor.items()
+    ]
     rows = [[cell.table, cell.row, cell.column, text(cell.start), text(cell.now), cell.reason] for cell in moved[:most]]
     more = f"... and {len(moved) - most} more\n" if len(moved) > most else ""
     head = ["table", "row", "column", "start", "now", "tolerance or p-values"]
-    return f"## {case.name}: {len(moved)} moved\n\n{table(head, rows)}{more}"
+    return f"## {case.name}: {len(moved)} moved\n\n" + (table(head, rows) if rows else "") + more + "".join(lines)
 
 
 def costs(rows: Iterable[tuple[str, Run, Run]]) -> str:
@@ -269,15 +279,11 @@ def main() -> None:
                 print(f"{case.name}: {start.cost.told()}", file=sys.stderr, flush=True)
                 return case.name, start.cost, start.cost, []
             now = answered(names.case(case), ROOT, Path(temporary, "now", place), seconds=options.seconds)
-            moved = differences(case, start, now, names, other)
-            print(
-                f"{case.name}: {start.cost.told()}; now {now.cost.told()}; {len(moved)} moved",
-                file=sys.stderr,
-                flush=True,
-            )
-            if moved:
-                print(page(case, moved, options.most), flush=True)
-            return case.name, start.cost, now.cost, moved
+            differing = differences(case, start, now, names, other)
+            print(f"{case.name}: {start.cost.told()}; now {now.cost.told()}", file=sys.stderr, flush=True)
+            if differing:
+                print(page(case, differing, options.most), flush=True)
+            return case.name, start.cost, now.cost, differing
 
         with ThreadPoolExecutor(options.jobs) as pool:
             rows = list(pool.map(compared, [case for case in chosen if not missing(case)]))
@@ -286,11 +292,11 @@ def main() -> None:
     absent = [case.name for case in chosen if missing(case)]
     if absent:
         print(f"Left out, since files are missing: {', '.join(absent)}.")
-    moved = [cell for row in rows for cell in row[3]]
+    moved = [cell for row in rows for cell in row[3] if not cell.minor]
     print(f"{len(rows)} cases; {len(moved)} cells moved, {sum(cell.by_seed for cell in moved)} of them also by seed")
     if options.json:
         content = [
-            {"case": name, "start": vars(start), "now": vars(now), "moved": [asdict(cell) for cell in cells]}
+            {"case": name, "start": vars(start), "now": vars(now), "cells": [asdict(cell) for cell in cells]}
             for name, start, now, cells in rows
         ]
         options.json.write_text(json.dumps(content, indent=1, default=str))
