@@ -203,15 +203,13 @@ def _on_grid(x: list[_Levels], y: list[_Levels], group: Ints, drawn: NDArray[Any
     bins = [[_binned(side.level) for side in sides] for sides in (x, y)]
     for a, m in np.ndindex(len(x), len(y)):
         first, second = bins[0][a], bins[1][m]
-        fine, coarse = (
-            concordance(one[np.newaxis], other[np.newaxis], weights=mass)[0]
-            for one, other in ((x[a].level, y[m].level), (first, second))
-        )
-        slope = np.bincount(group, fine - coarse, drawn.shape[1])
         shape = int(first.max()) + 1, int(second.max()) + 1
-        place = first * shape[1] + second, group
-        cells = csc_array((np.ones(len(group)), place), shape=(math.prod(shape), len(share)))
+        place = first * shape[1] + second
+        cells = csc_array((np.ones(len(group)), (place, group)), shape=(math.prod(shape), len(share)))
         signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in shape]
+        fine = concordance(x[a].level[np.newaxis], y[m].level[np.newaxis], weights=mass)[0]
+        coarse = signs[0] @ np.asarray(cells @ share).reshape(shape) @ signs[1].T
+        slope = np.bincount(group, fine - coarse.ravel()[place], drawn.shape[1])
         for part, weights in _transposed(drawn, 4 * max(cells.shape)):
             table = np.asarray(cells @ weights).reshape(*shape, -1)
             net = np.matmul(signs[1], np.tensordot(signs[0], table, 1))
