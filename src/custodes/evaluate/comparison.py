@@ -269,14 +269,14 @@ def label_of(aspect: str) -> str:
 
 
 def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
-    """The comparison of one aspect of a selected study, of two or more systems."""
+    """The comparison of one aspect of a selected study, of two or more systems, with metrics or of annotators alone."""
     full = settings(setting)
 
     def make() -> Comparison:
         raters = all_raters(chosen, aspect, full)
         check_scales(chosen, raters)
         label = label_of(aspect)
-        if not raters.metrics:
+        if chosen.metrics and not raters.metrics:
             why = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
             raise NotComparableError(
                 f"{chosen.name}: no chosen metric rated anything{label}; metrics: {listed(chosen.metrics)}{why}"
@@ -457,7 +457,7 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     by_system = comparison.whole
     whole = list(compress(comparison.metrics, by_system))
     alone = list(compress(comparison.metrics, ~comparison.shared & ~by_system))
-    if len(alone) == len(comparison.metrics):
+    if comparison.metrics and len(alone) == len(comparison.metrics):
         raise NotComparableError(
             f"people and metrics rated no pair of outputs in common{label}, and gave no scores of the same systems"
             f" (people {listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); do both files use the"

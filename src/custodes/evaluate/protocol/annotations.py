@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import comb
 
 import numpy as np
-import polars as pl
 
-from custodes.answers.setting import NONE, Setting
-from custodes.data.comparisons import check_cells
-from custodes.data.patterns import Patterns
-from custodes.data.preferences import VALUES
+from custodes.answers.setting import NONE, Setting, selection_of
 from custodes.data.study import Study
-from custodes.evaluate.comparison import Comparison, compare, with_outputs
+from custodes.evaluate.comparison import Comparison, compare, compared, with_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
@@ -149,33 +144,10 @@ def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
 
 
 def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
-    """People against the metrics, or against nobody: then the only metric of a comparison is called 'none'."""
-    if setting["metrics"] in (None, NONE):
-        study, setting = _people_alone(study, setting["human"]), {**setting, "metrics": None}
-    return with_outputs(compare(study, **setting))
-
-
-def check_all_pairs(study: Study, setting: Setting) -> None:
-    """Raise `InputError` where every pair on every item would not fit, before the rows are taken together."""
-    if len(study.aspects) == 1 and all(setting[name] is None for name in ("human", "systems", "aspect", "group")):
-        check_cells(study._rows_of(study.humans)["item"].n_unique(), comb(len(study.systems), 2), 2)
-
-
-def _people_alone(study: Study, human: Patterns) -> Study:
-    """The study with people's rows once more under the name 'none', as a comparison needs a metric; others are left
-    out."""
-    people, _ = study._chosen_people(human, needed=True)
-
-    def doubled(frame: pl.DataFrame) -> pl.DataFrame:
-        own = frame.filter(pl.col("rater").is_in(list(people)))
-        keys = [name for name in frame.columns if name not in ("rater", "score", *VALUES)]
-        return pl.concat([own, own.unique(keys, keep="first", maintain_order=True).with_columns(rater=pl.lit(NONE))])
-
-    raters = study.raters.with_kinds(dict.fromkeys(people, "human")).only(people)
-    known = pl.concat([raters.frame, type(raters).infer({NONE: "metric"}).frame])
-    return replace(
-        study,
-        ratings=replace(study.ratings, frame=doubled(study.ratings.frame)),
-        preferences=replace(study.preferences, frame=doubled(study.preferences.frame)),
-        raters=type(raters)(frame=known),
-    )
+    """Comparisons of annotators with the metrics; of annotators alone where `metrics` is None or 'none'."""
+    if setting["metrics"] not in (None, NONE):
+        return with_outputs(compare(study, **setting))
+    annotators, _ = study._chosen_people(setting["human"])
+    alone = replace(study, raters=study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators))
+    setting = {**setting, "metrics": None}
+    return compared(alone.select(**selection_of(setting), one_side=True), setting)

@@ -293,7 +293,7 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
     for comparison, draw in zip(comparisons, generators, strict=True):
         asked = _asked_of_people(comparison)
         possible = posterior_shares(asked, draws=replications, rng=draw)
-        for k, metric in enumerate(comparison.metrics):
+        for k, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,
                 metric=metric,

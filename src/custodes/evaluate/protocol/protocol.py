@@ -25,7 +25,6 @@ from custodes.evaluate.protocol.annotations import (
     IDEAL,
     Asked,
     asked_of,
-    check_all_pairs,
     comparisons_of,
     in_order,
     permuted,
@@ -178,13 +177,12 @@ def protocol(
     alone = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     root = int(np.random.default_rng(rng).integers(2**63))
-    check_all_pairs(study, setting)
     comparisons = comparisons_of(study, setting)
     paper = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     tasks = [
         (comparison, metric, list(dict.fromkeys([*fitting, *[paper] * (metric == NONE)])))
         for comparison in comparisons
-        for metric in (NONE, *(name for name in comparison.metrics if name != NONE), *[IDEAL] * (ideal > 0))
+        for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
         if (fitting := [(own, rule) for own in estimators if own.uses_metric == (metric != NONE) for rule in rules])
         or metric == NONE
     ]
@@ -289,8 +287,8 @@ def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) 
 
 def _study_notes(comparison: Comparison) -> list[Note]:
     """What the comparison has to say; of its metrics only where they are used."""
-    own = ("items-without-people", "all-ties", "one-item", "verdicts-vote", "people-not-selected")
-    notes = [note for note in comparison.notes if comparison.metrics != (NONE,) or note.rule in own]
+    of_annotators = ("items-without-people", "all-ties", "one-item", "verdicts-vote", "people-not-selected")
+    notes = [note for note in comparison.notes if comparison.metrics or note.rule in of_annotators]
     silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
     message = f"{silent_pairs} pairs have no item rated by people{label_of(comparison.aspect)} and are left out"
     return [*notes, *noted(("pairs-without-people", silent_pairs, message), aspect=comparison.aspect)]
