@@ -61,7 +61,7 @@ def decided_by_then(
 ) -> Iterator[bool]:
     """Whether each forecast of at most so many comparisons comes true; `further(a, b, n)` gives signs."""
     made = strengths(battles, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
-    met = pair_rates(battles, n_systems=n_systems, confidence=LEVEL)
+    met = pair_rates(battles, confidence=LEVEL)
     more = more_battles(made, met, ranks(made, confidence=LEVEL).apart, confidence=LEVEL)
     reachable = np.flatnonzero(np.isfinite(more) & (more <= most))
     for pair in rng.permutation(reachable)[:MOST_PER_STUDY]:

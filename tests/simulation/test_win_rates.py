@@ -51,7 +51,7 @@ def coverage(name: str) -> tuple[float, float]:
         met[first, second] = met[second, first] = True
         rate = (truth * met).sum(axis=1) / met.sum(axis=1)  # the mean over the opponents that it met
         held.append(np.mean((low <= rate) & (rate <= high)))
-        of_pairs = pair_rates(made, n_systems=n_systems, confidence=0.95)
+        of_pairs = pair_rates(made, confidence=0.95)
         own_rate = truth[of_pairs.first, of_pairs.second]
         told = np.isfinite(of_pairs.low)
         pairs.append(np.mean(((of_pairs.low <= own_rate) & (own_rate <= of_pairs.high))[told]))

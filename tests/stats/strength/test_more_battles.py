@@ -18,7 +18,7 @@ def forecast(battles: Battles, n_systems: int, resamples: int = 500) -> tuple[Fl
     """The forecasts of all pairs, and whether each is decided."""
     rng = np.random.default_rng(0)
     made = strengths(battles, n_systems=n_systems, ties="davidson", resamples=resamples, rng=rng)
-    met = pair_rates(battles, n_systems=n_systems, confidence=0.95)
+    met = pair_rates(battles, confidence=0.95)
     apart = ranks(made, confidence=0.95).apart
     return more_battles(made, met, apart, confidence=0.95), apart[met.first, met.second]
 

@@ -91,10 +91,10 @@ def test_nobody_cares_who_is_called_first_or_how_systems_are_numbered(n_units: i
     )
     np.testing.assert_allclose(turned_round, plain)
     np.testing.assert_allclose(moved[order], plain)
-    met, turned = (pair_rates(own, n_systems=5, confidence=0.95) for own in (made, swapped(made)))
+    met, turned = (pair_rates(own, confidence=0.95) for own in (made, swapped(made)))
     for name in ("first", "second", "outcomes", "rate", "low", "high"):
         np.testing.assert_allclose(getattr(turned, name), getattr(met, name))
-    mirrored = pair_rates(replace(made, sign=(-made.sign).astype(np.int8)), n_systems=5, confidence=0.95)
+    mirrored = pair_rates(replace(made, sign=(-made.sign).astype(np.int8)), confidence=0.95)
     np.testing.assert_allclose(mirrored.low, 1 - met.high)
 
 
@@ -123,7 +123,7 @@ def test_who_always_won_has_an_interval() -> None:
             if name != "times"
         }
     )
-    once, twice = (pair_rates(own, n_systems=3, confidence=0.95) for own in (made, double))
+    once, twice = (pair_rates(own, confidence=0.95) for own in (made, double))
     assert twice.outcomes.sum() == 2 * once.outcomes.sum()
     assert (twice.low <= once.low).all()
 
@@ -154,7 +154,7 @@ def test_intervals_hold_the_truth() -> None:
         draws = system_rates(made, n_systems=n_systems, resamples=200, rng=rng)
         low, high = system_intervals(draws, made, confidence=0.95)
         held.append((low <= rates) & (rates <= high))
-        met = pair_rates(made, n_systems=n_systems, confidence=0.95)
+        met = pair_rates(made, confidence=0.95)
         pairs.append((met.low <= truth[met.first, met.second]) & (truth[met.first, met.second] <= met.high))
     assert 0.925 <= np.mean(held) <= 0.98
     assert 0.935 <= np.mean(pairs) <= 0.985

@@ -147,7 +147,7 @@ def standing(
     made = strengths(arrays, n_systems=n_systems, ties=tie_model, resamples=resamples, rng=rng)
     # Not of the seed, so that a sentence with a win rate reads the same with every seed.
     rates = system_rates(arrays, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
-    met = pair_rates(arrays, n_systems=n_systems, confidence=confidence)
+    met = pair_rates(arrays, confidence=confidence)
     if not known_errors:
         nothing = np.full(len(met.first), np.nan)
         met = replace(met, low=nothing, high=nothing)

@@ -43,34 +43,42 @@ class Battles:
         held = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return replace(self, **{name: own[chosen] for name, own in held.items() if own is not None})
 
-    def grouped(self) -> Battles:
-        """The same, those that are alike in one row, where each is a cluster of its own and all weigh the same.
+    @property
+    def clusters(self) -> Ints:
+        """(units,): how many clusters each unit stands for."""
+        number = np.ones(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
+        number[self.unit] = self.often
+        return number
 
-        >>> made = Battles(
+    def grouped(self) -> Battles:
+        """Merge equal battles into one row where each is a cluster of its own and all have the same weight.
+
+        >>> grouped = Battles(
         ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
         ...     sign=np.array([1, -1, 0, 1], dtype=np.int8), weight=np.ones(4), covariates=np.empty((4, 0)),
         ... ).grouped()
-        >>> made.sign.tolist(), made.times.tolist()
-        ([1, 0], [3, 1])
+        >>> grouped.sign.tolist(), grouped.times.tolist()
+        ([0, 1], [1, 3])
         """
-        n = len(self.sign)
-        alone = self.times is None and n and int(self.unit.max()) + 1 == n and (np.bincount(self.unit) == 1).all()
-        if not alone or not self.counted.all() or not (self.weight == self.weight[0]).all():
+        independent = (np.bincount(self.unit) == 1).all() and (self.weight == self.weight[:1]).all()
+        if not independent or not self.counted.all():
             return self
-        made = kinds(self, np.ones(n))
-        times = made.outcomes.ravel().astype(np.int64)
-        kept = np.flatnonzero(times)
-        if len(kept) > n // 2:
-            return self
+        groups = kinds(self, self.often)
+        number = groups.outcomes[:, ::-1].ravel().astype(np.int64)  # losses, ties and wins of each kind
+        rows = np.flatnonzero(number)
         return Battles(
-            first=made.first[kept // 3],
-            second=made.second[kept // 3],
-            sign=(1 - kept % 3).astype(np.int8),
-            unit=np.arange(len(kept)),
-            weight=np.ones(len(kept)),
-            covariates=made.covariates[kept // 3],
-            times=times[kept],
+            first=groups.first[rows // 3],
+            second=groups.second[rows // 3],
+            sign=(rows % 3 - 1).astype(np.int8),
+            unit=np.arange(len(rows)),
+            weight=np.ones(len(rows)),
+            covariates=groups.covariates[rows // 3],
+            times=number[rows],
         )
+
+    def without_covariates(self) -> Battles:
+        """The same battles without covariates."""
+        return replace(self, covariates=np.empty((len(self.sign), 0)))
 
     def components(self, n_systems: int) -> Ints:
         """Who can be compared with whom, directly or by others between: (systems,), numbered from 0.
@@ -160,17 +168,18 @@ def kinds(battles: Battles, weight: Floats) -> Kinds:
     )
 
 
-def equal_clusters(weight: Floats) -> float:
-    """How many clusters of equal weight clusters of these weights (clusters,) amount to; at least 2 of several.
+def equal_clusters(weight: Floats, number: Ints) -> float:
+    """How many clusters of equal weight an unequal set of clusters amounts to; at least 2 where there are several.
 
-    The degrees of Student's t come from it: where a few clusters weigh most, these alone tell the error.
+    The degrees of freedom of Student's t follow from it: where a few clusters weigh most, these alone determine the
+    standard error. `weight` and `number` (groups,): the weight of each cluster of a group, and how many it has.
 
-    >>> equal_clusters(np.array([1.0, 1.0, 1.0, 0.0])), round(equal_clusters(np.array([10.0, 1.0, 1.0, 1.0, 1.0])), 2)
+    >>> equal_clusters(np.ones(2), np.array([2, 1])), round(equal_clusters(np.array([10.0, 1.0]), np.array([1, 4])), 2)
     (3.0, 2.0)
 
     Source: Kish 1965, (sum of w)^2 / sum of w^2.
     """
-    weight = weight[weight > 0]
-    if not weight.size:
+    n_clusters = int(number[weight > 0].sum())
+    if not n_clusters:
         return 0.0
-    return max(float(min(weight.size, 2)), float(weight.sum() ** 2 / (weight @ weight)))
+    return max(float(min(n_clusters, 2)), float((weight @ number) ** 2 / (weight**2 @ number)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Signs, chunks
+from custodes.stats.arrays import Floats, Signs, chunks
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.labelling import p_random
@@ -101,13 +101,11 @@ def corrected(
         by_people=people.strengths(draws[:, width:]),
         power=float(power[reached].mean()) if reached.any() else 0.0,
         saving=1 - float(variance[:n_systems].sum() / variance[width : width + n_systems].sum()) if finite else np.nan,
-        p_random=_p_random(battles, labelled, n_systems=n_systems, ties=ties) if probability is None else np.nan,
+        # Of all battles, between systems that human ratings join and others.
+        p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
+        if probability is None
+        else np.nan,
     )
-
-
-def _p_random(battles: Battles, labelled: Bools, *, n_systems: int, ties: Ties) -> float:
-    """Of all battles, between systems that people joined and others."""
-    return p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
 
 
 def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:

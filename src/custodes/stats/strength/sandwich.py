@@ -21,17 +21,6 @@ _NONE = 1e-300  # instead of 0 in a denominator
 _TAIL = 0.975  # where draws are as wide as Student's t
 
 
-def unit_scores(design: Any, residual: Floats, *, unit: Ints, n_units: int, has_ties: bool) -> Any:
-    """Add up by cluster: design (n, p) of each battle, residual (n, 2) in half signs and in ties, unit (n,) -> sparse
-    (n_units, p)."""
-    from scipy.sparse import csr_array, diags_array, hstack
-
-    n = len(unit)
-    member = csr_array((np.ones(n), (unit, np.arange(n))), shape=(n_units, n))
-    half = member @ (diags_array(residual[:, 0]) @ design)
-    return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if has_ties else half)
-
-
 def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, unit: Ints) -> Any:
     """Scores without the shrinkage of having been fitted: (I - H A)^-1/2 times each, H the cluster's own information.
 

@@ -19,7 +19,6 @@ from custodes.stats.strength.sandwich import (
     covariance,
     leverage_corrected,
     normal_draws,
-    unit_scores,
     widened,
 )
 
@@ -119,9 +118,8 @@ class Fitted:
     @property
     def n_behind(self) -> float:
         """How many equal clusters the battles that say something amount to."""
-        if self.battles.times is not None:
-            return float(self.battles.times.sum())
-        return equal_clusters(np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64))
+        weight = np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64)
+        return equal_clusters(weight, self.battles.clusters)
 
     def residual(self, coefficients: Floats) -> Floats:
         """What each battle is above expectation at any coefficients, weighted: (n, 2), in half signs and in ties."""
@@ -129,12 +127,17 @@ class Fitted:
         return np.asarray(own * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats, *, has_ties: bool) -> Any:
-        """Residuals (n, 2) added up by cluster: sparse (units, p). A row that stands for n clusters counts by the root
-        of n, since squares are what is added up."""
-        if self.battles.times is not None:
-            residual = residual * np.sqrt(self.battles.times)[:, np.newaxis]
-        design = self.fit.design[self.made.kind]
-        return unit_scores(design, residual, unit=self.battles.unit, n_units=self.n_units, has_ties=has_ties)
+        """Sum residuals (n, 2) by cluster: sparse (units, p).
+
+        A row that stands for n clusters counts by the root of n, since squares are summed.
+        """
+        from scipy.sparse import csr_array, diags_array, hstack
+
+        residual = residual * np.sqrt(self.battles.often)[:, np.newaxis]
+        n, unit = len(residual), self.battles.unit
+        member = csr_array((np.ones(n), (unit, np.arange(n))), shape=(self.n_units, n))
+        half = member @ (diags_array(residual[:, 0]) @ self.fit.design[self.made.kind])
+        return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if has_ties else half)
 
     def corrected(self, scores: Any) -> Any:
         """Scores (units, p) of these battles, corrected for the leverage that each cluster has in this fit."""
@@ -172,9 +175,7 @@ class Fitted:
             ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
             component=self.component,
             bounded=self.bounded,
-            clusters=int(self.battles.often.sum())
-            if self.battles.times is not None
-            else int(np.count_nonzero(np.bincount(self.battles.unit))),
+            clusters=int(self.battles.clusters[np.unique(self.battles.unit)].sum()),
             n_units=self.n_behind,
         )
 

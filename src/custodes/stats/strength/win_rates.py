@@ -10,7 +10,7 @@ import numpy as np
 from custodes.stats.arrays import CHUNK, Floats, Ints
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
-from custodes.stats.strength.battles import Battles
+from custodes.stats.strength.battles import Battles, kinds
 
 _ROUNDING = 1e-9
 _MANY = 1000  # clusters whose number may vary from draw to draw: shares do not feel it, and it is three times as fast
@@ -48,26 +48,17 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     """
     from scipy.sparse import csr_array
 
-    first, second, sign, unit, weight = battles.first, battles.second, battles.sign, battles.unit, battles.weight
-    pair, low, high = _pairs(battles, n_systems)
-    points = np.where(first < second, 1 + sign, 1 - sign) / 2
-    n_units, n_pairs = int(unit.max(initial=-1)) + 1, len(low)
-    if n_units == len(sign) and (weight == weight[:1]).all():
-        # Clusters of one battle each that are alike are drawn together: the same bootstrap, at a fraction of the work.
-        cell = pair * 3 + (2 * points).astype(np.int64)
-        times = np.bincount(cell, weights=battles.often, minlength=3 * n_pairs).astype(np.int64)
-        kept = np.flatnonzero(times)
-        times = times[kept]
-        pair, points, weight, unit = kept // 3, kept % 3 / 2, np.ones(len(kept)), np.arange(len(kept))
-    else:
-        times = np.ones(n_units, dtype=np.int64)
-    n_drawn, n_units = len(times), int(times.sum())
+    # Equal clusters of one battle each are resampled together: the same distribution at a fraction of the cost.
+    battles = battles.without_covariates().grouped()
+    pairs, unit, weight = kinds(battles, battles.often), battles.unit, battles.weight
+    pair, points, times = pairs.kind, (1 + pairs.sign) / 2, battles.clusters
+    n_pairs, n_drawn, n_units = len(pairs.first), len(times), int(times.sum())
     shape = (n_drawn, n_pairs)
     won = csr_array((weight * points, (unit, pair)), shape=shape).T.tocsr()
     fought = csr_array((weight, (unit, pair)), shape=shape).T.tocsr()
     rows = np.arange(n_pairs)
-    of_low = csr_array((np.ones(n_pairs), (low, rows)), shape=(n_systems, n_pairs))
-    of_high = csr_array((np.ones(n_pairs), (high, rows)), shape=(n_systems, n_pairs))
+    of_low = csr_array((np.ones(n_pairs), (pairs.first, rows)), shape=(n_systems, n_pairs))
+    of_high = csr_array((np.ones(n_pairs), (pairs.second, rows)), shape=(n_systems, n_pairs))
     if n_units < 2:
         resamples = 0
     draws = np.empty((1 + resamples, n_systems))
@@ -117,7 +108,7 @@ def _clusters(battles: Battles, n_systems: int) -> Floats:
     return np.maximum(np.nan_to_num(ratio(total**2, squares)), np.minimum(number, 2))
 
 
-def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
+def pair_rates(battles: Battles, *, confidence: float) -> Met:
     """The share of the points of every pair that met, with an interval that is not empty where one side always won.
 
     One more win and one more loss are imagined, and battles count as many as clusters and weights leave of them. NaN
@@ -128,7 +119,6 @@ def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
     ...         first=np.zeros(10, dtype=int), second=np.ones(10, dtype=int), sign=np.ones(10, dtype=np.int8),
     ...         unit=np.arange(10), weight=np.ones(10), covariates=np.empty((10, 0)),
     ...     ),
-    ...     n_systems=2,
     ...     confidence=0.95,
     ... )
     >>> made.outcomes.tolist(), made.rate.tolist(), made.low.round(2).tolist(), made.high.tolist()
@@ -138,41 +128,38 @@ def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
     """
     from scipy.special import ndtri, stdtrit
 
-    first, second, sign, unit, weight = battles.first, battles.second, battles.sign, battles.unit, battles.weight
-    pair, low_system, high_system = _pairs(battles, n_systems)
-    n, often = len(low_system), battles.often
-    turned = np.where(first < second, sign, -sign).astype(np.float64)
+    unit, weight, often = battles.unit, battles.weight, battles.often
+    pairs = kinds(battles.without_covariates(), often)
+    pair, sign, outcomes, n = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
 
     def summed(values: Floats) -> Floats:
         return np.asarray(np.bincount(pair, weights=values * often, minlength=n), dtype=np.float64)
 
-    cell = pair * 3 + 1 - turned.astype(np.int64)
-    outcomes = np.bincount(cell, weights=often, minlength=3 * n).astype(np.int64).reshape(n, 3)
     total = summed(weight)
-    win, loss = ratio(summed(weight * (turned > 0)), total), ratio(summed(weight * (turned < 0)), total)
+    win, loss = ratio(summed(weight * (sign > 0)), total), ratio(summed(weight * (sign < 0)), total)
     margin = win - loss
     most = ratio(total**2, summed(weight**2))
     # By clusters: the squared sum of what each adds, and what it weighs.
     n_units, effective, clusters = int(unit.max(initial=-1)) + 1, most, outcomes.sum(axis=1)
-    clustered = n_units < len(sign)
+    clustered = n_units < len(unit)
     if clustered:
         together, own = np.unique(pair * n_units + unit, return_inverse=True)
-        clustered, of = len(together) < len(sign), together // n_units
+        clustered, of = len(together) < len(unit), together // n_units
     if clustered:
-        moved = np.bincount(own, weights=weight * (turned - margin[pair]))
+        moved = np.bincount(own, weights=weight * (sign - margin[pair]))
         weighed = np.bincount(own, weights=weight)
         clusters = np.bincount(of, minlength=n)
         by_cluster = np.bincount(of, weights=moved**2, minlength=n) * ratio(clusters, clusters - 1)
         alike = ratio(total**2, np.bincount(of, weights=weighed**2, minlength=n))
-        spread = ratio(summed(weight * (turned - margin[pair]) ** 2), total)
+        spread = ratio(summed(weight * (sign - margin[pair]) ** 2), total)
         # Where nothing varies, nothing tells whether a cluster says one thing or many.
         effective = np.where(spread > 0, np.fmin(ratio(spread * total**2, by_cluster), most), alike)
     tail = (1 + confidence) / 2
     reach = stdtrit(np.maximum(clusters - 1, 1), tail) if clustered else np.full(n, ndtri(tail))
     low, high = _adjusted(win, loss, effective, np.where(clustered & (clusters < 2), np.nan, reach))
     return Met(
-        first=low_system,
-        second=high_system,
+        first=pairs.first,
+        second=pairs.second,
         outcomes=outcomes,
         effective=np.asarray(effective, dtype=np.float64),
         rate=(1 + margin) / 2,
@@ -201,21 +188,6 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
     left = squares - (pull * (pull @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))).sum(axis=1)
     share = np.nan_to_num(ratio(left, squares))
     return np.where(share > _ROUNDING, share, 0.0)
-
-
-def _pairs(battles: Battles, n_systems: int) -> tuple[Ints, Ints, Ints]:
-    """(n,) the number of the pair of each battle among those that met; the two systems of each pair, low and high."""
-    low, high = np.minimum(battles.first, battles.second), np.maximum(battles.first, battles.second)
-    code = low.astype(np.int64) * n_systems + high
-    met, number = _numbered(code, n_systems**2)
-    return number, met // n_systems, met % n_systems
-
-
-def _numbered(code: Ints, most: int) -> tuple[Ints, Ints]:
-    """The codes, of `most`, that occur, and the place of each (n,) among them: `np.unique` in one pass."""
-    occurs = np.zeros(most, dtype=bool)
-    occurs[code] = True
-    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[code]
 
 
 def _adjusted(win: Floats, loss: Floats, n: Any, reach: Any) -> tuple[Floats, Floats]:
