@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.leaderboard.contest import not_as_likely
+from custodes.evaluate.leaderboard.bradley_terry import not_as_likely
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, best_corrected, main_rows
 from custodes.stats.arrays import Floats
 from custodes.stats.information_gain import information_gain

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import compress
-from typing import Any, Unpack
+from operator import attrgetter
+from typing import Unpack
 
 import numpy as np
 import polars as pl
@@ -17,47 +15,34 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
 from custodes.answers.tables import AT_THRESHOLD, count, flag, label, p_value, score, share, table
 from custodes.arguments import value_list
-from custodes.data.cells import OutcomeCounts
+from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed
-from custodes.evaluate.comparison import Comparison, compared_by_any, label_of
+from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.comparison import Comparison, compared_by_any
 from custodes.evaluate.edges import PAIR
-from custodes.evaluate.judges import few_clusters_notes
-from custodes.evaluate.leaderboard.contest import (
-    NOT_RANDOM,
-    Contest,
-    CorrectedStanding,
-    Rules,
-    Standing,
+from custodes.evaluate.leaderboard.bradley_terry import (
+    CorrectedModel,
+    FittedModel,
+    Options,
+    RaterModel,
     TieModel,
-    decided,
-    looked_up,
+    fit_comparisons,
+    fit_corrected,
+    fit_counts,
+    matched,
 )
-from custodes.evaluate.leaderboard.counted import refuse_more, standing_of, tallies
-from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, check_names, covariate
+from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, check_names, covariate
+from custodes.evaluate.leaderboard.notes import notes_on
+from custodes.evaluate.leaderboard.tables import rows_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, up_to_rounding
-from custodes.stats.graphs import letters
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
-from custodes.stats.strength.strengths import interval
-from custodes.stats.strength.strengths import p_value as p_of
 
 CORRECTED = "corrected:"
 """Before the name of a metric: people's battles, corrected by it."""
-
-TIES = "ties"
-"""The name of Davidson's parameter among the effects."""
-
-ELO, ELO_MEAN = 400 / np.log(10), 1000
-"""Points that a strength of 1 is worth, and what a strength of 0 is called, on the scale that chess players know."""
-
-FEWEST = 12
-"""Clusters below which intervals are said to be unreliable."""
 
 FEW_RATERS = 3
 """So many raters are all shown where no table is named; of more only people and what corrects them."""
@@ -207,308 +192,118 @@ def leaderboard(
     """
     labels = tuple(study.raters.direction) if isinstance(study, Study) else ()
     names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=labels)))
-    if not isinstance(study, Study):
-        refuse_more(names, dict(setting), dict(DEFAULTS))
-        return _of_counts(study, tie_model, confidence, resamples, np.random.default_rng(rng), progress)
-    check_names(names, study)
-    full = settings(setting)
-    chosen = study.select(**selection_of(setting), one_side=True)
-    comparisons = compared_by_any(chosen, full)
-    rules = Rules(
-        covariates={
+    options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
+    if isinstance(study, Study):
+        check_names(names, study)
+        chosen = study.select(**selection_of(setting), one_side=True)
+        systems, comparisons = chosen.systems, compared_by_any(chosen, setting)
+        columns = {
             aspect: [covariate(name, study, aspect=aspect) for name in names] for aspect in {"", *chosen.aspects}
-        },
-        tie_model=tie_model,
-        confidence=confidence,
-        resamples=resamples,
-    )
-    contests = _contests(comparisons, shared=full["ties"] != "calibrated" and not names, not_asked=names)
-    distinct = list(dict.fromkeys(contests.values()))
-    answer = partial(decided, rules=rules)
+        }
+        overall = settings(setting)["ties"] != "calibrated" and not names
+        models = _models(comparisons, columns, overall=overall, options=options(n_systems=len(systems)))
+        notes = [*chosen.notes, *(note for comparison in comparisons for note in comparison.notes)]
+    else:
+        systems = study.systems
+        _check_counts(systems, names, setting)
+        comparisons, notes = (), list(study.notes)
+        models = _models_of_counts(study, options=options(n_systems=len(systems)), notes=notes)
+    distinct = list(dict.fromkeys(models.values()))
     generator = np.random.default_rng(rng)
-    made = each(answer, distinct, rng=generator, progress=progress, desc="leaderboard", label=lambda own: own.label)
-    of = dict(zip(distinct, made, strict=True))
-    standings = {place: of[contest] for place, contest in contests.items()}
-    _check_covariates(names, standings)
-    notes = [*chosen.notes, *(note for own in comparisons for note in own.notes)]
-    told = _Telling(
-        systems=chosen.systems, rules=[note.rule for note in notes], confidence=confidence, resamples=resamples
+    fits = each(_fit, distinct, rng=generator, progress=progress, desc="leaderboard", label=attrgetter("label"))
+    by_model = dict(zip(distinct, fits, strict=True))
+    results = {place: by_model[model] for place, model in models.items()}
+    _check_covariates(names, results.values())
+    rules, tables, more = [note.rule for note in notes], [], list[Note]()
+    for aspect in [comparison.aspect for comparison in comparisons] or [""]:
+        by_rater = {rater: result for (of, rater), result in results.items() if of == aspect}
+        corrected = [result for result in by_rater.values() if isinstance(result, CorrectedModel)]
+        fitted = {rater: model for rater, result in by_rater.items() if (model := _model_of(result)) is not None}
+        rows = rows_of(fitted, corrected, systems=systems, confidence=confidence)
+        tables.append(Leaderboard.part(aspect, **rows))
+        more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
+    adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
+    message = f"held equal, and so not ranked by: {listed(adjusted)}"
+    return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
+
+
+def _fit(model: RaterModel, rng: np.random.Generator) -> FittedModel | CorrectedModel:
+    return model.fit(rng)
+
+
+def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
+    return result.model if isinstance(result, CorrectedModel) else result
+
+
+def _models(
+    comparisons: Sequence[Comparison],
+    covariates: Mapping[str, Sequence[Covariate]],
+    *,
+    overall: bool,
+    options: Options,
+) -> dict[tuple[str, str], RaterModel]:
+    """Models by aspect and rater, human ratings first, without raters that are covariates.
+
+    A metric that rates outputs as a whole has one model for all aspects if `overall`.
+    """
+    models, wholes = dict[tuple[str, str], RaterModel](), dict[str, RaterModel]()
+    for comparison in comparisons:
+        aspect, table = comparison.aspect, comparison.preferences
+        excluded = {column.name for column in covariates[aspect]}
+        rows = {name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded}
+        of_aspect = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
+        human = rows.pop(HUMAN, None)
+        if human is not None:
+            models[aspect, HUMAN] = RaterModel(rater=HUMAN, aspect=aspect, fit=partial(of_aspect, human))
+            for name, metric in rows.items():
+                if not matched(human, metric)[1].all():
+                    fit = partial(fit_corrected, metric, human=human, **of_aspect.keywords)
+                    model = RaterModel(rater=CORRECTED + name, aspect=aspect, fit=fit)
+                    models[aspect, model.rater] = model
+        for name, metric in rows.items():
+            whole = overall and name in comparison.overall
+            model = RaterModel(rater=name, aspect="" if whole else aspect, fit=partial(of_aspect, metric))
+            models[aspect, name] = wholes.setdefault(name, model) if whole else model
+    return models
+
+
+def _models_of_counts(
+    counts: OutcomeCounts, *, options: Options, notes: list[Note]
+) -> dict[tuple[str, str], RaterModel]:
+    """Models of every rater of counts, which are of one aspect; `notes` receives what counts do not say."""
+    models, dependent = dict[tuple[str, str], RaterModel](), []
+    for rater in counts.raters:
+        rows = counts.outcomes.filter(pl.col("rater") == rater)
+        independent = counts.items.get(rater, 0) >= int(rows.select(list(SIGNS)).to_numpy().sum())
+        fit = partial(fit_counts, rows, systems=counts.systems, independent=independent, options=options)
+        models["", rater] = RaterModel(rater=rater, aspect="", fit=fit)
+        if not independent:
+            dependent.append(rater)
+    message = (
+        f"{listed(dependent, limit=4)}: counts do not say which battles are of one item, and some are (or may be), so"
+        " there are no intervals and no tests; give the study itself for these"
     )
-    parts = [
-        told.tables(own.aspect, {rater: found for (aspect, rater), found in standings.items() if aspect == own.aspect})
-        for own in comparisons
-    ]
-    held = [name for name in names if any(name in own.compared for own in comparisons)]
-    equal = noted(("rater-held-equal", len(held), f"held equal, and so not ranked by: {listed(held)}"))
-    return Leaderboard.of(
-        [tables for tables, _ in parts], [*notes, *equal, *(note for _, more in parts for note in more)]
-    )
+    notes += noted(("counts-share-items", bool(dependent), message))
+    return models
 
 
-def _of_counts(
-    counts: OutcomeCounts,
-    tie_model: TieModel,
-    confidence: float,
-    resamples: int,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> Leaderboard:
-    """The leaderboard of counts, which are of one aspect and hold all that is said."""
-    systems, raters, notes = tallies(counts)
-    answer = partial(
-        standing_of, n_systems=len(systems), tie_model=tie_model, confidence=confidence, resamples=resamples
-    )
-    made = each(answer, raters, rng=rng, progress=progress, desc="leaderboard", label=lambda own: own.label)
-    told = _Telling(systems=systems, rules=[], confidence=confidence, resamples=resamples)
-    standings = {own.rater: standing for own, standing in zip(raters, made, strict=True)}
-    tables, more = told.tables("", standings)
-    return Leaderboard.of([tables], [*notes, *more])
+def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Setting) -> None:
+    """Raise `OptionError` for options that counts have no data for, `InputError` for fewer than two systems."""
+    if covariates:
+        raise OptionError(f"covariates={covariates[0]!r}: counts know no texts and no scores; give the study itself")
+    for name, value in setting.items():
+        if value != DEFAULTS[name]:  # type: ignore[literal-required]
+            raise OptionError(f"{name}: counts are already selected and settled; give it when counting")
+    if len(systems) < 2:
+        raise InputError(f"counts: {len(systems)} systems; a leaderboard compares two or more")
 
 
-def _contests(
-    comparisons: Sequence[Comparison], *, shared: bool, not_asked: Sequence[str]
-) -> dict[tuple[str, str], Contest]:
-    """By aspect and name, people first; a metric that rates outputs as a whole is asked once for all aspects where its
-    battles are `shared`. A rater that is held equal is not asked."""
-    found, wholes = dict[tuple[str, str], Contest](), dict[str, Contest]()
-    for own in comparisons:
-        aspect, table = own.aspect, own.preferences
-        battles = {name: table.of_rater(table.raters.index(name)) for name in own.compared if name not in not_asked}
-        contest = partial(Contest, design=own.design)
-        people = battles.pop(HUMAN, None)
-        if people is not None:
-            found[aspect, HUMAN] = contest(rater=HUMAN, aspect=aspect, battles=people)
-            for name, theirs in battles.items():
-                if (looked_up(people, theirs) == ABSENT).any():
-                    corrected = contest(rater=CORRECTED + name, aspect=aspect, battles=theirs, people=people)
-                    found[aspect, corrected.rater] = corrected
-        for name, theirs in battles.items():
-            of = "" if shared and name in own.overall else aspect
-            made = contest(rater=name, aspect=of, battles=theirs)
-            found[aspect, name] = wholes.setdefault(name, made) if not of else made
-    return found
-
-
-def _check_covariates(names: Sequence[str], standings: Mapping[tuple[str, str], Standing | CorrectedStanding]) -> None:
-    """Raise `OptionError` for a covariate that tells nothing of any rater's battles."""
-    told = [own.standing if isinstance(own, CorrectedStanding) else own for own in standings.values()]
+def _check_covariates(names: Sequence[str], results: Iterable[FittedModel | CorrectedModel]) -> None:
+    """Raise `OptionError` for a covariate that no model can be adjusted for."""
+    models = [model for result in results if (model := _model_of(result)) is not None]
     for name in names:
-        if all(name in own.unvaried for own in told if own is not None):
+        if all(name in model.unvaried for model in models):
             raise OptionError(
                 f"covariates={name!r}: it does not vary beyond the systems, so nobody can tell it from their strengths;"
                 " leave it out"
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Telling:
-    """Standings as tables and notes, one aspect at a time."""
-
-    systems: tuple[str, ...]
-    rules: Sequence[str]
-    confidence: float
-    resamples: int
-
-    def tables(
-        self, aspect: str, standings: Mapping[str, Standing | CorrectedStanding]
-    ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        """The tables of an aspect, and what a reader must know of them."""
-        single = {name: own for name, own in standings.items() if isinstance(own, Standing)}
-        corrected = {name: own for name, own in standings.items() if isinstance(own, CorrectedStanding)}
-        told = {name: own.standing if isinstance(own, CorrectedStanding) else own for name, own in standings.items()}
-        shown = {name: own for name, own in told.items() if own is not None}
-        tables = Leaderboard.part(
-            aspect,
-            systems=_below(self._systems(name, own) for name, own in shown.items()),
-            pairs=_below(self._pairs(name, own) for name, own in single.items()),
-            effects=_below(self._effects(name, own) for name, own in shown.items()),
-            corrected={
-                "metric": [name.removeprefix(CORRECTED) for name in corrected],
-                **{
-                    name: np.array([getattr(own, name) for own in corrected.values()], dtype=np.float64)
-                    for name in ("labels", "battles", "power", "saving", "p_random")
-                },
-                "reason": [own.reason for own in corrected.values()],
-            },
-        )
-        return tables, self._notes(aspect, shown, corrected)
-
-    def _systems(self, rater: str, own: Standing) -> dict[str, Any]:
-        """The rows of a rater, the strongest of the largest part first."""
-        made, ranked = own.made, own.ranks
-        names = np.array(self.systems, dtype=object)
-        part = _parts(made.component, own.fought)
-        alone = own.unknown
-        columns = self._with_ends("strength", made.draws, own)
-        # Only a penalty keeps a system that won everything from running away.
-        open_ = ~made.bounded
-        columns["strength_high"] = np.where(open_ & (made.draws[0] > 0), np.nan, columns["strength_high"])
-        columns["strength_low"] = np.where(open_ & (made.draws[0] <= 0), np.nan, columns["strength_low"])
-        order = np.lexsort((names, np.where(alone, 0, -up_to_rounding(made.draws[0])), alone, part))
-        tested = self._tested(own)
-        ends = np.where(alone | ~np.array(tested), np.nan, np.stack([ranked.low, ranked.high]))
-        first = np.where(np.isnan(ends[0]), None, ends[0] == 1)
-        data = {
-            "rater": np.full(len(names), rater),
-            "system": names,
-            "battles": own.fought,
-            "opponents": own.opponents,
-            "win_rate": own.rates[0],
-            "win_rate_low": own.rates_low,
-            "win_rate_high": own.rates_high,
-            **columns,
-            "rank": np.where(alone, np.nan, ranked.rank),
-            "rank_low": ends[0],
-            "rank_high": ends[1],
-            "group": self._groups(own, part, order) if tested else np.full(len(names), None),
-            "may_be_first": first,
-            "elo": ELO_MEAN + ELO * made.draws[0],
-            "part": np.where(alone, np.nan, part),
-        }
-        return {name: np.asarray(values)[order] for name, values in data.items()}
-
-    def _with_ends(self, name: str, draws: Floats, own: Standing) -> dict[str, Floats]:
-        """An estimate as a column, with the ends of its interval from the draws of a standing."""
-        low, high = interval(draws, confidence=self.confidence, n_units=own.made.n_units)
-        return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
-
-    def _tested(self, own: Standing) -> bool:
-        """Whether there is anything to tell systems apart by."""
-        return len(own.made.draws) > 1 and own.made.n_units > 1
-
-    def _groups(self, own: Standing, part: Ints, order: Ints) -> np.ndarray:
-        """Letters of every part, behind its number where there are several; none for a system without a battle."""
-        found = np.full(len(part), None, dtype=object)
-        numbers = np.unique(part[~own.unknown])
-        for number in numbers:
-            inside = [i for i in order if part[i] == number and not own.unknown[i]]
-            words = letters(own.ranks.apart[np.ix_(inside, inside)], range(len(inside)))
-            found[inside] = [f"{number}{word}" if len(numbers) > 1 else word for word in words]
-        return found
-
-    def _pairs(self, rater: str, own: Standing) -> dict[str, Any]:
-        met, made, names = own.met, own.made, np.array(self.systems, dtype=object)
-        assert met is not None
-        difference, low, high = (np.empty(len(met.first)) for _ in range(3))
-        for block in chunks(len(met.first), len(made.draws)):
-            draws = made.draws[:, met.first[block]] - made.draws[:, met.second[block]]
-            difference[block], low[block], high[block] = self._with_ends("difference", draws, own).values()
-        p_value, apart = own.ranks.p_adjusted[met.first, met.second], own.ranks.apart[met.first, met.second]
-        # What a draw of a system without bounds is worth is not known.
-        open_ = ~(made.bounded[met.first] & made.bounded[met.second])
-        decided = np.where(~apart, "=", np.where(difference > 0, "+", "-"))
-        return {
-            "rater": [rater] * len(met.first),
-            "system_a": names[met.first],
-            "system_b": names[met.second],
-            "battles": met.outcomes.sum(axis=1),
-            **{name: met.outcomes[:, i] for i, name in enumerate(("wins", "ties", "losses"))},
-            "win_rate": met.rate,
-            "win_rate_low": met.low,
-            "win_rate_high": met.high,
-            "expected": _expected(difference, float(np.nan_to_num(made.ties[0]))),
-            "difference": difference,
-            "difference_low": np.where(open_ & (difference <= 0), np.nan, low),
-            "difference_high": np.where(open_ & (difference > 0), np.nan, high),
-            "p_adjusted": p_value,
-            "decision": decided if self._tested(own) else np.full(len(decided), None),
-            "note": np.where(own.ranks.at_threshold[met.first, met.second], AT_THRESHOLD, ""),
-            "more_comparisons": own.more_battles,
-        }
-
-    def _effects(self, rater: str, own: Standing) -> dict[str, Any]:
-        made, names = own.made, list(own.effects)
-        columns = self._with_ends("value", made.effects, own) | {"p_value": p_of(made.effects, n_units=made.n_units)}
-        if made.ties[0] > 0:  # something tied, and a tie is not half a win
-            logs = self._with_ends("value", np.log(made.ties), own)
-            of_ties = {name: np.exp(value) for name, value in logs.items()} | {"p_value": np.nan}
-            names = [TIES, *names]
-            columns = {name: np.append(of_ties[name], values) for name, values in columns.items()}
-        return {"rater": [rater] * len(names), "effect": names, **columns}
-
-    def _notes(
-        self, aspect: str, shown: Mapping[str, Standing], corrected: Mapping[str, CorrectedStanding]
-    ) -> list[Note]:
-        systems, label = self.systems, label_of(aspect)
-        said = defaultdict[tuple[str, str], list[str]](list)  # rule and message, and whom it is about
-        for rater, own in shown.items():
-            part, alone = _parts(own.made.component, own.fought), own.unknown
-            if alone.any() and rater not in corrected:
-                said["no-battle", f"no battle of {_some(systems, alone)}, so nothing is known of them"].append(rater)
-            parts = [_some(systems, (part == p) & ~alone) for p in np.unique(part[~alone])]
-            if len(parts) > 1:
-                apart = f"systems that never met, not even through others, cannot be compared: {' | '.join(parts)}"
-                said["split", f"{apart}. Ranks and groups hold within each part"].append(rater)
-            if own.met is not None and not own.met.outcomes[:, [0, 2]].any():
-                said["all-ties", "every battle is a tie, so nothing tells systems apart"].append(rater)
-            elif message := _unbounded(systems, own):
-                said["unbeaten", message].append(rater)
-            unmet = (own.opponents < (~alone).sum() - 1) & ~alone
-            if unmet.any() and own.met is not None:
-                message = (
-                    "not every two systems met, so win rates are against different opponents; strengths allow for it"
-                )
-                said["not-all-met", message].append(rater)
-            for name in own.unvaried:
-                said["unvaried", f"{name} does not vary beyond the systems, so it is not held equal"].append(rater)
-            if own.missing:
-                said["no-covariate", f"{own.missing} battles without a covariate are left out"].append(rater)
-        for name, mine in corrected.items():
-            if mine.reason:
-                message = f"not corrected, as {mine.reason}"
-                if mine.p_random < NOT_RANDOM:
-                    message += (
-                        "; the standing of systems by people holds for the battles that they judged and no others"
-                    )
-                said["not-corrected", message].append(name.removeprefix(CORRECTED))
-        notes = [
-            Note(rule=rule, message=f"{listed(raters, limit=4)}{label}: {message}", aspect=aspect)
-            for (rule, message), raters in said.items()
-        ]
-        if HUMAN in shown and "sides" not in self.rules and len(systems) == 2 and (shown[HUMAN].rates[0] == 1).any():
-            message = (
-                f"people always prefer {_some(systems, shown[HUMAN].rates[0] == 1)}{label}: if these are sides (chosen,"
-                " rejected) and not systems, a leaderboard says nothing"
-            )
-            notes += noted(("one-sided-people", True, message), aspect=aspect)
-        fewest = min((own.made.clusters for own in shown.values()), default=FEWEST)
-        notes += few_clusters_notes(fewest, self.resamples, fewest=FEWEST, aspect=aspect)
-        one = f"one item or cluster only{label}: nothing to resample, so no intervals"
-        return [*notes, *noted(("one-item", fewest < 2, one), aspect=aspect)]
-
-
-def _below(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of several raters below each other: numbers as arrays, the rest as lists."""
-    made = list(rows)
-    whole = {name: np.concatenate([np.asarray(own[name]) for own in made]) for name in (made[0] if made else ())}
-    return {name: own if own.dtype.kind in "fi" else own.tolist() for name, own in whole.items()}
-
-
-def _parts(component: Ints, fought: Ints) -> Ints:
-    """(systems,): the number of each one's component, 1 that with the most battles."""
-    size = np.bincount(component, weights=fought)
-    return np.asarray(np.argsort(np.argsort(-size, kind="stable"))[component] + 1)
-
-
-def _unbounded(systems: Sequence[str], own: Standing) -> str:
-    """What to say of systems that only a penalty keeps from running away; nothing where there is none."""
-    open_ = ~own.made.bounded & ~own.unknown
-    if not open_.any():
-        return ""
-    kinds = (
-        (own.rates[0] == 1, "won every battle"),
-        (own.rates[0] == 0, "lost every battle"),
-        (~np.isin(own.rates[0], [0, 1]), "won or lost everything against others, alone or as a group"),
-    )
-    told = [f"{_some(systems, open_ & which)} {what}" for which, what in kinds if (open_ & which).any()]
-    return f"{', '.join(told)}: how far away that puts them is not known, so one end of their interval is left open"
-
-
-def _some(systems: Sequence[str], chosen: Bools) -> str:
-    return listed(list(compress(systems, chosen)), limit=6)
-
-
-def _expected(difference: Floats, ties: float) -> Floats:
-    """The share of the points that Davidson's model expects at a difference of strengths."""
-    up, down = np.exp(difference / 2), np.exp(-difference / 2)
-    return np.asarray((up + ties / 2) / (up + down + ties))

@@ -15,7 +15,7 @@ from custodes.data.looks import STOPPED
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check.check import SIDED
-from custodes.evaluate.leaderboard.contest import NOT_RANDOM
+from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
 

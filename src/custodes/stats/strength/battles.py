@@ -136,7 +136,7 @@ class Kinds:
     sign: Signs
 
 
-def kinds(battles: Battles, weight: Floats) -> Kinds:
+def kinds(battles: Battles, weight: Floats | Ints) -> Kinds:
     """Count battles, all with a verdict, by what is the same, each so often as its `weight` (n,) says.
 
     >>> made = Battles(

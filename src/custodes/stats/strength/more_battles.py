@@ -9,7 +9,7 @@ from custodes.stats.information_gain import information_gain
 from custodes.stats.normal_pairs import NormalMaximum, variance_of_differences
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.strengths import Strengths
-from custodes.stats.strength.win_rates import Met
+from custodes.stats.strength.win_rates import PairRates
 
 MOST_PAIRS = 20_000
 """Pairs up to which forecasts are computed."""
@@ -17,7 +17,7 @@ MOST_PAIRS = 20_000
 _OF_EQUALS = 0.25  # information on the log odds of a battle without a tie between equal systems
 
 
-def more_battles(made: Strengths, met: Met, apart: Bools, *, confidence: float) -> Floats:
+def more_battles(made: Strengths, met: PairRates, apart: Bools, *, confidence: float) -> Floats:
     """Number of further battles of each pair with which `ranks` would decide it with probability one half: (pairs,).
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
@@ -60,7 +60,7 @@ def more_battles(made: Strengths, met: Met, apart: Bools, *, confidence: float) 
     return np.where(undecided & np.isfinite(more) & (more > 0), more, np.nan)
 
 
-def _model_variance(met: Met, information: Floats, n_systems: int) -> Floats:
+def _model_variance(met: PairRates, information: Floats, n_systems: int) -> Floats:
     """The variance of the difference of each pair (pairs,) by the information of the battles of each (pairs,)."""
     first, second = met.first, met.second
     whole = np.zeros((n_systems, n_systems))

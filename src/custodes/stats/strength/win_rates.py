@@ -17,7 +17,7 @@ _MANY = 1000  # clusters whose number may vary from draw to draw: shares do not 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Met:
+class PairRates:
     """Pairs of systems that met: `first` < `second` (pairs,); `outcomes` (pairs, 3) how many battles the first won,
     tied and lost; `effective` (pairs,) how many independent battles these amount to; `rate` (pairs,) its share of the
     points, a tie half a point, weighted, with `low` and `high`."""
@@ -108,7 +108,7 @@ def _clusters(battles: Battles, n_systems: int) -> Floats:
     return np.maximum(np.nan_to_num(ratio(total**2, squares)), np.minimum(number, 2))
 
 
-def pair_rates(battles: Battles, *, confidence: float) -> Met:
+def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     """The share of the points of every pair that met, with an interval that is not empty where one side always won.
 
     One more win and one more loss are imagined, and battles count as many as clusters and weights leave of them. NaN
@@ -157,7 +157,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> Met:
     tail = (1 + confidence) / 2
     reach = stdtrit(np.maximum(clusters - 1, 1), tail) if clustered else np.full(n, ndtri(tail))
     low, high = _adjusted(win, loss, effective, np.where(clustered & (clusters < 2), np.nan, reach))
-    return Met(
+    return PairRates(
         first=pairs.first,
         second=pairs.second,
         outcomes=outcomes,

@@ -1,0 +1,383 @@
+"""Bradley-Terry models with ties, fitted to the comparisons of one rater: as they are, counted, or corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from custodes.data.cells import SIGNS
+from custodes.data.comparisons import Comparisons
+from custodes.data.panel import label_codes
+from custodes.errors import listed
+from custodes.evaluate.design import Design
+from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
+from custodes.memory import check_memory
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.multiple_testing import STREAM
+from custodes.stats.strength.battles import Battles
+from custodes.stats.strength.corrected import corrected
+from custodes.stats.strength.more_battles import more_battles
+from custodes.stats.strength.ranks import Ranks, ranks
+from custodes.stats.strength.strengths import Strengths, strengths
+from custodes.stats.strength.win_rates import PairRates, beyond_systems, pair_rates, system_intervals, system_rates
+
+TieModel = Literal["davidson", "half"]
+"""What a tie is: an outcome with a parameter of its own, or half a win for each side."""
+
+KNOWN_ORDERS = 0.1
+"""Proportion of comparisons with a known presentation order below which the order is not adjusted for: comparisons
+merged over both orders carry no information on it, and a few others carry too little."""
+
+NOT_RANDOM = 0.01
+"""Level of the tests that human comparisons are a random part, or as many as the probabilities say; below it nothing is
+corrected."""
+
+FEWEST_DIFFERENT = 5
+"""Comparisons in which human ratings and the metric must differ; fewer do not determine the errors of the metric, and
+standard errors would be nearly 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How models are fitted: systems in all, the model of ties, the confidence level and the number of resamples."""
+
+    n_systems: int
+    tie_model: TieModel
+    confidence: float
+    resamples: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RaterModel:
+    """A model to be fitted by `fit`, of one rater under one aspect."""
+
+    rater: str
+    aspect: str
+    fit: Callable[[np.random.Generator], FittedModel | CorrectedModel]
+
+    @property
+    def label(self) -> str:
+        """The label of its random generator."""
+        return f"{self.aspect}|{self.rater}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelData:
+    """Comparisons as a model takes them.
+
+    Attributes
+    ----------
+    battles : Battles
+        Outcomes with clusters, weights and covariates.
+    effects, unvaried : tuple of str
+        Names of the covariates of `battles`, and of those that strengths cannot be adjusted for.
+    missing : int
+        Number of comparisons left out because a covariate is missing.
+    """
+
+    battles: Battles
+    effects: tuple[str, ...]
+    unvaried: tuple[str, ...]
+    missing: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedModel:
+    """Strengths, ranks and win rates by the comparisons of one rater.
+
+    Attributes
+    ----------
+    strengths, ranks
+        Of the systems.
+    rates, rates_low, rates_high : arrays of shape (1 + B, systems), (systems,), (systems,)
+        Win rates with bounds.
+    pairs : PairRates or None
+        Win rates of the pairs of systems that were compared; None where the model is corrected.
+    more_battles : array of shape (pairs,)
+        Further comparisons that would decide each pair with 50 % power.
+    battles, opponents : int arrays of shape (systems,)
+        Number of comparisons, and of systems that each was compared with.
+    effects, unvaried, missing
+        As in `ModelData`.
+    """
+
+    strengths: Strengths
+    ranks: Ranks
+    rates: Floats
+    rates_low: Floats
+    rates_high: Floats
+    pairs: PairRates | None
+    more_battles: Floats
+    battles: Ints
+    opponents: Ints
+    effects: tuple[str, ...]
+    unvaried: tuple[str, ...]
+    missing: int
+
+    @property
+    def unknown(self) -> Bools:
+        """(systems,): those without a comparison, of which nothing is known."""
+        return np.asarray(np.isnan(self.strengths.draws[0]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedModel:
+    """The model of human comparisons on all comparisons of a metric; None with a `reason` where it cannot be fitted.
+
+    `labels` and `battles` are counts of human comparisons and of the metric's."""
+
+    metric: str
+    labels: int
+    battles: int
+    model: FittedModel | None = None
+    power: float = np.nan
+    saving: float = np.nan
+    p_random: float = np.nan
+    reason: str = ""
+
+
+def fit_comparisons(
+    comparisons: Comparisons,
+    rng: np.random.Generator,
+    *,
+    design: Design,
+    covariates: Sequence[Covariate],
+    options: Options,
+) -> FittedModel:
+    """Fit the model of one rater's comparisons."""
+    _, data = _model_data(comparisons, design, covariates)
+    return _fitted(data, rng, options)
+
+
+def fit_counts(
+    counts: pl.DataFrame, rng: np.random.Generator, *, systems: Sequence[str], independent: bool, options: Options
+) -> FittedModel:
+    """Fit the model of one rater's counts, with the columns of `BY_ORDER`.
+
+    Without intervals and tests unless comparisons are `independent` (no two of one item).
+    """
+    first, second = (label_codes(counts[name], systems) for name in ("system_a", "system_b"))
+    number = counts.select(list(SIGNS)).to_numpy()
+    columns = {SHOWN_FIRST: counts["order"].to_numpy()}
+    covariates, effects, unvaried = _identified(columns, first, second, len(systems), number.sum(axis=1))
+    row, outcome = np.nonzero(number)
+    battles = Battles(
+        first=first[row],
+        second=second[row],
+        sign=np.array([*SIGNS.values()], dtype=np.int8)[outcome],
+        unit=np.arange(len(row)),
+        weight=np.ones(len(row)),
+        covariates=covariates[row],
+        times=number[row, outcome],
+    )
+    data = ModelData(battles=battles, effects=effects, unvaried=unvaried)
+    if independent:
+        return _fitted(data, rng, options)
+    model = _fitted(data, rng, replace(options, resamples=0))
+    assert model.pairs is not None
+    unknown = np.full(len(model.pairs.first), np.nan)
+    return replace(model, pairs=replace(model.pairs, low=unknown, high=unknown))
+
+
+def _fitted(data: ModelData, rng: np.random.Generator, options: Options) -> FittedModel:
+    n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
+    # Strengths, win rates, ranks and points of each system, and sorted copies of them.
+    check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
+    battles = data.battles.grouped()
+    fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
+    # Independent of the seed, so that a sentence with a win rate is the same with every seed.
+    rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
+    pairs = pair_rates(battles, confidence=confidence)
+    low, high = system_intervals(rates, battles, confidence=confidence)
+    ranked = ranks(fit, confidence=confidence)
+    return FittedModel(
+        strengths=fit,
+        ranks=ranked,
+        rates=rates,
+        rates_low=low,
+        rates_high=high,
+        pairs=pairs,
+        more_battles=more_battles(fit, pairs, ranked.apart, confidence=confidence),
+        battles=_per_system(battles.first, battles.second, n_systems, battles.often),
+        opponents=_per_system(pairs.first, pairs.second, n_systems),
+        effects=data.effects,
+        unvaried=data.unvaried,
+        missing=data.missing,
+    )
+
+
+def fit_corrected(
+    metric: Comparisons,
+    rng: np.random.Generator,
+    *,
+    human: Comparisons,
+    design: Design,
+    covariates: Sequence[Covariate],
+    options: Options,
+) -> CorrectedModel:
+    """Fit the model of human comparisons on all comparisons of a metric between systems with human comparisons."""
+    n_systems = options.n_systems
+    annotated = _per_system(human.first, human.second, n_systems) > 0
+    rows, data = _model_data(metric.where(annotated[metric.first] & annotated[metric.second]), design, covariates)
+    place, labelled = matched(human, rows)
+    labels = int(labelled.sum())
+    result = CorrectedModel(metric=metric.raters[0], labels=labels, battles=len(rows))
+    if not 0 < labels < len(rows):
+        return replace(result, reason=f"people judged {'all' if labels else 'none'} of its battles")
+    human_sign = np.where(labelled, human.sign[place], ABSENT).astype(np.int8)
+    known = design.probability[rows.item]
+    probability = known if np.isfinite(known).all() else None
+    if probability is None and np.isfinite(known).any():
+        some = [design.items[i] for i in np.unique(rows.item[np.isnan(known)])]
+        reason = f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})"
+        return replace(result, reason=reason)
+    different = int((human_sign != rows.sign)[labelled].sum())
+    if different < FEWEST_DIFFERENT:
+        reason = f"people and the metric differ on only {different} of {labels} battles, so how it errs is not known"
+        return replace(result, reason=reason)
+    if reason := _no_common_order(human.order[place][labelled], rows, labelled, n_systems=n_systems):
+        return replace(result, reason=reason)
+    if probability is not None and (reason := not_as_likely(probability, labelled, item=rows.item, units=design.units)):
+        return replace(result, reason=reason)
+    battles = data.battles
+    proportions = beyond_systems(
+        battles.covariates[labelled], battles.first[labelled], battles.second[labelled], n_systems=n_systems
+    )
+    if not proportions.all():
+        constant = listed(list(compress(data.effects, proportions == 0)))
+        reason = f"{constant} does not vary beyond the systems where people judged, so it is not held equal"
+        return replace(result, reason=reason)
+    fit = corrected(
+        battles,
+        human_sign,
+        n_systems=n_systems,
+        ties=options.tie_model,
+        probability=probability,
+        resamples=options.resamples,
+        rng=rng,
+    )
+    result = replace(result, p_random=fit.p_random)
+    if probability is None and fit.p_random < NOT_RANDOM:
+        return replace(result, reason="people's battles are not a random part of the metric's")
+    unknown = np.full((1, n_systems), np.nan)
+    first, second = rows.pairs[np.unique(rows.pair)].T
+    model = FittedModel(
+        strengths=fit.strengths,
+        ranks=ranks(fit.strengths, confidence=options.confidence),
+        rates=unknown,
+        rates_low=unknown[0],
+        rates_high=unknown[0],
+        pairs=None,
+        more_battles=np.empty(0),
+        battles=_per_system(rows.first, rows.second, n_systems),
+        opponents=_per_system(first, second, n_systems),
+        effects=data.effects,
+        unvaried=data.unvaried,
+        missing=data.missing,
+    )
+    return replace(result, model=model, power=fit.power, saving=fit.saving)
+
+
+def _no_common_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> str:
+    """Why annotators and a metric cannot be adjusted for the presentation order together; empty where they can, or
+    where neither needs it. human_order (labelled rows,): the order in which annotators saw them."""
+    pair, metric_order = rows.first * n_systems + rows.second, rows.order[labelled]
+    if (human_order == metric_order).all() or not (
+        order_matters(pair, rows.order) or order_matters(pair[labelled], human_order)
+    ):
+        return ""
+    if human_order.any() and metric_order.any():
+        return "people and the metric saw outputs in different orders, so the order cannot be held equal"
+    one, other = ("people", "the metric") if human_order.any() else ("the metric", "people")
+    return f"{one} saw outputs in a known order and {other} in both or an unknown one, so it cannot be held equal"
+
+
+def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: Ints) -> str:
+    """Why `probability` (rows,) is not how items were sampled: more or fewer have human labels than expected.
+
+    `labelled` and `item` are those of rows, `units` (items,) the clusters. The number of items less the sum of their
+    probabilities is divided by the larger of two standard errors: the binomial one and the one by clusters.
+    """
+    from scipy.special import erfc
+
+    items, at, of = np.unique(item, return_index=True, return_inverse=True)
+    sampled = np.bincount(of, weights=labelled, minlength=len(items)) > 0
+    expected = probability[at]
+    surplus = sampled - expected
+    by_unit = np.bincount(units[items], weights=surplus)
+    variance = max(float((expected * (1 - expected)).sum()), float(by_unit @ by_unit))
+    if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
+        return ""
+    return (
+        f"people judged {sampled.sum()} of {len(items)} items where the items table's probabilities add up to"
+        f" {expected.sum():.3g}"
+    )
+
+
+def _model_data(
+    comparisons: Comparisons, design: Design, covariates: Sequence[Covariate]
+) -> tuple[Comparisons, ModelData]:
+    """The comparisons where all covariates are known, and the data of their model."""
+    values = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
+    unknown = [name for name, column in values.items() if np.isnan(column).all()]
+    complete = np.ones(len(comparisons), dtype=bool)
+    for name in values.keys() - unknown:
+        complete &= np.isfinite(values[name])
+    rows = comparisons if complete.all() else comparisons.where(complete)
+    columns = {SHOWN_FIRST: rows.order}
+    columns |= {name: column[complete] for name, column in values.items() if name not in unknown}
+    first, second = rows.first, rows.second
+    identified, effects, unvaried = _identified(columns, first, second, len(design.systems))
+    battles = Battles(
+        first=first,
+        second=second,
+        sign=rows.sign,
+        unit=np.unique(design.units[rows.item], return_inverse=True)[1],
+        weight=design.weights[rows.item],
+        covariates=identified,
+    )
+    missing = int((~complete).sum())
+    return rows, ModelData(battles=battles, effects=effects, unvaried=(*unknown, *unvaried), missing=missing)
+
+
+def _identified(
+    columns: Mapping[str, Floats], first: Ints, second: Ints, n_systems: int, number: Ints | None = None
+) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
+    """Covariates (n, k) that vary beyond the systems, their names, and the names of those that do not.
+
+    The presentation order is no covariate where it does not matter.
+    """
+    if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
+        columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
+    stacked = np.stack([*columns.values()], axis=1) if columns else np.empty((len(first), 0))
+    varies = beyond_systems(stacked, first, second, n_systems=n_systems) > 0
+    return stacked[:, varies], tuple(compress(columns, varies)), tuple(compress(columns, ~varies))
+
+
+def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:
+    """Whether the order is known of enough comparisons, and some pair was shown in both orders.
+
+    `pair` and `order` of rows (n,), and the `number` of comparisons of each row, 1 if None.
+    """
+    known = np.abs(order) == 1
+    if not known.any() or np.average(known, weights=number) < KNOWN_ORDERS:
+        return False
+    return bool(np.intersect1d(pair[order == 1], pair[order == -1]).size)
+
+
+def matched(human: Comparisons, rows: Comparisons) -> tuple[Ints, Bools]:
+    """(n,): the row of human comparisons on the same outputs as each row, and whether there is one."""
+    place = np.searchsorted(human.keys, rows.keys).clip(max=len(human) - 1)
+    return place, human.keys[place] == rows.keys
+
+
+def _per_system(first: Ints, second: Ints, n_systems: int, number: Ints | None = None) -> Ints:
+    """(systems,): in how many comparisons each system is."""
+    counts = [np.bincount(side, weights=number, minlength=n_systems) for side in (first, second)]
+    return np.asarray(counts[0] + counts[1]).astype(np.int64)

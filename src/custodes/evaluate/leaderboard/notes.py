@@ -1,0 +1,101 @@
+"""Notes on fitted models: what a reader must know of the comparisons behind a leaderboard."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import compress
+
+import numpy as np
+
+from custodes.data.comparisons import HUMAN
+from custodes.data.notes import Note, noted
+from custodes.errors import listed
+from custodes.evaluate.comparison import label_of
+from custodes.evaluate.judges import few_clusters_notes
+from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel
+from custodes.evaluate.leaderboard.tables import parts
+from custodes.stats.arrays import Bools
+
+FEWEST = 12
+"""Clusters below which intervals are said to be unreliable."""
+
+
+def notes_on(
+    aspect: str,
+    models: Mapping[str, FittedModel],
+    corrected: Sequence[CorrectedModel],
+    *,
+    systems: Sequence[str],
+    rules: Sequence[str],
+    resamples: int,
+) -> list[Note]:
+    """Notes of one aspect, by models of each rater; `rules` are those of the notes that are there already."""
+    label = label_of(aspect)
+    raters = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
+    for rater, model in models.items():
+        for rule, message in _messages(systems, model):
+            raters[rule, message].append(rater)
+    for correction in corrected:
+        if correction.reason:
+            message = f"not corrected, as {correction.reason}"
+            if correction.p_random < NOT_RANDOM:
+                message += "; the standing of systems by people holds for the battles that they judged and no others"
+            raters["not-corrected", message].append(correction.metric)
+    notes = [
+        Note(rule=rule, message=f"{listed(names, limit=4)}{label}: {message}", aspect=aspect)
+        for (rule, message), names in raters.items()
+    ]
+    if HUMAN in models and "sides" not in rules and len(systems) == 2 and (models[HUMAN].rates[0] == 1).any():
+        message = (
+            f"people always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{label}: if these are sides (chosen,"
+            " rejected) and not systems, a leaderboard says nothing"
+        )
+        notes += noted(("one-sided-people", True, message), aspect=aspect)
+    fewest = min((model.strengths.clusters for model in models.values()), default=FEWEST)
+    notes += few_clusters_notes(fewest, resamples, fewest=FEWEST, aspect=aspect)
+    one = f"one item or cluster only{label}: nothing to resample, so no intervals"
+    return [*notes, *noted(("one-item", fewest < 2, one), aspect=aspect)]
+
+
+def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
+    """Rules and messages of one model."""
+    part, unknown, pairs = parts(model), model.unknown, model.pairs
+    messages = []
+    if unknown.any() and pairs is not None:
+        messages.append(("no-battle", f"no battle of {_some(systems, unknown)}, so nothing is known of them"))
+    members = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
+    if len(members) > 1:
+        separate = f"systems that never met, not even through others, cannot be compared: {' | '.join(members)}"
+        messages.append(("split", f"{separate}. Ranks and groups hold within each part"))
+    if pairs is not None and not pairs.outcomes[:, [0, 2]].any():
+        messages.append(("all-ties", "every battle is a tie, so nothing tells systems apart"))
+    elif message := _unbounded(systems, model):
+        messages.append(("unbeaten", message))
+    if pairs is not None and ((model.opponents < (~unknown).sum() - 1) & ~unknown).any():
+        message = "not every two systems met, so win rates are against different opponents; strengths allow for it"
+        messages.append(("not-all-met", message))
+    messages += [
+        ("unvaried", f"{name} does not vary beyond the systems, so it is not held equal") for name in model.unvaried
+    ]
+    if model.missing:
+        messages.append(("no-covariate", f"{model.missing} battles without a covariate are left out"))
+    return messages
+
+
+def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
+    """The message on systems that only a penalty keeps finite; empty where there is none."""
+    unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
+    kinds = (
+        (rate == 1, "won every battle"),
+        (rate == 0, "lost every battle"),
+        (~np.isin(rate, [0, 1]), "won or lost everything against others, alone or as a group"),
+    )
+    groups = [f"{_some(systems, unbounded & which)} {what}" for which, what in kinds if (unbounded & which).any()]
+    if not groups:
+        return ""
+    return f"{', '.join(groups)}: how far away that puts them is not known, so one end of their interval is left open"
+
+
+def _some(systems: Sequence[str], chosen: Bools) -> str:
+    return listed(list(compress(systems, chosen)), limit=6)

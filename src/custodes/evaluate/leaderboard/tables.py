@@ -1,0 +1,161 @@
+"""Tables of fitted models: systems, pairs of systems and effects, one aspect at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from custodes.answers.tables import AT_THRESHOLD
+from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
+from custodes.stats.arrays import Floats, Ints, chunks, up_to_rounding
+from custodes.stats.graphs import letters
+from custodes.stats.strength.strengths import interval, p_value
+
+TIES = "ties"
+"""The name of Davidson's parameter among the effects."""
+
+ELO, ELO_MEAN = 400 / np.log(10), 1000
+"""Elo points of a strength of 1, and of a strength of 0."""
+
+
+def rows_of(
+    models: Mapping[str, FittedModel],
+    corrected: Sequence[CorrectedModel],
+    *,
+    systems: Sequence[str],
+    confidence: float,
+) -> dict[str, dict[str, Any]]:
+    """The columns of every table of an aspect: models by rater, and corrections whether they have a model or not."""
+    names = np.array(systems, dtype=object)
+    return {
+        "systems": _stacked(_systems(rater, model, names, confidence) for rater, model in models.items()),
+        "pairs": _stacked(
+            _pairs(rater, model, names, confidence) for rater, model in models.items() if model.pairs is not None
+        ),
+        "effects": _stacked(_effects(rater, model, confidence) for rater, model in models.items()),
+        "corrected": {
+            "metric": [correction.metric for correction in corrected],
+            **{
+                name: np.array([getattr(correction, name) for correction in corrected], dtype=np.float64)
+                for name in ("labels", "battles", "power", "saving", "p_random")
+            },
+            "reason": [correction.reason for correction in corrected],
+        },
+    }
+
+
+def parts(model: FittedModel) -> Ints:
+    """(systems,): the number of the connected component of each, 1 the one with most comparisons."""
+    component = model.strengths.component
+    size = np.bincount(component, weights=model.battles)
+    return np.asarray(np.argsort(np.argsort(-size, kind="stable"))[component] + 1)
+
+
+def _systems(rater: str, model: FittedModel, names: np.ndarray, confidence: float) -> dict[str, Any]:
+    """The rows of a rater, the strongest of the largest part first."""
+    strengths, ranks, unknown = model.strengths, model.ranks, model.unknown
+    estimate, part = strengths.draws[0], parts(model)
+    columns = _with_bounds("strength", strengths.draws, model, confidence)
+    # Only a penalty keeps the strength of a system finite that won or lost everything.
+    unbounded = ~strengths.bounded
+    columns["strength_high"] = np.where(unbounded & (estimate > 0), np.nan, columns["strength_high"])
+    columns["strength_low"] = np.where(unbounded & (estimate <= 0), np.nan, columns["strength_low"])
+    order = np.lexsort((names, np.where(unknown, 0, -up_to_rounding(estimate)), unknown, part))
+    tested = _tested(model)
+    bounds = np.where(unknown | (not tested), np.nan, np.stack([ranks.low, ranks.high]))
+    data = {
+        "rater": np.full(len(names), rater),
+        "system": names,
+        "battles": model.battles,
+        "opponents": model.opponents,
+        "win_rate": model.rates[0],
+        "win_rate_low": model.rates_low,
+        "win_rate_high": model.rates_high,
+        **columns,
+        "rank": np.where(unknown, np.nan, ranks.rank),
+        "rank_low": bounds[0],
+        "rank_high": bounds[1],
+        "group": _groups(model, part, order) if tested else np.full(len(names), None),
+        "may_be_first": np.where(np.isnan(bounds[0]), None, bounds[0] == 1),
+        "elo": ELO_MEAN + ELO * estimate,
+        "part": np.where(unknown, np.nan, part),
+    }
+    return {name: np.asarray(values)[order] for name, values in data.items()}
+
+
+def _with_bounds(name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
+    """An estimate as a column, with the bounds of its interval from the draws of a model."""
+    low, high = interval(draws, confidence=confidence, n_units=model.strengths.n_units)
+    return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
+
+
+def _tested(model: FittedModel) -> bool:
+    """Whether differences between systems can be tested."""
+    return len(model.strengths.draws) > 1 and model.strengths.n_units > 1
+
+
+def _groups(model: FittedModel, part: Ints, order: Ints) -> np.ndarray:
+    """Letters of every part, after its number where there are several; none for a system without a comparison."""
+    groups = np.full(len(part), None, dtype=object)
+    numbers = np.unique(part[~model.unknown])
+    for number in numbers:
+        members = [i for i in order if part[i] == number and not model.unknown[i]]
+        words = letters(model.ranks.apart[np.ix_(members, members)], range(len(members)))
+        groups[members] = [f"{number}{word}" if len(numbers) > 1 else word for word in words]
+    return groups
+
+
+def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float) -> dict[str, Any]:
+    pairs, strengths, ranks = model.pairs, model.strengths, model.ranks
+    assert pairs is not None
+    first, second = pairs.first, pairs.second
+    difference, low, high = (np.empty(len(first)) for _ in range(3))
+    for block in chunks(len(first), len(strengths.draws)):
+        draws = strengths.draws[:, first[block]] - strengths.draws[:, second[block]]
+        columns = _with_bounds("difference", draws, model, confidence)
+        difference[block], low[block], high[block] = columns.values()
+    # The draws of an unbounded system have no known error.
+    unbounded = ~(strengths.bounded[first] & strengths.bounded[second])
+    decision = np.where(~ranks.apart[first, second], "=", np.where(difference > 0, "+", "-"))
+    win, tie, loss = np.exp(difference / 2), float(np.nan_to_num(strengths.ties[0])), np.exp(-difference / 2)
+    return {
+        "rater": [rater] * len(first),
+        "system_a": names[first],
+        "system_b": names[second],
+        "battles": pairs.outcomes.sum(axis=1),
+        **{name: pairs.outcomes[:, i] for i, name in enumerate(("wins", "ties", "losses"))},
+        "win_rate": pairs.rate,
+        "win_rate_low": pairs.low,
+        "win_rate_high": pairs.high,
+        "expected": (win + tie / 2) / (win + loss + tie),
+        "difference": difference,
+        "difference_low": np.where(unbounded & (difference <= 0), np.nan, low),
+        "difference_high": np.where(unbounded & (difference > 0), np.nan, high),
+        "p_adjusted": ranks.p_adjusted[first, second],
+        "decision": decision if _tested(model) else np.full(len(decision), None),
+        "note": np.where(ranks.at_threshold[first, second], AT_THRESHOLD, ""),
+        "more_comparisons": model.more_battles,
+    }
+
+
+def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any]:
+    strengths, names = model.strengths, list(model.effects)
+    columns = _with_bounds("value", strengths.effects, model, confidence)
+    columns |= {"p_value": p_value(strengths.effects, n_units=strengths.n_units)}
+    if strengths.ties[0] > 0:  # something tied, and a tie is not half a win
+        logs = _with_bounds("value", np.log(strengths.ties), model, confidence)
+        ties = {name: np.exp(value) for name, value in logs.items()} | {"p_value": np.nan}
+        names = [TIES, *names]
+        columns = {name: np.append(ties[name], values) for name, values in columns.items()}
+    return {"rater": [rater] * len(names), "effect": names, **columns}
+
+
+def _stacked(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of all raters: numbers as arrays, others as lists."""
+    blocks = list(rows)
+    columns = {
+        name: np.concatenate([np.asarray(block[name]) for block in blocks]) for name in (blocks[0] if blocks else ())
+    }
+    return {name: column if column.dtype.kind in "fi" else column.tolist() for name, column in columns.items()}
