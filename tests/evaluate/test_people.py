@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.evaluate.people import mean_over_people, snapped
+from custodes.evaluate.people import snapped
+from custodes.stats.ratios import mean_of_defined
 from tests.evaluate.test_judges import judged
 
 
@@ -44,5 +45,5 @@ def test_snapping_undoes_noise_and_nothing_else(levels: list[int], seed: int) ->
 def test_nothing_known_stays_unknown() -> None:
     assert np.isnan(snapped(np.full((2, 2), np.nan))).all()
     np.testing.assert_array_equal(
-        mean_over_people(np.array([[1.0, np.nan, 2.0], [2.0, np.nan, np.nan]])), [1.5, np.nan, 2]
+        mean_of_defined(np.array([[1.0, np.nan, 2.0], [2.0, np.nan, np.nan]]), axis=0), [1.5, np.nan, 2]
     )

@@ -15,6 +15,10 @@ HOMES = {
     r"mid_?rank|lower_before|inversions|tie_runs": {"stats/ranks.py"},
     # Of tables of counts, and of comparisons in resamples.
     r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
+    # Of probabilities of labels, of verdicts of judges, and of the mode of one task's answers.
+    r"majority": {"stats/annotator_models.py", "stats/judging/committee.py", "annotate/ballots.py"},
+    r"(merge|settle)\w*_orders|average\w*_orders": {"data/comparisons.py"},
+    r"mean_of_defined|mean_over_(people|annotators)": {"stats/ratios.py"},
 }
 ELSEWHERE = {"kendalltau", "spearmanr", "pearsonr", "weightedtau", "rankdata", "corrcoef"}
 
@@ -35,3 +39,16 @@ def test_no_statistic_is_defined_a_second_time() -> None:
                     found.append(f"{place}: {called}")
     assert found == []
     assert homes == HOMES  # a home without a definition is out of date
+
+
+def test_ties_are_decided_by_one_rule() -> None:
+    # Scores become preferences in `comparisons.preference`; calibration searches for the threshold itself.
+    found = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+                both_sides = right.startswith("-") or "abs(" in left
+                if both_sides and re.fullmatch(r"-?([\w.]+\.)?(epsilon|threshold|human_tie|ties?)", right):
+                    found.add(path.relative_to(SOURCE).as_posix())
+    assert found == {"data/comparisons.py", "stats/tie_calibration.py"}

@@ -22,10 +22,11 @@ from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.evaluate.comparison import compared, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.judges import METRIC, Judges, judged
-from custodes.evaluate.people import mean_over_people, snapped
+from custodes.evaluate.people import snapped
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning.folds import grouped_folds
+from custodes.stats.ratios import mean_of_defined
 
 FOLDS = ("item", "system", "dataset", "group")
 N_FOLDS = 5
@@ -200,7 +201,7 @@ def _ratings(chosen: Study, who: Judges, aspects: tuple[str, ...]) -> tuple[Floa
             if not Scale.seen(people[aspect]).comparable(Scale.seen(people[aspects[0]])):
                 raise OptionError(f"people rated {aspects[0]!r} and {aspect!r} on different scales, which have no mean")
         grids = np.stack([people[aspect] for aspect in aspects])
-        return snapped(np.where(np.isfinite(grids).all(axis=0), mean_over_people(grids), np.nan)), False
+        return snapped(np.where(np.isfinite(grids).all(axis=0), mean_of_defined(grids, axis=0), np.nan)), False
     if len(aspects) > 1:
         raise OptionError(
             f"people gave verdicts on {listed(missing)}, which have no mean with others; choose one aspect"

@@ -23,11 +23,12 @@ from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.design import Design
-from custodes.evaluate.people import check_same_scale, mean_over_people, unpaired, unpaired_note
+from custodes.evaluate.people import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.scores import Scores
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.partiality.scores import ScoredPeople
+from custodes.stats.ratios import mean_of_defined
 from custodes.stats.tie_calibration import acc_eq
 
 NO_COMPARISON = (
@@ -352,7 +353,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
     voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
     vote = "several people gave verdicts, which have no mean: they vote (as with aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))
-    human, human_tie = mean_over_people(persons), human_threshold(persons, full["human_ties"])
+    human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full["human_ties"])
     epsilon, per_item = tie_thresholds(
         full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[place]
     )
@@ -372,7 +373,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
         people=people,
         metrics=metrics,
         scores=Scores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
-        human_system=mean_over_people(system_scores[: len(people), None])[0],
+        human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **labels),
         annotators=Comparisons.of(each.filter(~of_metrics), raters=people, **labels),

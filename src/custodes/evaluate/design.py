@@ -17,6 +17,9 @@ from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.clusters import is_clustered
 
+MOST_BLOCKS = 2000
+"""Blocks to which more clusters are dealt: resampled together, as independent, and in memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
@@ -78,6 +81,10 @@ class Design:
             group=tuple(self.group[i] for i in items),
             dataset=tuple(self.dataset[i] for i in items),
         )
+
+    def in_blocks(self) -> Design:
+        """The same with clusters in at most `MOST_BLOCKS` blocks, which take their place."""
+        return replace(self, units=self.units % MOST_BLOCKS, clusters=self.clusters[:MOST_BLOCKS])
 
     @property
     def n_units(self) -> int:

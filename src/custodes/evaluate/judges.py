@@ -22,8 +22,9 @@ from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.design import Design
-from custodes.evaluate.people import check_same_scale, mean_over_people, snapped
+from custodes.evaluate.people import check_same_scale, snapped
 from custodes.stats.arrays import Floats, read_only
+from custodes.stats.ratios import mean_of_defined
 
 People = Literal["aspects", "annotators"]
 PEOPLE: tuple[People, ...] = ("aspects", "annotators")
@@ -111,7 +112,7 @@ def judged(study: Study, chosen: Study, people: People) -> Judges:
         annotators[k, own] = panel.values
         if people == "aspects":
             check_same_scale(chosen, names, panel.values, label_of(aspect))
-            parts.append((HUMAN, "human", aspect, snapped(mean_over_people(panel.values))))
+            parts.append((HUMAN, "human", aspect, snapped(mean_of_defined(panel.values, axis=0))))
         else:
             parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
     for aspect in ("", *(a for a in aspects if a)):

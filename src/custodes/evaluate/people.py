@@ -19,17 +19,6 @@ class ScalesDifferError(OptionError):
     """Annotators whose scores cannot be averaged."""
 
 
-def mean_over_people(scores: Floats) -> Floats:
-    """(people, ...) -> (...), NaN where nobody rated.
-
-    >>> mean_over_people(np.array([[1.0, np.nan], [2.0, np.nan]])).tolist()
-    [1.5, nan]
-    """
-    rated = np.isfinite(scores)
-    n = rated.sum(axis=0)
-    return np.asarray(np.where(rated, scores, 0.0).sum(axis=0) / np.where(n, n, np.nan), dtype=np.float64)
-
-
 def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
     """The number of comparisons left out because no annotator rated both outputs.
 

@@ -13,7 +13,7 @@ from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.halo import _agreement, halo_columns
 from custodes.evaluate.ceiling.prediction_target import target_of
 from custodes.evaluate.judges import judges
-from custodes.evaluate.people import mean_over_people
+from custodes.stats.ratios import mean_of_defined
 
 
 def study(halo: float, **design: int) -> cu.Study:
@@ -120,7 +120,7 @@ def test_annotators_weigh_by_what_they_rated() -> None:
     taus = []
     for person in range(3):
         rest = np.delete(np.arange(3), person)
-        elsewhere = np.stack([mean_over_people(who.annotators[k, rest]) for k in (1, 2)])
+        elsewhere = np.stack([mean_of_defined(who.annotators[k, rest], axis=0) for k in (1, 2)])
         own = (who.annotators[1:, person], elsewhere, who.scores[target.columns["metrics"]])
         taus.append(_agreement(target, who.annotators[0, person], own)[0])
     now, _ = halo_columns(target, 0.95)

@@ -32,7 +32,7 @@ def test_errors_correlate_as_numpy_says() -> None:
 
 def test_the_best_subset_is_the_best_of_all_subsets() -> None:
     right = {
-        own: correct(majority(JUDGES, own), TRUTH).mean()
+        own: correct(majority(JUDGES[list(own)]), TRUTH).mean()
         for size in range(1, 6)
         for own in combinations(range(5), size)
     }
@@ -43,7 +43,7 @@ def test_of_many_judges_the_best_is_extended() -> None:
     many = np.where(RNG.random((12, 400)) < 0.7, TRUTH, -TRUTH).astype(np.int8)
     chosen = best_subset(many, TRUTH)
     assert len(chosen) > 1
-    assert correct(majority(many, chosen), TRUTH).mean() > correct(many, TRUTH).mean(axis=1).max()
+    assert correct(majority(many[list(chosen)]), TRUTH).mean() > correct(many, TRUTH).mean(axis=1).max()
 
 
 def test_a_tie_against_a_decision_is_half_right() -> None:
@@ -59,7 +59,7 @@ def test_what_is_chosen_by_chance_gains_nothing_elsewhere() -> None:
             [
                 subset.mean(),
                 single.mean(),
-                correct(majority(noise, best_subset(noise, TRUTH[:100])), TRUTH[:100]).mean(),
+                correct(majority(noise[list(best_subset(noise, TRUTH[:100]))]), TRUTH[:100]).mean(),
             ]
         )
     subset, single, hindsight = np.mean(gains, axis=0)

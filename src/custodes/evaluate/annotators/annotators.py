@@ -27,7 +27,7 @@ from custodes.evaluate.annotators.consensus import (
     label_columns,
 )
 from custodes.evaluate.annotators.identity import SLOT, People, persons
-from custodes.evaluate.annotators.material import MOST_LABELS, Said, material
+from custodes.evaluate.annotators.material import MOST_LABELS, AnnotatorAnswers, material
 from custodes.evaluate.annotators.sampled import pair_columns
 from custodes.evaluate.annotators.standing import (
     FEW_TASKS,
@@ -263,7 +263,7 @@ class _Part(NamedTuple):
 
 
 def _answer(
-    said: Said,
+    part: AnnotatorAnswers,
     rng: np.random.Generator,
     *,
     known: frozenset[str],
@@ -272,36 +272,36 @@ def _answer(
     confidence: float,
     second: pl.DataFrame,
 ) -> _Part:
-    times = bootstrap.bootstrap_weights(said.n_units, resamples if said.n_units > 1 else 0, rng)
-    is_person = np.array([name in known for name in said.raters])
+    times = bootstrap.bootstrap_weights(part.n_units, resamples if part.n_units > 1 else 0, rng)
+    is_person = np.array([name in known for name in part.raters])
     slots = int((~is_person).sum())
-    columns, tests = standing_columns(said, is_person, times=times, confidence=confidence)
-    chosen, why = chosen_method(said, method, slots=bool(slots)) if not said.continuous else ("", "")
-    reason = f"more than {MOST_LABELS} different scores: numbers, not labels" if said.continuous else ""
-    together, ends, reasons = {}, np.full((3, len(said.raters)), np.nan), np.full(len(said.raters), reason)
+    columns, tests = standing_columns(part, is_person, times=times, confidence=confidence)
+    chosen, why = chosen_method(part, method, slots=bool(slots)) if not part.continuous else ("", "")
+    reason = f"more than {MOST_LABELS} different scores: numbers, not labels" if part.continuous else ""
+    together, ends, reasons = {}, np.full((3, len(part.raters)), np.nan), np.full(len(part.raters), reason)
     if chosen:
         # A generator of its own: estimates do not depend on the number of resamples.
-        made = consensus(said, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
+        made = consensus(part, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
         reason = made.reason
-        few = (said.clusters < FEWEST) | ((columns["doubled"] < FEWEST_SHARED) & (chosen != "majority"))
+        few = (part.clusters < FEWEST) | ((columns["doubled"] < FEWEST_SHARED) & (chosen != "majority"))
         ends = np.where(is_person & ~few, np.stack([made.competence, made.low, made.high]), np.nan)
         alike = np.isnan(made.competence) & (chosen != "majority")
         reasons = np.where(
-            few, FEW_SHARED, np.where(alike, ALIKE, np.where(said.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason))
+            few, FEW_SHARED, np.where(alike, ALIKE, np.where(part.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason))
         )
-        together = label_columns(said, made)
+        together = label_columns(part, made)
     columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
     columns["reason"] = np.where(is_person, reasons, SLOT)
     tables = {
-        "margins": margins.margin_columns(said, second, confidence=confidence),
+        "margins": margins.margin_columns(part, second, confidence=confidence),
         "annotators": columns,
-        "agreement": agreement_columns(said, times=times, confidence=confidence),
-        "people": people_columns(said, slots=slots, confidence=confidence),
-        "pairs": pair_columns(said, slots=slots, confidence=confidence),
+        "agreement": agreement_columns(part, times=times, confidence=confidence),
+        "people": people_columns(part, slots=slots, confidence=confidence),
+        "pairs": pair_columns(part, slots=slots, confidence=confidence),
         "labels": together,
     }
     untested = Counter(columns["untested"].tolist())
-    return _Part(said.aspect, tables, tests, _notes(said, chosen, why, reason, slots, untested))
+    return _Part(part.aspect, tables, tests, _notes(part, chosen, why, reason, slots, untested))
 
 
 def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], list[list[str]]]]:
@@ -327,39 +327,41 @@ def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], l
     return made
 
 
-def _notes(said: Said, method: str, why: str, reason: str, slots: int, untested: Counter[str]) -> list[Note]:
-    of, n = f"{label_of(said.aspect)}", len(said.raters)
-    doubled = int(said.doubled.sum())
+def _notes(
+    part: AnnotatorAnswers, method: str, why: str, reason: str, slots: int, untested: Counter[str]
+) -> list[Note]:
+    of, n = f"{label_of(part.aspect)}", len(part.raters)
+    doubled = int(part.doubled.sum())
     return noted(
-        ("method", bool(method), f"{said.what}{of} taken together by {method}: {why}"),
-        ("numbers", said.continuous, f"{said.what}{of}: {reason}, so there are no labels and no competence"),
+        ("method", bool(method), f"{part.what}{of} taken together by {method}: {why}"),
+        ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are no labels and no competence"),
         (
             "few-people",
             n < FEW_PEOPLE and not slots,
-            f"{said.what}{of} speak of these {n} people: intervals are over items, and other people may differ",
+            f"{part.what}{of} speak of these {n} people: intervals are over items, and other people may differ",
         ),
         (
             "few-doubled",
             doubled if doubled < FEW_DOUBLES else 0,
-            f"{said.what}{of}: {doubled} tasks that several people answered, too few for agreement;"
+            f"{part.what}{of}: {doubled} tasks that several people answered, too few for agreement;"
             " ask some of them of a second person",
         ),
         (
             "none-doubled",
             doubled == 0,
-            f"{said.what}{of}: nobody answered what another did; nothing is known of people",
+            f"{part.what}{of}: nobody answered what another did; nothing is known of people",
         ),
         (
             "few-triples",
             untested[FEW_TASKS] if doubled else 0,
-            f"{said.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested: {FEW_TASKS}."
+            f"{part.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested: {FEW_TASKS}."
             " With two answers to a task a careless annotator and a hard task look the same",
         ),
         (
             "no-agreement",
             untested[NO_AGREEMENT],
-            f"{said.what}{of}: not enough agreement to tell whether {untested[NO_AGREEMENT]} annotators are careless:"
+            f"{part.what}{of}: not enough agreement to tell whether {untested[NO_AGREEMENT]} annotators are careless:"
             f" {NO_AGREEMENT}",
         ),
-        aspect=said.aspect,
+        aspect=part.aspect,
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from custodes.errors import OptionError
-from custodes.evaluate.annotators.material import OUTCOMES, VERDICTS, Said
+from custodes.evaluate.annotators.material import OUTCOMES, VERDICTS, AnnotatorAnswers
 from custodes.stats import intervals
 from custodes.stats.annotator_models import (
     UNKNOWN,
@@ -56,20 +56,20 @@ class Consensus(NamedTuple):
     reason: str
 
 
-def chosen_method(said: Said, method: Method, *, slots: bool) -> tuple[str, str]:
+def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tuple[str, str]:
     """The method to use, and why that one."""
-    own = np.bincount(said.answers.worker[said.both], minlength=len(said.raters))
-    doubled = int(said.doubled.sum())
+    own = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
+    doubled = int(part.doubled.sum())
     if method != "auto":
         if method != "majority" and not doubled:
             raise OptionError(
-                f"method={method!r}: nobody{_of(said)} answered what another did, so nothing can be learnt of anybody;"
+                f"method={method!r}: nobody{_of(part)} answered what another did, so nothing can be learnt of anybody;"
                 " take method='majority'"
             )
         return method, "as asked for"
     if slots:
         return "majority", "slots are not known to be one person each"
-    if len(said.raters) < FEWEST_PEOPLE or doubled < FEWEST_DOUBLED:
+    if len(part.raters) < FEWEST_PEOPLE or doubled < FEWEST_DOUBLED:
         return "majority", f"fewer than {FEWEST_PEOPLE} people or {FEWEST_DOUBLED} tasks that several answered"
     middle = float(np.median(own))
     if middle >= ENOUGH:
@@ -77,32 +77,34 @@ def chosen_method(said: Said, method: Method, *, slots: bool) -> tuple[str, str]
     return "mace", f"half of the people answered only {middle:g} tasks or fewer that others answered, too"
 
 
-def _of(said: Said) -> str:
-    return f" for aspect {said.aspect!r}" if said.aspect else ""
+def _of(part: AnnotatorAnswers) -> str:
+    return f" for aspect {part.aspect!r}" if part.aspect else ""
 
 
-def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng: np.random.Generator) -> Consensus:
+def consensus(
+    part: AnnotatorAnswers, method: str, *, times: Floats, confidence: float, rng: np.random.Generator
+) -> Consensus:
     """Fit on tasks with several answers, applied to all; `times` (1 + B, units) are resamples of the items.
 
     Competence is Cohen's kappa of a person's answers with what is right by the model: 1 for who is always right, 0 for
     who guesses.
     """
-    nobody = np.full(len(said.raters), np.nan)
+    nobody = np.full(len(part.raters), np.nan)
     if method == "majority":
-        share = vote_shares(said.answers)
+        share = vote_shares(part.answers)
         return Consensus(method, share, nobody, nobody, nobody, NOTHING)
-    several = said.doubled.astype(np.float64)
-    answers = replace(said.answers, weight=several)
+    several = part.doubled.astype(np.float64)
+    answers = replace(part.answers, weight=several)
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
         return Consensus(method, posterior, _kappa(answers, posterior, least=LEAST), nobody, nobody, BY_MACE)
     made = dawid_skene(answers, iterations=MOST_STEPS)
     competence = _kappa(answers, made.posterior, least=LEAST)
-    if not _enough(said):
+    if not _enough(part):
         return Consensus(method, made.posterior, competence, nobody, nobody, SPARSE)
 
     def resampled(drawn: Floats) -> Floats:
-        weight = several * drawn[said.unit]
+        weight = several * drawn[part.unit]
         weighted = replace(answers, weight=weight)
         fit = dawid_skene(weighted, iterations=ITERATIONS, start=made.posterior)
         return _kappa(weighted, fit.posterior, least=0.0)
@@ -110,7 +112,7 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
     draws = [resampled(drawn) for drawn in times[1 : 1 + MOST_RESAMPLES]]
     low, high = intervals.cluster_intervals(
         np.stack([competence, *draws]),
-        said.clusters,
+        part.clusters,
         confidence=confidence,
         bounds=intervals.CORRELATION,
         fewest=FEWEST_UNITS,
@@ -120,10 +122,10 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
     return Consensus(method, made.posterior, competence, low, high, "")
 
 
-def _enough(said: Said) -> bool:
+def _enough(part: AnnotatorAnswers) -> bool:
     """Whether what people share tells enough of what is right for intervals of who is."""
-    clusters = said.clusters
-    each = np.median(said.answers.n_votes[said.doubled])
+    clusters = part.clusters
+    each = np.median(part.answers.n_votes[part.doubled])
     return bool(each >= ENOUGH_EACH or np.median(clusters[clusters > 0]) >= FEWEST_UNITS)
 
 
@@ -138,23 +140,23 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floa
     return ratio(same - by_chance, np.where(varies, 1 - by_chance, 0.0)).round(12) + 0.0
 
 
-def label_columns(said: Said, made: Consensus) -> dict[str, Any]:
+def label_columns(part: AnnotatorAnswers, made: Consensus) -> dict[str, Any]:
     """The columns of `labels`."""
-    asked, best = said.answers.n_votes, majority_label(np.nan_to_num(made.posterior))
+    asked, best = part.answers.n_votes, majority_label(np.nan_to_num(made.posterior))
     undecided = best == UNKNOWN
-    verdicts = said.what == VERDICTS
+    verdicts = part.what == VERDICTS
     if verdicts:
         best = np.where(undecided, OUTCOMES.index("tie"), best)
         words = list(OUTCOMES)
     else:
-        words = [f"{own:g}" for own in said.labels]
+        words = [f"{own:g}" for own in part.labels]
     chances = made.posterior.T if verdicts else np.full((3, len(asked)), np.nan)
     at = np.maximum(best, 0)
-    values = np.array(said.labels)
-    tasks = said.tasks
+    values = np.array(part.labels)
+    tasks = part.tasks
     blank = [None] * tasks.height
     return {
-        "what": said.what,
+        "what": part.what,
         "item": tasks["item"].to_list(),
         **{name: tasks[name].to_list() if verdicts else blank for name in ("system_a", "system_b")},
         "system": blank if verdicts else tasks["system"].to_list(),

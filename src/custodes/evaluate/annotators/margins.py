@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.answers.tables import count, difference, share, table
 from custodes.data.panel import label_codes
-from custodes.evaluate.annotators.material import VERDICTS, Said
+from custodes.evaluate.annotators.material import VERDICTS, AnnotatorAnswers
 from custodes.evaluate.edges import PAIR
 from custodes.stats.annotator_quality import FEWEST_DOUBLED, careful_margins
 from custodes.stats.arrays import Floats
@@ -45,24 +45,24 @@ COLUMNS = (
 TABLE = table(SAYS, *COLUMNS, essential=False)
 
 
-def margin_columns(said: Said, second: pl.DataFrame, *, confidence: float) -> dict[str, Any]:
+def margin_columns(part: AnnotatorAnswers, second: pl.DataFrame, *, confidence: float) -> dict[str, Any]:
     """The rows of `margins`; `second` are the second opinions of the study, which count for care alone."""
-    if said.what != VERDICTS or not said.doubled.any():
+    if part.what != VERDICTS or not part.doubled.any():
         return {}
-    answers, tasks = said.answers, said.tasks
-    first = primary(said, second)
+    answers, tasks = part.answers, part.tasks
+    first = primary(part, second)
     made = careful_margins(
-        said.value,
+        part.value,
         task=answers.task,
         person=answers.worker,
-        pair=said.group,
-        unit=said.unit[answers.task],
+        pair=part.group,
+        unit=part.unit[answers.task],
         primary=first,
         confidence=confidence,
     )
-    n = np.bincount(said.group[answers.task], first)
-    seen = np.bincount(said.group[answers.task], first * said.value)
-    _, place = np.unique(said.group, return_index=True)
+    n = np.bincount(part.group[answers.task], first)
+    seen = np.bincount(part.group[answers.task], first * part.value)
+    _, place = np.unique(part.group, return_index=True)
     return {
         **{name: tasks[name].gather(place).to_list() for name in ("system_a", "system_b")},
         "answers": n,
@@ -74,14 +74,14 @@ def margin_columns(said: Said, second: pl.DataFrame, *, confidence: float) -> di
     }
 
 
-def primary(said: Said, second: pl.DataFrame) -> Floats:
+def primary(part: AnnotatorAnswers, second: pl.DataFrame) -> Floats:
     """(n,): 1 for an answer that says something of systems, 0 for a second opinion."""
     keys = ["item", "system_a", "system_b"]
-    own = second.filter(pl.col("aspect") == said.aspect, pl.col("rater").is_in(list(said.raters)))
-    known = said.tasks.with_row_index("_task").join(own.select(*keys, "rater"), on=keys, how="inner")
+    own = second.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(list(part.raters)))
+    known = part.tasks.with_row_index("_task").join(own.select(*keys, "rater"), on=keys, how="inner")
     if known.is_empty():
-        return np.ones(len(said.answers))
-    worker = label_codes(known["rater"], said.raters)
-    n = len(said.raters)
+        return np.ones(len(part.answers))
+    worker = label_codes(known["rater"], part.raters)
+    n = len(part.raters)
     again = known["_task"].to_numpy().astype(np.int64) * n + worker
-    return (~np.isin(said.answers.task * n + said.answers.worker, again)).astype(np.float64)
+    return (~np.isin(part.answers.task * n + part.answers.worker, again)).astype(np.float64)

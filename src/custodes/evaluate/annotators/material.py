@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
-from custodes.data.preferences import Preferences
+from custodes.data.preferences import SHOWN, Preferences
 from custodes.data.study import Study
 from custodes.evaluate.design import Design
 from custodes.stats.annotator_models import AnnotatorLabels
@@ -24,14 +24,9 @@ OUTCOMES = ("win", "tie", "loss")
 MOST_LABELS = 12
 """Different scores up to which they are points of a scale; more are numbers."""
 
-MOST_UNITS = 2000
-"""With more clusters of items they are dealt to so many blocks, which are resampled together."""
-
-SHOWN = {"ab": 1, "ba": -1, "": 0}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class AnnotatorAnswers:
     """`what` people gave under an aspect: `VERDICTS` or `RATINGS`.
 
     `raters` who answered; `tasks` (item, system_a, system_b, system) in order. `answers` has a row per answer, with its
@@ -52,10 +47,10 @@ class Said:
     group: Ints
     item: Ints
     seconds: Floats
-    sided_worker: Ints
-    sided_pair: Ints
-    sign: Signs
-    order: Signs
+    sided_worker: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sided_pair: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sign: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
+    order: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -83,7 +78,7 @@ class Said:
         return np.asarray(self.doubled[self.answers.task])
 
 
-def material(chosen: Study, raters: Sequence[str]) -> tuple[list[Said], list[Note]]:
+def material(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
     """All that some raters of a selected study answered, second opinions too, aspect by aspect; one answer a person and
     task."""
     ours = pl.col("rater").is_in(list(raters))
@@ -108,18 +103,22 @@ def material(chosen: Study, raters: Sequence[str]) -> tuple[list[Said], list[Not
     return found, [*told, *noted(("scored-again", again, message))]
 
 
-def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> Said:
+def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> AnnotatorAnswers:
     pair = pl.struct("system_a", "system_b")
     raters = tuple(rows["rater"].unique().sort())
     shown = raw.with_columns(shown=pl.col("order").replace_strict(SHOWN, return_dtype=pl.Int8))
     shown = shown.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
-    value = rows["preference"].cast(pl.Float64)
-    took = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
-    made = _said(study, aspect, VERDICTS, rows, raters, group=pair, values=value, label=(1 - value).cast(pl.Int64))
-    return Said(
-        **made,
+    seconds = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
+    return _answers(
+        study,
+        rows.with_columns(_value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)),
+        group=pair,
+        n_labels=len(OUTCOMES),
+        aspect=aspect,
+        what=VERDICTS,
+        raters=raters,
         labels=(1.0, 0.0, -1.0),
-        seconds=np.array([took[name] for name in raters], dtype=np.float64),
+        seconds=np.array([seconds[name] for name in raters], dtype=np.float64),
         sided_worker=label_codes(shown["rater"], raters),
         sided_pair=shown.select(pair.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
         sign=shown["preference"].to_numpy(),
@@ -127,50 +126,44 @@ def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) 
     )
 
 
-def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> Said:
+def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
     raters = tuple(rows["rater"].unique().sort())
     points = rows["score"].unique().sort()
     labels = tuple(points) if points.len() <= MOST_LABELS else ()
-    code = points.search_sorted(rows["score"]) if labels else pl.Series([0] * rows.height)
-    rows = rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""))
-    made = _said(study, aspect, RATINGS, rows, raters, group=pl.col("system"), values=rows["score"], label=code)
-    none, sign = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8)
-    unknown = np.full(len(raters), np.nan)
-    return Said(**made, labels=labels, seconds=unknown, sided_worker=none, sided_pair=none, sign=sign, order=sign)
+    code = points.search_sorted(rows["score"]) if labels else pl.lit(0)
+    return _answers(
+        study,
+        rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code),
+        group=pl.col("system"),
+        n_labels=max(1, len(labels)),
+        aspect=aspect,
+        what=RATINGS,
+        raters=raters,
+        labels=labels,
+        seconds=np.full(len(raters), np.nan),
+    )
 
 
-def _said(
-    study: Study,
-    aspect: str,
-    what: str,
-    rows: pl.DataFrame,
-    raters: tuple[str, ...],
-    *,
-    group: pl.Expr,
-    values: pl.Series,
-    label: pl.Series,
-) -> dict[str, Any]:
-    """What verdicts and ratings have in common."""
+def _answers(
+    study: Study, rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
+) -> AnnotatorAnswers:
+    """Number the tasks, annotators and clusters of rows with `_value` and `_label`."""
     names = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
-    rows = rows.with_columns(_value=values, _label=label)
     tasks = rows.select(names).unique().sort(names).with_row_index("_task")
     worker = pl.Series(label_codes(rows["rater"], raters))
     placed = rows.with_columns(_worker=worker).join(tasks, on=names, how="left").sort("_task", "_worker", "_label")
     items = tuple(tasks["item"].unique().sort())
-    design = Design.of(study, items=items, systems=())
+    design = Design.of(study, items=items, systems=()).in_blocks()
     item = label_codes(tasks["item"], items)
-    unit = design.units[item] % MOST_UNITS
-    columns = [placed[name].to_numpy() for name in ("_task", "_worker", "_label")]
-    n_labels = int(rows["_label"].max()) + 1 if what == RATINGS else len(OUTCOMES)  # type: ignore[arg-type]
-    return {
-        "aspect": aspect,
-        "what": what,
-        "raters": raters,
-        "tasks": tasks.drop("_task"),
-        "answers": AnnotatorLabels.of(*columns, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
-        "value": placed["_value"].to_numpy(),
-        "unit": unit,
-        "n_units": int(unit.max()) + 1,
-        "group": tasks.select(group.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        "item": item,
-    }
+    codes = (placed[name].to_numpy() for name in ("_task", "_worker", "_label"))
+    return AnnotatorAnswers(
+        raters=raters,
+        tasks=tasks.drop("_task"),
+        answers=AnnotatorLabels.of(*codes, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
+        value=placed["_value"].to_numpy(),
+        unit=design.units[item],
+        n_units=design.n_units,
+        group=tasks.select(group.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        item=item,
+        **columns,
+    )

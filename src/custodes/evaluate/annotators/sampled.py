@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from custodes.evaluate.annotators.material import VERDICTS, Said
+from custodes.evaluate.annotators.material import VERDICTS, AnnotatorAnswers
 from custodes.stats.reliability import FEWEST_PEOPLE, clustered_margins
 
 TOO_FEW = f"fewer than {FEWEST_PEOPLE} people: this speaks of them alone"
 
 
-def pair_columns(said: Said, *, slots: int, confidence: float) -> dict[str, Any]:
+def pair_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
     """The rows of `pairs`; none of ratings, and none where it is not known who answered."""
-    if said.what != VERDICTS or slots:
+    if part.what != VERDICTS or slots:
         return {}
-    answers = said.answers
-    _, first = np.unique(said.group, return_index=True)
+    answers = part.answers
+    _, first = np.unique(part.group, return_index=True)
     made = clustered_margins(
-        said.group[answers.task], answers.worker, said.value, pairs=len(first), confidence=confidence
+        part.group[answers.task], answers.worker, part.value, pairs=len(first), confidence=confidence
     )
     return {
-        "system_a": said.tasks["system_a"].gather(first),
-        "system_b": said.tasks["system_b"].gather(first),
-        "answers": np.bincount(said.group[answers.task], minlength=len(first)),
+        "system_a": part.tasks["system_a"].gather(first),
+        "system_b": part.tasks["system_b"].gather(first),
+        "answers": np.bincount(part.group[answers.task], minlength=len(first)),
         "people": made.people,
         "effective": made.effective,
         "margin": made.margin,

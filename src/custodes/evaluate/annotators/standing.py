@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.annotators.material import VERDICTS, Said
+from custodes.evaluate.annotators.material import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_quality import peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
@@ -39,56 +39,58 @@ class Tests(NamedTuple):
     first: Bools
 
 
-def standing_columns(said: Said, persons: Bools, *, times: Floats, confidence: float) -> tuple[dict[str, Any], Tests]:
+def standing_columns(
+    part: AnnotatorAnswers, persons: Bools, *, times: Floats, confidence: float
+) -> tuple[dict[str, Any], Tests]:
     """Columns of `annotators` but for competence and flags; (workers,) each, NaN for who is no person."""
-    answers, n = said.answers, len(said.raters)
+    answers, n = part.answers, len(part.raters)
     number = np.bincount(answers.worker, minlength=n)
     unknown = np.where(persons, 1.0, np.nan)
-    sided = position_tests(said.sided_worker, said.sided_pair, said.sign, said.order, n_workers=n)
-    agreement = _agreement(said, times, confidence)
-    compared = _compared(said, trusted=~(sided.p_value <= LEVEL))
-    ties = np.bincount(answers.worker, weights=said.value == 0, minlength=n)
+    sided = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n)
+    agreement = _agreement(part, times, confidence)
+    compared = _compared(part, trusted=~(sided.p_value <= LEVEL))
+    ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n)
     columns = {
-        "what": said.what,
-        "rater": list(said.raters),
+        "what": part.what,
+        "rater": list(part.raters),
         "person": persons,
         "answers": number,
         "share": ratio(number, number.sum()),
-        "doubled": np.bincount(answers.worker[said.both], minlength=n),
+        "doubled": np.bincount(answers.worker[part.both], minlength=n),
         **{name: own * unknown for name, own in agreement.items()},
         "decided": sided.decided,
         "first": sided.share * unknown,
-        "ties": ratio(ties, number) if said.what == VERDICTS else np.nan,
-        "seconds": said.seconds * unknown,
+        "ties": ratio(ties, number) if part.what == VERDICTS else np.nan,
+        "seconds": part.seconds * unknown,
         "chance_p": compared.chance * unknown,
         "untested": np.where(persons, compared.reason, ""),
     }
     return columns, Tests(sided.p_value * unknown, compared.little * unknown, sided.share > 0.5)
 
 
-def _agreement(said: Said, times: Floats, confidence: float) -> dict[str, Floats]:
+def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
     """The mean share of others who said the same, with its interval over items."""
-    drawn = np.full((len(times), len(said.raters)), np.nan)
-    if not said.continuous:
-        answers = said.answers
+    drawn = np.full((len(times), len(part.raters)), np.nan)
+    if not part.continuous:
+        answers = part.answers
         same = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
-        for some, sums, counts in _by_unit(said, same):
+        for some, sums, counts in _by_unit(part, same):
             drawn[:, some] = ratio(bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts))
     low, high = intervals.cluster_intervals(
-        drawn, said.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
+        drawn, part.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
     )
-    told = np.where(said.clusters >= FEWEST, drawn[0], np.nan)
+    told = np.where(part.clusters >= FEWEST, drawn[0], np.nan)
     return {"agreement": told, "agreement_low": low, "agreement_high": high}
 
 
-def _by_unit(said: Said, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
     """Some workers at a time: sums of the values (n,) that are not NaN, and their number, both (workers, units)."""
     defined = np.isfinite(values)
-    worker, unit = said.answers.worker[defined], said.unit[said.answers.task[defined]]
+    worker, unit = part.answers.worker[defined], part.unit[part.answers.task[defined]]
     values = values[defined]
-    for some in chunks(len(said.raters), said.n_units):
+    for some in chunks(len(part.raters), part.n_units):
         inside = (worker >= some.start) & (worker < some.stop)
-        size = (some.stop - some.start, said.n_units)
+        size = (some.stop - some.start, part.n_units)
         place = (worker[inside] - some.start) * size[1] + unit[inside]
         sums, counts = (
             np.bincount(place, weights=own, minlength=size[0] * size[1]).reshape(size).astype(np.float64)
@@ -107,24 +109,24 @@ class _Compared(NamedTuple):
     reason: NDArray[np.str_]
 
 
-def _compared(said: Said, *, trusted: Bools) -> _Compared:
+def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
     """Compare each annotator with the others, of whom only the `trusted` count, on the same tasks."""
-    answers = said.answers
-    found = peer_agreement(answers.task, answers.worker, said.value, n_tasks=answers.n_tasks, trusted=trusted)
-    clusters, others = _positive(said, found.others)
-    _, chance = _positive(said, found.agreement)
-    _, little = _positive(said, HALF * found.others - found.agreement)
-    equal = np.isnan(found.spread) & (said.clusters >= FEWEST)
+    answers = part.answers
+    found = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
+    clusters, others = _positive(part, found.others)
+    _, chance = _positive(part, found.agreement)
+    _, little = _positive(part, HALF * found.others - found.agreement)
+    equal = np.isnan(found.spread) & (part.clusters >= FEWEST)
     few, disagree = clusters < FEWEST, ~(others <= LEVEL)
     above = chance <= LEVEL
     reason = np.select([equal, few, disagree, above], [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE], "")
     return _Compared(np.where(reason == "", little, np.nan), np.where(equal | few | disagree, np.nan, chance), reason)
 
 
-def _positive(said: Said, values: Floats) -> tuple[Ints, Floats]:
+def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
     """Clusters with a value (n,) of each annotator, and one-sided p-values of 'the mean is not positive'."""
-    clusters, p_value = np.zeros(len(said.raters), dtype=np.int64), np.full(len(said.raters), np.nan)
-    for some, sums, counts in _by_unit(said, values):
+    clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
+    for some, sums, counts in _by_unit(part, values):
         test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
         clusters[some] = (counts > 0).sum(axis=1)
         p_value[some] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.annotators.material import Said
+from custodes.evaluate.annotators.material import AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.reliability import (
@@ -28,22 +28,22 @@ TOO_FEW = "too few: fewer than {} tasks that several people answered"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
-def agreement_columns(said: Said, *, times: Floats, confidence: float) -> dict[str, Any]:
+def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: float) -> dict[str, Any]:
     """The row of `agreement`."""
-    answers, both = said.answers, said.both
-    doubled = int(said.doubled.sum())
-    units = len(np.unique(said.unit[said.doubled]))
+    answers, both = part.answers, part.both
+    doubled = int(part.doubled.sum())
+    units = len(np.unique(part.unit[part.doubled]))
     ends: dict[str, Any] = {"confidence": confidence, "clusters": units, "bounds": intervals.CORRELATION}
     enough = doubled >= FEW_DOUBLES
     undefined = np.full(len(times), np.nan)
-    met = coincidences(answers, units=said.unit, n_units=said.n_units)
+    met = coincidences(answers, units=part.unit, n_units=part.n_units)
     of_labels = bootstrap.weighted_sums(times, np.moveaxis(met, 0, -1))
-    known = moments(answers.task, said.value, units=said.unit, n_units=said.n_units)
+    known = moments(answers.task, part.value, units=part.unit, n_units=part.n_units)
     of_numbers = bootstrap.weighted_sums(times, known.T)
-    drawn = {name: undefined if said.continuous or not enough else alpha(of_labels, scale=name) for name in SCALES}
+    drawn = {name: undefined if part.continuous or not enough else alpha(of_labels, scale=name) for name in SCALES}
     return {
-        "what": said.what,
-        "people": len(said.raters),
+        "what": part.what,
+        "people": len(part.raters),
         "tasks": answers.n_tasks,
         "doubled": doubled,
         "answers": int(both.sum()),
@@ -57,17 +57,17 @@ def agreement_columns(said: Said, *, times: Floats, confidence: float) -> dict[s
     }
 
 
-def people_columns(said: Said, *, slots: int, confidence: float) -> dict[str, Any]:
+def people_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
     """The row of `people`."""
-    answers = said.answers
-    counts = np.bincount(answers.worker, minlength=len(said.raters))
-    made = taste(said.group[answers.task], said.item[answers.task], answers.worker, said.value)
-    reach = intervals.student_quantile(confidence, len(said.raters)) * made.error
-    known, several = not slots, len(said.raters) >= FEWEST_PEOPLE
+    answers = part.answers
+    counts = np.bincount(answers.worker, minlength=len(part.raters))
+    made = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
+    reach = intervals.student_quantile(confidence, len(part.raters)) * made.error
+    known, several = not slots, len(part.raters) >= FEWEST_PEOPLE
     icc = made.icc if known else np.nan
     return {
-        "what": said.what,
-        "people": len(said.raters),
+        "what": part.what,
+        "people": len(part.raters),
         "answers": len(answers),
         "largest": float(counts.max() / counts.sum()),
         "gini": gini(counts),

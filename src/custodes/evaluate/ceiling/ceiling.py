@@ -26,12 +26,12 @@ from custodes.evaluate.ceiling.missing_information import information_columns, l
 from custodes.evaluate.ceiling.prediction_target import FOLDS, MODELS, Folds, Model, Target, target_of
 from custodes.evaluate.judges import METRIC, Judges, few_clusters_notes, judges
 from custodes.evaluate.parallel import each
-from custodes.evaluate.people import mean_over_people
 from custodes.progress import Progress, silent
 from custodes.stats import split_half
 from custodes.stats.correlation import within_item
 from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import heldout
+from custodes.stats.ratios import mean_of_defined
 from custodes.stats.system_scores import weighted_item_mean
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
@@ -324,8 +324,8 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
     ways = split_half.halves(len(persons), most=SPLITS, rng=rng)
     draws = np.stack(
         [
-            replace(target, y=target.rows(mean_over_people(persons[one]))).agreement(
-                target.rows(mean_over_people(persons[other]))[np.newaxis]
+            replace(target, y=target.rows(mean_of_defined(persons[one], axis=0))).agreement(
+                target.rows(mean_of_defined(persons[other], axis=0))[np.newaxis]
             )
             for one, other in ways
         ]

@@ -10,9 +10,9 @@ import numpy as np
 
 from custodes.answers.tables import with_interval
 from custodes.evaluate.ceiling.prediction_target import MODELS, Target
-from custodes.evaluate.people import mean_over_people
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import ANY, CORRELATION
+from custodes.stats.ratios import mean_of_defined, ratio
 
 SOURCES = ("same annotator", "other annotators", "metrics")
 REFERENCE = SOURCES.index("other annotators")
@@ -31,13 +31,14 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     if not others.size or len(persons) < 2:
         return {}, []
     metrics = who.scores[target.columns["metrics"]]
-    sources = ((others[person], mean_over_people(np.delete(others, person, axis=0)), metrics) for person in persons)
+    sources = (
+        (others[person], mean_of_defined(np.delete(others, person, axis=0), axis=0), metrics) for person in persons
+    )
     draws = np.stack([_agreement(target, *both) for both in zip(persons.values(), sources, strict=True)])
     told = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
     rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
     weight = np.where(np.isfinite(draws).all(axis=2), rated, 0.0)[told, :, np.newaxis]
-    with np.errstate(invalid="ignore"):  # a resample without any of them
-        mean = np.where(weight > 0, weight * draws[told], 0.0).sum(axis=0) / weight.sum(axis=0)
+    mean = ratio(np.where(weight > 0, weight * draws[told], 0.0).sum(axis=0), weight.sum(axis=0))
     lead = mean - mean[:, [REFERENCE]]
     lead[:, REFERENCE] = np.nan
     ends: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}

@@ -11,6 +11,7 @@ from custodes.evaluate.ceiling.prediction_target import Target
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
+from custodes.stats.ratios import ratio
 
 
 def information_columns(target: Target, confidence: float) -> dict[str, Any]:
@@ -26,11 +27,11 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
         )
 
     metrics, both = error("metrics"), error("both")
-    with np.errstate(invalid="ignore", divide="ignore"):  # a resample without an output that people rated
-        ratio = np.where(metrics > 0, both / metrics, np.nan)
     return {
         "alpha": ALPHAS,
-        **with_interval("mse_ratio", ratio, confidence, clusters=target.n_clusters, bounds=intervals.POSITIVE),
+        **with_interval(
+            "mse_ratio", ratio(both, metrics), confidence, clusters=target.n_clusters, bounds=intervals.POSITIVE
+        ),
         "mse_metrics": metrics[0] / len(target.y),
         "mse_both": both[0] / len(target.y),
     }

@@ -23,13 +23,13 @@ from custodes.evaluate.complementarity.distances import (
     Level,
     Rankings,
     defined_sums,
-    ratio,
 )
 from custodes.evaluate.complementarity.rater_space import SHARE, labelled, structure
 from custodes.evaluate.judges import METRIC, People, few_clusters_notes, judges
 from custodes.evaluate.parallel import one_blas_thread
 from custodes.progress import Progress, silent
 from custodes.stats import intervals, ordination, rank_distance
+from custodes.stats.ratios import ratio
 
 MANY, CLOSEST = 30, 15
 """With more rows than many, a table of raters shows people and so many metrics, those closest to people."""

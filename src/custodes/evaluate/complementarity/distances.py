@@ -17,6 +17,7 @@ from custodes.evaluate.judges import METRIC, Judges
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
 from custodes.stats.arrays import Floats
+from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
 
 Level = Literal["system", "utterance"]
@@ -155,9 +156,3 @@ def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups
     defined = np.isfinite(values)
     both = np.stack([np.where(defined, values, 0.0), defined])
     return np.asarray(sum(bootstrap.unit_sums(both, units=groups, n_units=n_groups) for groups in groupings))
-
-
-def ratio(total: Floats, n: Floats) -> Floats:
-    """Means of sums, undefined over none."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(total / n)

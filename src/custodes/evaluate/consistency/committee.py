@@ -77,7 +77,7 @@ def _panels(
     single = np.full(len(unit), np.nan)
     if len(judges) > 1:
         subset, single = chosen_elsewhere(verdicts, people, fold=_folds(unit))
-        every = correct(majority(verdicts, range(len(judges))), people)
+        every = correct(majority(verdicts), people)
         best = int(right.mean(axis=1).round(12).argmax())
         labels = [EVERYBODY, CHOSEN, BEST, *labels]
         members = [(*range(len(judges)),), best_subset(verdicts, people), (best,), *members]

@@ -316,7 +316,7 @@ def _answer(
     resamples: int,
 ) -> _Part:
     times = part.design.resampled(resamples, rng)
-    orders, confusion, slot = order_columns(part, times, confidence)
+    orders, confusion, slot = order_columns(study, part, times, confidence)
     of_missing, of_length = rng.spawn(2)  # estimates do not depend on the number of resamples
     missing = missing_columns(part, times, confidence, of_missing)
     own = owned.get(part.aspect, [])

@@ -14,6 +14,7 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs
 from custodes.stats.judging.length import LEAST_OF_STRATUM, LEAST_WON, LengthBias, in_telling_strata, length_bias
 from custodes.stats.judging.logit import Slopes, logit_slopes
+from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
 """With more people, their verdicts on a comparison are dealt to so many slots: few share enough with one another."""
@@ -49,9 +50,8 @@ def length_columns(
             continue
         panel = _slots(part.signs[others][:, used], generators[r])
         bias, reason = _beyond(own[used], panel, part, used, confidence)
-        slopes = logit_slopes(
-            own[used], _together(panel), part.length[used], units=part.unit[used], confidence=confidence
-        )
+        mean_people = mean_of_defined(np.where(panel != ABSENT, panel, np.nan), axis=0)
+        slopes = logit_slopes(own[used], mean_people, part.length[used], units=part.unit[used], confidence=confidence)
         found.append((r, bias, reason))
         rows.append(
             {
@@ -102,13 +102,6 @@ def _slots(people: Signs, rng: np.random.Generator) -> Signs:
     key = np.where(people != ABSENT, rng.random(people.shape), 2.0)
     first = np.argsort(key, axis=0)[:MOST_SLOTS]
     return np.take_along_axis(people, first, axis=0)
-
-
-def _together(people: Signs) -> Floats:
-    """(n,): the mean of people's verdicts; NaN where nobody gave one."""
-    rated = people != ABSENT
-    number = rated.sum(axis=0)
-    return np.asarray(np.where(rated, people, 0).sum(axis=0) / np.where(number, number, np.nan))
 
 
 def _columns(name: str, slopes: Slopes, k: int) -> dict[str, float]:

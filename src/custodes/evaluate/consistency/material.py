@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 
 from custodes.answers.setting import Setting
-from custodes.data.comparisons import Comparisons, pair_codes
+from custodes.data.comparisons import Comparisons, pair_codes, score_differences
 from custodes.data.panel import label_codes
+from custodes.data.preferences import SHOWN
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.comparison import all_raters, check_scales, label_of
+from custodes.evaluate.comparison import all_raters, check_scales
 from custodes.evaluate.design import Design
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
 MOST_SIGNS = 500_000_000
 """Signs (raters x comparisons, a byte each) above which a common machine would be full."""
-
-MOST_UNITS = 2000
-"""With more clusters they are dealt to so many blocks, which are resampled together: as independent, and in memory."""
-
-SHOWN = {"ab": 1, "ba": -1, "": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +64,6 @@ class Material:
         """The words of outputs by their positions (n,); NaN unknown."""
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
-    def label(self) -> str:
-        """The aspect in a message."""
-        return label_of(self.aspect)
-
 
 def materials(study: Study, setting: Setting) -> list[Material]:
     """Of every aspect of a selected study, and of rows without an aspect where other rows have one.
@@ -95,8 +88,8 @@ def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) ->
     lost = study.preferences.missing
     systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
     items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique().sort())
-    design = _dealt(Design.of(study, items=items, systems=systems))
-    made = Material(
+    design = Design.of(study, items=items, systems=systems).in_blocks()
+    part = Material(
         aspect=aspect,
         design=design,
         raters=raters,
@@ -108,25 +101,16 @@ def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) ->
         signs=np.zeros((len(raters), 0), dtype=np.int8),
         people=np.zeros(0, dtype=np.int8),
     )
-    return _compared(study, made, setting) if compared and len(systems) > 1 else made
-
-
-def _dealt(design: Design) -> Design:
-    """With not too many units."""
-    if design.n_units <= MOST_UNITS:
-        return design
-    return replace(design, units=design.units % MOST_UNITS, clusters=design.clusters[:MOST_UNITS])
+    return _compared(study, part, setting) if compared and len(systems) > 1 else part
 
 
 def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
-    ours = pl.col("aspect") == aspect
-    verdicts = study.preferences.asked.where(ours)
-    said = pl.concat([verdicts.frame, verdicts.missing], how="diagonal")
-    rows = pl.concat([said, _scored_runs(study, aspect)], how="diagonal")
+    verdicts = study.preferences.asked.where(pl.col("aspect") == aspect)
+    rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
     first, second = (label_codes(rows[name], design.systems) for name in ("system_a", "system_b"))
     item = label_codes(rows["item"], design.items)
     pair = pair_codes(first, second, len(design.systems))
-    made = pl.DataFrame(
+    queries = pl.DataFrame(
         {
             "rater": label_codes(rows["rater"], raters),
             "item": item,
@@ -134,29 +118,23 @@ def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> 
             "unit": design.units[item],
             "comparison": item * max(1, len(design.pairs)) + pair,
             "order": rows["order"].replace_strict(SHOWN, return_dtype=pl.Int8),
-            "run": rows["repeat"],
             "preference": rows["preference"].cast(pl.Float64),
             "why": rows["why"],
         }
     )
     place = pl.int_range(pl.len()).over("rater", "comparison", "order")
-    return made.filter(pl.col("rater") >= 0).with_columns(run=place)
+    return queries.filter(pl.col("rater") >= 0).with_columns(run=place)
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
-    """Verdicts by the scores of raters who scored outputs several times: one a run."""
-    rows = _runs(study.ratings.frame).filter(pl.col("aspect") == aspect)
-    both = rows.join(rows, on=["item", "rater", "aspect", "repeat"], how="inner", suffix="_b").filter(
-        pl.col("system") < pl.col("system_b")
+    """Verdicts by the scores of raters who scored outputs several times: one per run."""
+    upwards = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
+    scores = _runs(study.ratings.frame.filter(pl.col("aspect") == aspect)).select(
+        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * upwards, threshold=0.0
     )
-    up = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
-    return both.select(
-        *("item", "rater", "aspect", "repeat", "system_b"),
-        system_a="system",
-        order=pl.lit(""),
-        preference=((pl.col("score") - pl.col("score_b")) * up).sign().cast(pl.Int8),
-        why=pl.lit(None, dtype=pl.String),
-    )
+    pairs: pl.DataFrame = score_differences(nw.from_native(scores.lazy())).collect().to_native()
+    signs = pairs.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
+    return signs.sort("rater", "item", "system_a", "system_b").unnest("item")
 
 
 def _runs(scores: pl.DataFrame) -> pl.DataFrame:

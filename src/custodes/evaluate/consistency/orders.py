@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
+from custodes.data.study import Study
 from custodes.evaluate.consistency.material import Material
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
@@ -20,7 +21,9 @@ POINTS = 100.0
 KEY = ["rater", "comparison"]
 
 
-def order_columns(part: Material, times: Floats, confidence: float) -> tuple[dict[str, Any], dict[str, Any], Tested]:
+def order_columns(
+    study: Study, part: Material, times: Floats, confidence: float
+) -> tuple[dict[str, Any], dict[str, Any], Tested]:
     """The columns of `orders` and of `confusion`, and the test of the first slot; of raters whose orders
     are known."""
     known = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
@@ -35,14 +38,15 @@ def order_columns(part: Material, times: Floats, confidence: float) -> tuple[dic
     test = _test(known, raters, n_units, confidence)
     shown = known.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
     counts = dict(shown.agg((pl.col("orders") == 2).sum()).iter_rows())
-    half = _half(part)
+    answered_once = study.preferences.asked.half().filter(aspect=part.aspect)
+    half = dict(answered_once.group_by("rater").len().iter_rows())
     alone = dict(shown.agg((pl.col("orders") == 1).sum()).iter_rows())
     ends: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
     columns = {
         "rater": [part.raters[r] for r in raters],
         "both": [counts.get(r, 0) for r in raters],
         "one_order": [alone.get(r, 0) for r in raters],
-        "half": [half.get(r, 0) for r in raters],
+        "half": [half.get(part.raters[r], 0) for r in raters],
         **with_interval("same", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=intervals.SHARE, **ends),
         **with_interval("flip", ratio(to_first + to_second, total), bounds=intervals.SHARE, **ends),
         **with_interval("alpha", alpha(of_two(drawn), scale="nominal"), bounds=intervals.CORRELATION, **ends),
@@ -59,15 +63,6 @@ def order_columns(part: Material, times: Floats, confidence: float) -> tuple[dic
     cells = drawn[0].reshape(len(raters), 9)[seen].astype(np.int64)
     confusion = {"rater": [part.raters[r] for r in raters[seen]], "cells": cells}
     return columns, confusion if seen.any() else {}, test
-
-
-def _half(part: Material) -> dict[int, int]:
-    """Rater to the comparisons that were asked in both orders and answered in one."""
-    ordered = part.asked.filter(pl.col("order") != 0).group_by(KEY)
-    said = pl.col("order").filter(pl.col("preference").is_not_null())
-    counted = ordered.agg(pl.col("order").n_unique().alias("asked"), said.n_unique().alias("answered"))
-    half = counted.filter((pl.col("asked") == 2) & (pl.col("answered") == 1))
-    return dict(half.group_by("rater").len().iter_rows())
 
 
 def _tables(known: pl.DataFrame, raters: Any, n_units: int) -> Floats:

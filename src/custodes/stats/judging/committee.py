@@ -74,7 +74,7 @@ def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     if len(verdicts) > ALL_SUBSETS:
         return _extended(verdicts, people)
     subsets = [own for size in range(1, len(verdicts) + 1) for own in combinations(judges, size)]
-    right = [correct(majority(verdicts, own), people).mean() for own in subsets]
+    right = [correct(majority(verdicts[list(own)]), people).mean() for own in subsets]
     return subsets[int(np.argmax(np.round(right, 12)))]
 
 
@@ -83,7 +83,7 @@ def _extended(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     total = np.zeros(verdicts.shape[1], dtype=np.int8)
     path: list[tuple[float, tuple[int, ...]]] = []
     while len(chosen) < min(LONGEST, len(verdicts)):
-        right = correct(np.sign(total + verdicts), people).mean(axis=1).round(12)
+        right = correct(majority(np.broadcast_arrays(total, verdicts)), people).mean(axis=1).round(12)
         right[chosen] = -1.0
         chosen.append(int(right.argmax()))
         total = total + verdicts[chosen[-1]]
@@ -91,10 +91,13 @@ def _extended(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     return max(path, key=lambda own: own[0])[1]
 
 
-def majority(verdicts: Signs, judges: Sequence[int]) -> Signs:
-    """The side that more of some judges prefer, else a tie: (judges, n) -> (n,)."""
-    made: Signs = np.sign(verdicts[list(judges)].sum(axis=0, dtype=np.int64)).astype(np.int8)
-    return made
+def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
+    """The side that more judges prefer, else a tie: (judges, ...) -> (...).
+
+    >>> majority(np.array([[1, 1], [1, 0], [-1, -1]])).tolist()
+    [1, 0]
+    """
+    return np.asarray(np.sign(np.sum(verdicts, axis=0, dtype=np.int64)), dtype=np.int8)
 
 
 def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
@@ -107,7 +110,7 @@ def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Flo
         out = fold == k
         train = verdicts[:, ~out], people[~out]
         best = int(correct(*train).mean(axis=1).round(12).argmax())
-        subset[out] = correct(majority(verdicts[:, out], best_subset(*train)), people[out])
+        subset[out] = correct(majority(verdicts[list(best_subset(*train))][:, out]), people[out])
         single[out] = correct(verdicts[best, out], people[out])
     return subset, single
 
