@@ -409,7 +409,9 @@ def compare_in_memory(
     for some, verdict_rows in _batches(scores, verdicts):
         rows = rater_comparisons(nw.from_native(some.lazy()), _lazy(verdict_rows)).collect().lazy()
         each.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
-        people = combine_annotators(rows.filter(human), "vote" if given else aggregate)
+        people = rows.filter(human)
+        if annotators > 1:
+            people = combine_annotators(people, "vote" if given else aggregate)
         combined.append(people.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native())
     return pl.concat(each), pl.concat(combined)
 

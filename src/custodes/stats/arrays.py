@@ -49,10 +49,11 @@ def read_only(value: T) -> T:
     """
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
-    else:
-        for part in value if isinstance(value, tuple) else vars(value).values():
-            if isinstance(part, np.ndarray | tuple):
-                read_only(part)
+        return value
+    for part in value if isinstance(value, tuple) else vars(value).values():
+        # A tuple of labels, which may be long, holds no array.
+        if isinstance(part, np.ndarray) or (isinstance(part, tuple) and part and not isinstance(part[0], str)):
+            read_only(part)
     return value
 
 
