@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
@@ -83,3 +83,15 @@ def legendre(n: int) -> tuple[Floats, Floats]:
     for own in made:
         own.flags.writeable = False
     return made
+
+
+def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
+    """The positions of equal values, in the order of the first of each.
+
+    >>> [positions.tolist() for positions in equal_positions("aba")]
+    [[0, 2], [1]]
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for position, value in enumerate(values):
+        groups.setdefault(value, []).append(position)
+    return [np.array(positions) for positions in groups.values()]

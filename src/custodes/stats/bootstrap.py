@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, chunks
+from custodes.stats.arrays import CHUNK, Floats, chunks, equal_positions
 
 _MANY = 4096  # units from which places are drawn and counted, a tenth of the time of multinomial numbers: the same law
 _BLOCK = 8 * CHUNK  # weights that are numbers of eight bytes at once
@@ -131,11 +131,8 @@ def same_outputs(
     [([0], [0]), ([1], [0, 1])]
     """
     both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
-    groups: dict[bytes, list[int]] = {}
-    for m, mask in enumerate(np.packbits(both, axis=1)):
-        groups.setdefault(mask.tobytes(), []).append(m)
-    for rows in groups.values():
-        yield np.array(rows), np.flatnonzero(both[rows[0]])
+    for rows in equal_positions(mask.tobytes() for mask in np.packbits(both, axis=1)):
+        yield rows, np.flatnonzero(both[rows[0]])
 
 
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.evaluate.agreement.choices import Choices, Heads, equal_grounds, grounds_of
+from custodes.evaluate.agreement.choices import Choices, equal_grounds, grounds_of, resampled_groups
 from custodes.evaluate.comparison import Comparison, compare
 from custodes.stats import ABSENT
 from tests.random_studies import study
@@ -67,16 +67,17 @@ def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
 
 def test_equal_clusters_are_drawn_together() -> None:
     (own,) = compare(study(4, scores=False, n_items=300), human="ann", metrics="m1")
-    heads = Heads.of(own)
-    assert heads.number.sum() == own.design.n_units > len(heads.number)
+    number = own.cells.number
+    columns, drawn = resampled_groups(own, 400, np.random.default_rng(0))
+    assert number.sum() == own.design.n_units > len(number)
     whole = Choices(own, np.ones((1, own.design.n_units), dtype=np.uint8))
-    kinds = Choices(own, heads.number[None].astype(np.uint32), heads.place)
+    kinds = Choices(own, drawn[:1], columns)
     np.testing.assert_allclose(kinds.sample_accuracy, whole.sample_accuracy)
     np.testing.assert_allclose(kinds.system_accuracy, whole.system_accuracy)
-    drawn = heads.drawn(400, np.random.default_rng(0))
-    assert drawn.shape == (401, len(heads.number))
+    assert drawn.shape == (401, len(number))
+    assert drawn[0].tolist() == number.tolist()
     assert (drawn.sum(axis=1) == own.design.n_units).all()
-    np.testing.assert_allclose(drawn[1:].mean(axis=0), heads.number, atol=5 * np.sqrt(heads.number.max() / 400))
+    np.testing.assert_allclose(drawn[1:].mean(axis=0), number, atol=5 * np.sqrt(number.max() / 400))
 
 
 def test_metrics_on_the_same_outputs_are_one_group() -> None:

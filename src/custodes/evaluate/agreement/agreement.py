@@ -19,7 +19,7 @@ from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.agreement.choices import Heads, are_choices, equal_grounds, grounds_of
+from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of, resampled_groups
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
@@ -175,9 +175,9 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     n_units = comparison.design.n_units
     if are_choices(comparison):  # which need no flips
-        heads = Heads.of(comparison)
-        nothing = np.empty((0, n_units), dtype=np.int8)
-        sample = Sample(comparison=comparison, times=heads.drawn(resamples, rng), flips=nothing, heads=heads)
+        columns, groups = resampled_groups(comparison, resamples, rng)
+        no_flips = np.empty((0, n_units), dtype=np.int8)
+        sample = Sample(comparison=comparison, times=groups, flips=no_flips, columns=columns)
     else:
         times = comparison.design.counted(resamples, rng)
         sample = Sample(comparison=comparison, times=times, flips=flips_of(comparison))
@@ -265,10 +265,6 @@ def _common(sample: Sample) -> dict[str, Any]:
     shared = comparison.only(
         some, scored=np.logical_and.reduce(scored) if scored else None, keys=reduce(np.intersect1d, keys)
     )
-    return _on_all(sample, shared)
-
-
-def _on_all(sample: Sample, shared: Comparison) -> dict[str, Any]:
     alone = replace(sample, comparison=shared, times=sample.times[:1])
     return {
         "metric": list(shared.metrics),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 from custodes.data.comparisons import Joint
 from custodes.evaluate.comparison import Comparison
 from custodes.memory import check_memory, of_resamples
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions
 from custodes.stats.bootstrap import weighted_sums
-from custodes.stats.equal_clusters import redrawn, sums_of
+from custodes.stats.equal_clusters import sums_of
 from custodes.stats.ratios import ratio
 
 
@@ -27,29 +26,27 @@ def are_choices(comparison: Comparison) -> bool:
     return not outputs and not systems
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heads:
-    """Clusters of which the same is known are drawn together: `place` (clusters,) is the place of its kind for the
-    first cluster of each, -1 for the others; `number` (kinds,) how many there are."""
+def resampled_groups(
+    comparison: Comparison, resamples: int, rng: np.random.Generator
+) -> tuple[Ints, NDArray[np.uint32]]:
+    """Resample groups of clusters with equal preferences.
 
-    place: Ints
-    number: Ints
-
-    @classmethod
-    def of(cls, comparison: Comparison) -> Heads:
-        """The kinds of clusters of a comparison, by what was chosen of which pair."""
-        place = np.full(comparison.design.n_units, -1)
-        place[comparison.cells.cluster] = comparison.cells.group
-        return cls(place=place, number=comparison.cells.number)
-
-    def drawn(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-        """(1 + B, kinds): how often each is there, the data first."""
-        check_memory("resamples", resamples, of_resamples(resamples, len(self.number) / 2))
-        n_drawn = resamples if self.number.sum() > 1 else 0
-        times = np.empty((1 + n_drawn, len(self.number)), dtype=np.uint32)
-        for block, own in redrawn(self.number, n_drawn, rng, size=len(self.number)):
-            times[block] = own.T
-        return times
+    Returns
+    -------
+    columns : array of int of shape (clusters,)
+        The group of the first cluster of each group, -1 for the others.
+    times : array of shape (1 + B, groups)
+        How often each group is there, the data first.
+    """
+    cells = comparison.cells
+    columns = np.full(comparison.design.n_units, -1)
+    columns[cells.cluster] = cells.group
+    check_memory("resamples", resamples, of_resamples(resamples, len(cells.number) / 2))
+    n_drawn = resamples if cells.number.sum() > 1 else 0
+    times = np.empty((1 + n_drawn, len(cells.number)), dtype=np.uint32)
+    for block, numbers in cells.drawn(n_drawn, rng, size=len(cells.number)):
+        times[block] = numbers.T
+    return columns, times
 
 
 class Choices:
@@ -62,7 +59,7 @@ class Choices:
 
     def n(self, metric: int) -> int:
         """The number of comparisons that people and a metric both made."""
-        return int(self._shared(metric).by_all.sum())
+        return len(chosen(self._comparison, metric).pair)
 
     @property
     def pairs(self) -> Bools:
@@ -93,9 +90,6 @@ class Choices:
     def net_wins(self) -> tuple[Floats, Floats]:
         """(1 + B, metrics, systems) each: wins minus losses, per comparison, by people and by each metric."""
         return self._margins[1:]
-
-    def _shared(self, metric: int) -> Joint:
-        return self._comparison.preferences.joint(0, 1 + metric)
 
     def _weighted(self, metric: int) -> tuple[Joint, Ints, Floats]:
         """The comparisons that both made, their columns in `times`, and their weights."""
@@ -190,8 +184,7 @@ def grounds_of(comparison: Comparison) -> list[Ground]:
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:
     """The positions of metrics that rated the same, together."""
-    groups: dict[tuple[bytes, bytes], list[int]] = {}
-    for metric, own in enumerate(grounds):
-        scored = b"" if own.scored is None else np.packbits(own.scored).tobytes()
-        groups.setdefault((scored, own.keys.tobytes()), []).append(metric)
-    return [np.array(metrics) for metrics in groups.values()]
+    return equal_positions(
+        (b"" if ground.scored is None else np.packbits(ground.scored).tobytes(), ground.keys.tobytes())
+        for ground in grounds
+    )

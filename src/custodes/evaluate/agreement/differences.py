@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +56,7 @@ class Tester:
     def bootstrapped(self) -> Sample:
         """The same sample with as many resamples that do not depend on the seed."""
         design, n = self.sample.comparison.design, len(self.sample.times) - 1
-        if self.sample.heads is not None:
+        if self.sample.columns is not None:
             return self.sample
         return replace(self.sample, times=design.counted(n, np.random.default_rng(multiple_testing.STREAM)))
 
@@ -72,7 +71,7 @@ class Tester:
         if n_blocks < design.n_units:
             names = tuple(map(str, range(n_blocks)))
             comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=names))
-        return replace(self.sample, comparison=comparison, times=self.left_out, heads=None)
+        return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
 
     def has(self, items: Bools) -> Bools:
         """(k, items) -> (blocks, k): whether a block of clusters has any of some items."""
@@ -97,7 +96,7 @@ def chance_tests(tester: Tester, name: str) -> multiple_testing.Family:
     """All metrics by a statistic: is it what guessing gets?"""
     statistic = STATISTICS[name]
     above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
-    return tester.flipped(above, tester.has(_counted(statistic, tester.sample)))
+    return tester.flipped(above, tester.has(counted(statistic, tester.sample)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,17 +118,14 @@ class Differences:
         place[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
         n = np.zeros(len(pairs), dtype=np.int64)
         grounds = []
-        for some, sub in _on_common_ground(comparison):
-            a, b = _between(some)
-            if not len(a):
-                continue
+        for a, b, shared, metrics in _on_common_ground(comparison):
             at = np.sort(place[np.minimum(a, b), np.maximum(a, b)])
-            if sub.comparison is comparison:
+            if shared is comparison:
                 samples = tester.bootstrapped, tester.without
             else:
-                samples = replace(tester.bootstrapped, comparison=sub.comparison), tester.leaving_out(sub.comparison)
+                samples = replace(tester.bootstrapped, comparison=shared), tester.leaving_out(shared)
             n[at] = samples[0].choices.n(0)
-            first, second = sub.place[pairs[at]].T
+            first, second = metrics[pairs[at]].T
             grounds.append(_Ground(at=at, first=first, second=second, drawn=samples[0], without=samples[1]))
         return cls(pairs=pairs, n=n, tests={name: _family(tester, name, grounds, len(pairs)) for name in names})
 
@@ -233,48 +229,37 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Shared:
-    """A comparison of some metrics on what all of them rated, and where each metric of the whole one is in it."""
+def _on_common_ground(comparison: Comparison) -> Iterator[tuple[Ints, Ints, Comparison, Ints]]:
+    """Compare every two metrics on what people and both rated.
 
-    comparison: Comparison
-    place: NDArray[np.intp]
-
-
-def _on_common_ground(comparison: Comparison) -> Any:
-    """The metrics that rated the same, and every two such groups together on what both rated."""
+    Yields
+    ------
+    first, second : arrays of int of shape (k,)
+        The metrics of the pairs that have their ground in common.
+    shared : Comparison
+        Of these metrics, on this ground.
+    place : array of int of shape (metrics,)
+        The position of each metric in `shared`.
+    """
     grounds = grounds_of(comparison)
     groups = equal_grounds(grounds)
-    if len(groups) == 1:
-        everyone = np.arange(len(comparison.metrics))
-        yield (groups[0], groups[0]), _Shared(comparison=comparison, place=everyone)
-        return
     for i, one in enumerate(groups):
         for other in groups[i:]:
-            both = one if other is one else np.concatenate([one, other])
-            shared = comparison.only(both, **grounds[one[0]].shared_with(grounds[other[0]])._asdict())
-            place = np.zeros(len(comparison.metrics), dtype=np.intp)
-            place[both] = np.arange(len(both))
-            yield (one, other), _Shared(comparison=shared, place=place)
+            if other is one:
+                members, (first, second) = one, one[np.stack(np.triu_indices(len(one), 1))]
+            else:
+                members = np.concatenate([one, other])
+                first, second = np.repeat(one, len(other)), np.tile(other, len(one))
+            shared, place = comparison, np.arange(len(comparison.metrics))
+            if len(groups) > 1 and len(first):
+                shared = comparison.only(members, **grounds[one[0]].shared_with(grounds[other[0]])._asdict())
+                place[members] = np.arange(len(members))
+            if len(first):
+                yield first, second, shared, place
 
 
-def _between(groups: tuple[NDArray[np.intp], NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The pairs of a metric of the one and a metric of the other group, each once."""
-    one, other = groups
-    if one is other:
-        i, j = np.triu_indices(len(one), 1)
-        return one[i], one[j]
-    return np.repeat(one, len(other)), np.tile(other, len(one))
-
-
-def counted(statistic: Statistic, comparison: Comparison) -> Bools:
+def counted(statistic: Statistic, sample: Sample) -> Bools:
     """(metrics, items): whether an item counts in a statistic of each metric."""
-    if statistic.per_item:
-        return np.isfinite(statistic.per_item(comparison))
-    return _items(comparison)
-
-
-def _counted(statistic: Statistic, sample: Sample) -> Bools:
     if statistic.per_item:
         return np.isfinite(sample.per_item(statistic.name, statistic.per_item))
     return _items(sample.comparison)

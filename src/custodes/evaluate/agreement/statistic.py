@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
-from custodes.evaluate.agreement.choices import Choices, Heads, are_choices
+from custodes.evaluate.agreement.choices import Choices, are_choices
 from custodes.evaluate.comparison import Comparison
 from custodes.stats import bootstrap, intervals, tie_calibration
-from custodes.stats.arrays import Bools, Floats, read_only
+from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, read_only
 from custodes.stats.population import population_values
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
@@ -49,13 +49,14 @@ class SystemScores:
 class Sample:
     """A comparison in every resample: `times` (1 + B, clusters) how often each cluster is there, the data first, as
     `bootstrap.weighted_sums` takes them; `flips` (n, clusters) of +-1, shared by all permutation tests over systems;
-    `heads` the clusters that stand in `times` for all that say the same, where nothing but choices can be compared and
-    each does not stand for itself; `memo` what was found of arrays whatever the resamples, with these arrays."""
+    `columns` (clusters,) the place of each cluster in `times`, -1 where another one stands for it, if only choices can
+    be compared (see `resampled_groups`), else None; `memo` what was computed from arrays whatever the resamples, with
+    these arrays."""
 
     comparison: Comparison
     times: NDArray[Any]
     flips: NDArray[np.int8]
-    heads: Heads | None = None
+    columns: Ints | None = None
     memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -131,7 +132,7 @@ class Sample:
     @cached_property
     def choices(self) -> Choices:
         """How alike people and metrics choose."""
-        return Choices(self.comparison, self.times, None if self.heads is None else self.heads.place)
+        return Choices(self.comparison, self.times, self.columns)
 
     @cached_property
     def population_wins(self) -> tuple[Floats, Floats]:
@@ -165,11 +166,8 @@ def both(told: Bools) -> Bools:
 
 
 def alike(*masks: Bools) -> list[NDArray[np.intp]]:
-    """Rows that are the same in all masks (rows, ...), together."""
-    groups: dict[bytes, list[int]] = {}
-    for row in range(len(masks[0])):
-        groups.setdefault(b"".join(np.packbits(own[row]).tobytes() for own in masks), []).append(row)
-    return [np.array(rows) for rows in groups.values()]
+    """Rows that are equal in all masks (rows, ...), together."""
+    return equal_positions(b"".join(np.packbits(mask).tobytes() for mask in rows) for rows in zip(*masks, strict=True))
 
 
 def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:

@@ -102,7 +102,7 @@ def measured(rule: Rule, metric: str, sample: Sample) -> Measured:
     name = rule.statistic or _standing_by(ground)
     statistic, n = STATISTICS[name], len(shared.keys)
     if rule.against is None:
-        draws, items = statistic.compute(sample)[:, at[0]], counted(statistic, own)[at[0]]
+        draws, items = statistic.compute(sample)[:, at[0]], counted(statistic, sample)[at[0]]
         population = None if statistic.population is None else statistic.population(sample)[:, at[0]]
     else:
         made, counts = difference(statistic, ground, np.array([0]), np.array([1]))

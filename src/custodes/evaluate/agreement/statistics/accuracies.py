@@ -26,10 +26,6 @@ def _population_margins(sample: Sample) -> Floats:
     return accuracy.pairwise_accuracy(*sample.population_wins, pairs=pairs)
 
 
-def _population_pairwise(sample: Sample) -> Floats:
-    return accuracy.pairwise_accuracy(*sample.population_scores, pairs=sample.system_scores.pairs)
-
-
 def _pairwise_accuracy(sample: Sample) -> Floats:
     scores = sample.system_scores
     return accuracy.pairwise_accuracy(scores.people, scores.metrics, pairs=scores.pairs)
@@ -62,7 +58,9 @@ ACCURACIES = (
         doc="share of pairs of systems that system means order alike (Kocmi et al. 2021)",
         compute=_pairwise_accuracy,
         bounds=SHARE,
-        population=_population_pairwise,
+        population=lambda sample: accuracy.pairwise_accuracy(
+            *sample.population_scores, pairs=sample.system_scores.pairs
+        ),
         chance=0.5,
         smooth=False,
         compared=True,

@@ -20,15 +20,11 @@ def _of_people(sample: Sample, human: Floats, metrics: Floats) -> Floats:
     )
 
 
-def _spa(sample: Sample) -> Floats:
-    return _of_people(sample, sample.comparison.human, sample.comparison.metric_scores)
-
-
 SPA = Statistic(
     name="spa",
     label="Soft pairwise accuracy",
     doc="soft pairwise accuracy (Thompson et al. 2024)",
-    compute=of_outputs(_spa),
+    compute=of_outputs(lambda sample: _of_people(sample, sample.comparison.human, sample.comparison.metric_scores)),
     of_people=_of_people,
     bounds=SHARE,
     chance=0.5,
