@@ -19,7 +19,8 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.counting import count_pairs
 from custodes.data.engines import in_engine
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.comparison import compared_by_any, counted
+from custodes.evaluate.clusters import counted
+from custodes.evaluate.comparison import compared_by_any
 
 duckdb = pytest.importorskip("duckdb")
 SYSTEMS = ("M", "m", "Ä", "b10")

@@ -18,7 +18,8 @@ from custodes.data.comparisons import Comparisons
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.ceiling.prediction_target import MODELS
-from custodes.evaluate.comparison import Comparison, Counted
+from custodes.evaluate.clusters import Counted
+from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
 from custodes.evaluate.ranking import _resampled

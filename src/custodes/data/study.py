@@ -381,7 +381,8 @@ def join(studies: Sequence[Study]) -> Study:
         for rater in kinds.keys() & other_kinds.keys():
             if {kinds[rater], other_kinds[rater]} == {"human", "metric"}:
                 raise InputError(f"rater {rater!r} is human in one input and metric in another; rename one")
-        outputs, differ = _joined_outputs(joined.outputs, other.outputs)
+        a, b = joined.outputs, other.outputs
+        outputs, differ = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
         given = other.preferences.frame
         if joined.sides and other.sides:  # files of one benchmark repeat what is right
             same = [*KEY, "preference"]
@@ -421,10 +422,6 @@ def _both_ratings(a: Ratings, b: Ratings, what: str) -> Ratings:
 
 def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
     return Preferences(frame=_united(a.frame, b.frame, list(VALUES), what), missing=pl.concat([a.missing, b.missing]))
-
-
-def _joined_outputs(a: Outputs | None, b: Outputs | None) -> tuple[Outputs | None, list[Note]]:
-    return (a or b, []) if a is None or b is None else a.joined(b)
 
 
 def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:

@@ -1,19 +1,65 @@
-"""Clusters of items in what is made of counts: by how much the counts are divided, and what a reader is told."""
+"""Outcome counts of one aspect, of a study or as they were given, and what clusters of items do to them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from custodes.answers.setting import DEFAULTS, Setting
+from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import Joint
 from custodes.data.notes import Note, noted
-from custodes.evaluate.comparison import Comparison, Counted, label_of
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.comparison import Comparison, compare, label_of, with_outputs
 from custodes.stats import clusters
 from custodes.stats.arrays import Floats, chunks
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.estimator import Counts, margin_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Pair counts of one aspect, and the comparison behind them where they were not given ready-made."""
+
+    aspect: str
+    counts: OutcomeCounts
+    comparison: Comparison | None
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters can be resampled; 0 where counts were given ready-made."""
+        return self.comparison.design.n_units if self.comparison else 0
+
+    @property
+    def overall(self) -> tuple[str, ...]:
+        """The metrics whose score without an aspect is compared with the aspect."""
+        return self.comparison.overall if self.comparison else ()
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The notes of the comparison, or of the counting."""
+        return self.comparison.notes if self.comparison else self.counts.notes
+
+
+def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
+    """The counts of every aspect of a study, or those that were given, which are selected and tied already."""
+    if not isinstance(study, OutcomeCounts):
+        comparisons = with_outputs(compare(study, **setting))
+        return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
+    for name, value in setting.items():
+        if value != DEFAULTS[name]:  # type: ignore[literal-required]
+            raise OptionError(f"{name}: counts are already selected and tied; give it when counting")
+    study.check_both_sides()
+    if not study.paired.any():
+        raise InputError(
+            f"people and metrics ({listed(study.metrics, limit=3)}) have no item in common, so nothing compares them;"
+            " count items that both rated"
+        )
+    return [Counted(aspect="", counts=study, comparison=None)]
 
 
 def clustered(part: Counted) -> bool:

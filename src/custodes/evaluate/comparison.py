@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.setting import DEFAULTS, Setting, Ties, selection_of, settings
-from custodes.data.cells import ClusterCells, OutcomeCounts
+from custodes.answers.setting import Setting, Ties, selection_of, settings
+from custodes.data.cells import ClusterCells
 from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons, compare_in_memory, human_threshold
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel, label_codes
@@ -221,47 +221,6 @@ def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
                 " of outputs too"
             )
     return comparisons
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Pair counts of one aspect, and the comparison behind them where they were not given ready-made."""
-
-    aspect: str
-    counts: OutcomeCounts
-    comparison: Comparison | None
-
-    @property
-    def n_clusters(self) -> int:
-        """How many clusters can be resampled; 0 where counts were given ready-made."""
-        return self.comparison.design.n_units if self.comparison else 0
-
-    @property
-    def overall(self) -> tuple[str, ...]:
-        """The metrics whose score without an aspect is compared with the aspect."""
-        return self.comparison.overall if self.comparison else ()
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """The notes of the comparison, or of the counting."""
-        return self.comparison.notes if self.comparison else self.counts.notes
-
-
-def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
-    """The counts of every aspect of a study, or those that were given, which are selected and tied already."""
-    if not isinstance(study, OutcomeCounts):
-        comparisons = with_outputs(compare(study, **setting))
-        return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
-    for name, value in setting.items():
-        if value != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(f"{name}: counts are already selected and tied; give it when counting")
-    study.check_both_sides()
-    if not study.paired.any():
-        raise InputError(
-            f"people and metrics ({listed(study.metrics, limit=3)}) have no item in common, so nothing compares them;"
-            " count items that both rated"
-        )
-    return [Counted(aspect="", counts=study, comparison=None)]
 
 
 def label_of(aspect: str) -> str:

@@ -22,8 +22,8 @@ from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, table_effects
-from custodes.evaluate.comparison import Counted, counted, label_of
+from custodes.evaluate.clusters import Counted, cluster_notes, clustered, counted, margin_effects, table_effects
+from custodes.evaluate.comparison import label_of
 from custodes.evaluate.edges import PAIR, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent

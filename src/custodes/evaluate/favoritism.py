@@ -36,14 +36,16 @@ from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import (
+    Counted,
     cluster_notes,
     clustered,
+    counted,
     margin_effects,
     null_effects,
     shared_rows,
     table_effects,
 )
-from custodes.evaluate.comparison import Counted, counted, label_of
+from custodes.evaluate.comparison import label_of
 from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies

@@ -25,8 +25,16 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
-from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, null_effects, shared_rows
-from custodes.evaluate.comparison import Counted, counted, label_of
+from custodes.evaluate.clusters import (
+    Counted,
+    cluster_notes,
+    clustered,
+    counted,
+    margin_effects,
+    null_effects,
+    shared_rows,
+)
+from custodes.evaluate.comparison import label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
