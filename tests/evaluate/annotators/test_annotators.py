@@ -15,8 +15,8 @@ from custodes.data.preferences import Preferences
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotators import FEW_SHARED
 from custodes.evaluate.annotators.identity import SLOT, is_numbered
+from custodes.evaluate.annotators.reliability import TOO_FEW
 from custodes.evaluate.annotators.standing import FIRST, LITTLE
-from custodes.evaluate.annotators.together import TOO_FEW
 from tests.simulation.planted_people import study as planted
 
 

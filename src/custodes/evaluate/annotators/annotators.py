@@ -28,7 +28,7 @@ from custodes.evaluate.annotators.consensus import (
 )
 from custodes.evaluate.annotators.identity import SLOT, People, persons
 from custodes.evaluate.annotators.material import MOST_LABELS, AnnotatorAnswers, material
-from custodes.evaluate.annotators.sampled import pair_columns
+from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, pair_columns, people_columns
 from custodes.evaluate.annotators.standing import (
     FEW_TASKS,
     FEWEST,
@@ -39,7 +39,6 @@ from custodes.evaluate.annotators.standing import (
     Tests,
     standing_columns,
 )
-from custodes.evaluate.annotators.together import FEW_DOUBLES, agreement_columns, people_columns
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent

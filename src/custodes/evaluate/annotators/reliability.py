@@ -1,4 +1,4 @@
-"""How far people agree, and of how many people their answers speak."""
+"""Agreement of annotators, their effective number, and margins of pairs of systems with annotators as the sample."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.annotators.material import AnnotatorAnswers
+from custodes.evaluate.annotators.material import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.reliability import (
+    FEWEST_PEOPLE as FEWEST_SAMPLED,
+)
+from custodes.stats.reliability import (
     Scale,
     alpha,
+    clustered_margins,
     coincidences,
     effective_number,
     gini,
@@ -25,6 +29,7 @@ FEW_DOUBLES = 30
 FEWEST_PEOPLE = 10
 """People below which intervals of taste hold it too seldom (5 people: .84, 10: .90)."""
 TOO_FEW = "too few: fewer than {} tasks that several people answered"
+TOO_FEW_PEOPLE = f"fewer than {FEWEST_SAMPLED} people: this speaks of them alone"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
@@ -77,4 +82,26 @@ def people_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> 
         "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and known and several else np.nan,
         "alike": made.alike,
         "design_effect": made.effect if known else np.nan,
+    }
+
+
+def pair_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
+    """The rows of `pairs`; none of ratings, and none where it is not known who answered."""
+    if part.what != VERDICTS or slots:
+        return {}
+    answers = part.answers
+    _, first = np.unique(part.group, return_index=True)
+    margins = clustered_margins(
+        part.group[answers.task], answers.worker, part.value, pairs=len(first), confidence=confidence
+    )
+    return {
+        "system_a": part.tasks["system_a"].gather(first),
+        "system_b": part.tasks["system_b"].gather(first),
+        "answers": np.bincount(part.group[answers.task], minlength=len(first)),
+        "people": margins.people,
+        "effective": margins.effective,
+        "margin": margins.margin,
+        "margin_low": margins.low,
+        "margin_high": margins.high,
+        "reason": ["" if enough else TOO_FEW_PEOPLE for enough in margins.people >= FEWEST_SAMPLED],
     }
