@@ -123,7 +123,9 @@ def correction(design: str, kind: str) -> tuple[float, float, float, float, int]
             continue
         hit, width = held(made.strengths, arena.target[:systems])
         hits.append(hit)
-        widths.append([width, held(made.by_people, arena.target[:systems])[1]])
+        weighted = replace(human, weight=judged * (1.0 if chance is None else 1 / chance))
+        by_human = strengths(weighted, n_systems=systems, ties="davidson", resamples=300, rng=rng)
+        widths.append([width, held(by_human, arena.target[:systems])[1]])
         saving.append(made.saving)
         refused += made.p_random < 0.01
     own, (wide, people) = np.mean(hits, axis=0), np.mean(widths, axis=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -24,11 +23,8 @@ from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.corrected import corrected
 from custodes.stats.strength.more_battles import more_battles
 from custodes.stats.strength.ranks import Ranks, ranks
-from custodes.stats.strength.strengths import Strengths, strengths
+from custodes.stats.strength.strengths import Strengths, TieModel, strengths
 from custodes.stats.strength.win_rates import PairRates, beyond_systems, pair_rates, system_intervals, system_rates
-
-TieModel = Literal["davidson", "half"]
-"""What a tie is: an outcome with a parameter of its own, or half a win for each side."""
 
 KNOWN_ORDERS = 0.1
 """Proportion of comparisons with a known presentation order below which the order is not adjusted for: comparisons
@@ -235,15 +231,17 @@ def fit_corrected(
     probability = known if np.isfinite(known).all() else None
     if probability is None and np.isfinite(known).any():
         some = [design.items[i] for i in np.unique(rows.item[np.isnan(known)])]
-        reason = f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})"
-        return replace(result, reason=reason)
+        return replace(
+            result, reason=f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})"
+        )
     different = int((human_sign != rows.sign)[labelled].sum())
     if different < FEWEST_DIFFERENT:
         reason = f"people and the metric differ on only {different} of {labels} battles, so how it errs is not known"
         return replace(result, reason=reason)
-    if reason := _no_common_order(human.order[place][labelled], rows, labelled, n_systems=n_systems):
-        return replace(result, reason=reason)
-    if probability is not None and (reason := not_as_likely(probability, labelled, item=rows.item, units=design.units)):
+    reason = _no_common_order(human.order[place][labelled], rows, labelled, n_systems=n_systems)
+    if not reason and probability is not None:
+        reason = not_as_likely(probability, labelled, item=rows.item, units=design.units)
+    if reason:
         return replace(result, reason=reason)
     battles = data.battles
     proportions = beyond_systems(

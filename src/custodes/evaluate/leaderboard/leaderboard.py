@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Unpack
@@ -27,7 +27,6 @@ from custodes.evaluate.leaderboard.bradley_terry import (
     FittedModel,
     Options,
     RaterModel,
-    TieModel,
     fit_comparisons,
     fit_corrected,
     fit_counts,
@@ -40,6 +39,7 @@ from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
+from custodes.stats.strength.strengths import TieModel
 
 CORRECTED = "corrected:"
 """Before the name of a metric: people's battles, corrected by it."""
@@ -209,11 +209,22 @@ def leaderboard(
         comparisons, notes = (), list(study.notes)
         models = _models_of_counts(study, options=options(n_systems=len(systems)), notes=notes)
     distinct = list(dict.fromkeys(models.values()))
-    generator = np.random.default_rng(rng)
-    fits = each(_fit, distinct, rng=generator, progress=progress, desc="leaderboard", label=attrgetter("label"))
+    fits = each(
+        lambda model, generator: model.fit(generator),
+        distinct,
+        rng=np.random.default_rng(rng),
+        progress=progress,
+        desc="leaderboard",
+        label=attrgetter("label"),
+    )
     by_model = dict(zip(distinct, fits, strict=True))
     results = {place: by_model[model] for place, model in models.items()}
-    _check_covariates(names, results.values())
+    for name in names:
+        if all(name in model.unvaried for model in map(_model_of, fits) if model is not None):
+            raise OptionError(
+                f"covariates={name!r}: it does not vary beyond the systems, so nobody can tell it from their strengths;"
+                " leave it out"
+            )
     rules, tables, more = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
         by_rater = {rater: result for (of, rater), result in results.items() if of == aspect}
@@ -225,10 +236,6 @@ def leaderboard(
     adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
     message = f"held equal, and so not ranked by: {listed(adjusted)}"
     return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
-
-
-def _fit(model: RaterModel, rng: np.random.Generator) -> FittedModel | CorrectedModel:
-    return model.fit(rng)
 
 
 def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
@@ -296,14 +303,3 @@ def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Se
             raise OptionError(f"{name}: counts are already selected and settled; give it when counting")
     if len(systems) < 2:
         raise InputError(f"counts: {len(systems)} systems; a leaderboard compares two or more")
-
-
-def _check_covariates(names: Sequence[str], results: Iterable[FittedModel | CorrectedModel]) -> None:
-    """Raise `OptionError` for a covariate that no model can be adjusted for."""
-    models = [model for result in results if (model := _model_of(result)) is not None]
-    for name in names:
-        if all(name in model.unvaried for model in models):
-            raise OptionError(
-                f"covariates={name!r}: it does not vary beyond the systems, so nobody can tell it from their strengths;"
-                " leave it out"
-            )

@@ -12,22 +12,31 @@ from custodes.stats.arrays import Floats, Signs, chunks
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.labelling import p_random
-from custodes.stats.strength.sandwich import normal_draws, of_penalty
-from custodes.stats.strength.strengths import Strengths, Ties, fitted
+from custodes.stats.strength.strengths import Strengths, TieModel, fitted
 
 _FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
-    """`strengths` people would give on all battles, `by_people` those of the battles that they judged, drawn together.
-    `power` how much the metric is used (0 to 1), `saving` the share of people's verdicts that it saves: 1 - mean
-    variance of `strengths` over that of `by_people`; NaN where somebody won or lost everything by people, so
-    that only a penalty keeps the latter finite. `p_random`: that the battles which people judged are a random part; NaN
-    where it cannot be tested or probabilities are known."""
+    """Strengths by human ratings on all battles, estimated with the ratings of a metric.
+
+    Attributes
+    ----------
+    strengths : Strengths
+        Strengths with draws of their sampling error.
+    power : float
+        How much the metric is used, from 0 to 1.
+    saving : float
+        Proportion of human ratings that the metric replaces: 1 - mean variance of the strengths over that by human
+        ratings alone; NaN where a system won or lost everything by human ratings, so that only a penalty keeps the
+        latter finite.
+    p_random : float
+        p-value that the battles with human ratings are a random part; NaN where it cannot be tested or probabilities
+        are known.
+    """
 
     strengths: Strengths
-    by_people: Strengths
     power: float
     saving: float
     p_random: float
@@ -38,7 +47,7 @@ def corrected(
     human_sign: Signs,
     *,
     n_systems: int,
-    ties: Ties,
+    ties: TieModel,
     probability: Floats | None,
     resamples: int,
     rng: np.random.Generator,
@@ -55,8 +64,7 @@ def corrected(
     Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
     tuning); Zrnic and Candes 2024 (cross-fitting). Residuals at the metric's own fit and the shrinkage are ours.
     """
-    from scipy.linalg import block_diag
-    from scipy.sparse import csr_array, diags_array, hstack
+    from scipy.sparse import csr_array, diags_array
 
     weight, labelled = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
     share = weight[labelled].sum() / weight.sum() if labelled.any() else np.nan
@@ -68,7 +76,7 @@ def corrected(
     people = fitted(judged, n_systems=n_systems, ties=ties)
     joined = people.component[battles.first] == people.component[battles.second]
     metric = fitted(replace(battles, weight=weight * joined), n_systems=n_systems, ties=ties)
-    heard = (battles.sign != ABSENT) & (weight > 0) & joined
+    heard = battles.counted & joined
     # what the metric's residuals are on all battles, less those of the judged ones, on the scale of people's scores
     scale = weight[heard].mean() / judged.weight[labelled].mean()
     residual = metric.residual(metric.fit.coefficients) * scale
@@ -82,25 +90,21 @@ def corrected(
     power = _tuned(alone, control, fit.inverse[:n_systems])
     used = diags_array(power)
     moved = people.tilted((used @ control).sum(axis=0))
-    estimate = np.concatenate([moved.fit.coefficients, fit.coefficients])
-    width = len(fit.coefficients)
-    # people's residuals where the estimate has moved to; leverage is that of the battles that they judged
-    own = moved.scores(moved.residual(estimate[:width]), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
-    both = csr_array(hstack([moved.corrected(csr_array(own)) + used @ of_metric(1.0 - labelled), alone]))
-    inverse = block_diag(moved.fit.inverse, fit.inverse)
-    middle = (both.T @ both).toarray() + np.kron(np.ones((2, 2)), of_penalty(fit))
-    covariance = inverse @ middle @ inverse
-    for part in (slice(width), slice(width, 2 * width)):
-        covariance[part, part] = people.widened(covariance[part, part], alone)
-    draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
-    variance = covariance.diagonal()
+    estimate = moved.fit.coefficients
+    # Human residuals at the moved estimate, corrected for the leverage of the battles with human ratings.
+    own = moved.scores(moved.residual(estimate), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
+    scores = csr_array(moved.corrected(csr_array(own)) + used @ of_metric(1.0 - labelled))
+    covariance, covariance_alone = (
+        people.covariance(rows, inverse, scores=alone)
+        for rows, inverse in ((scores, moved.fit.inverse), (alone, fit.inverse))
+    )
+    variance, variance_alone = (matrix.diagonal()[:n_systems].sum() for matrix in (covariance, covariance_alone))
     finite = bool((people.bounded | (np.bincount(people.component)[people.component] == 1)).all())
     reached = control.power(2).sum(axis=1) > 0
     return Corrected(
-        strengths=people.strengths(draws[:, :width]),
-        by_people=people.strengths(draws[:, width:]),
+        strengths=people.strengths(estimate, covariance, resamples, rng),
         power=float(power[reached].mean()) if reached.any() else 0.0,
-        saving=1 - float(variance[:n_systems].sum() / variance[width : width + n_systems].sum()) if finite else np.nan,
+        saving=1 - float(variance / variance_alone) if finite else np.nan,
         # Of all battles, between systems that human ratings join and others.
         p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
         if probability is None

@@ -66,12 +66,6 @@ def _dense(design: Any) -> Any:
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
-def covariance(scores: Any, made: Fit) -> Floats:
-    """Of the coefficients (p, p): the squares of scores (units, p), added up, and of the battles of the penalty."""
-    middle = (scores.T @ scores).toarray() + of_penalty(made)
-    return np.asarray(made.inverse @ middle @ made.inverse)
-
-
 def clusters_behind(made: Fit, own: Kinds, *, weight: Floats, unit: Ints, n_systems: int) -> Floats:
     """How many equal clusters the error of each strength rests on: (systems,); inf where all are battles of weight 1.
 
@@ -98,28 +92,24 @@ def clusters_behind(made: Fit, own: Kinds, *, weight: Floats, unit: Ints, n_syst
     return behind
 
 
-def widened(covariance: Floats, made: Fit, *, alike: float, behind: Floats, n_units: float) -> Floats:
+def widened(covariance: Floats, made: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
     """The covariance (p, p) with more variance of strengths that rest on few clusters, so that normal draws are as wide
     as Student's t with as many degrees less one.
 
-    What few clusters tell of their own error is at least what the model says of independent battles, times `alike`, how
-    much more clusters vary in all.
+    The variance by few clusters is taken as at least that of independent battles in the model times the design effect
+    of clusters, from 1, which follows from the scores (units, p) of all.
     """
     from scipy.special import stdtrit
 
     n = len(behind)
     freedom = np.clip(np.minimum(behind, n_units) - 1, 1.0, None)
     wider = (stdtrit(freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
+    middle = (scores.T @ scores).toarray()
+    effect = max(1.0, float((middle * made.inverse).sum() / np.linalg.matrix_rank(made.inverse)))
     variance = covariance.diagonal()[:n]
     more = covariance.copy()
-    more[np.arange(n), np.arange(n)] += wider * np.maximum(variance, made.inverse.diagonal()[:n] * alike)
+    more[np.arange(n), np.arange(n)] += wider * np.maximum(variance, made.inverse.diagonal()[:n] * effect)
     return more
-
-
-def alike(scores: Any, made: Fit) -> float:
-    """The design effect of clusters: how much more coefficients vary than if battles were independent, from 1."""
-    middle = (scores.T @ scores).toarray()
-    return max(1.0, float((middle * made.inverse).sum() / np.linalg.matrix_rank(made.inverse)))
 
 
 def of_penalty(made: Fit) -> Floats:

@@ -14,15 +14,15 @@ from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, Kinds, equal_clusters, kinds
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.sandwich import (
-    alike,
     clusters_behind,
-    covariance,
     leverage_corrected,
     normal_draws,
+    of_penalty,
     widened,
 )
 
-Ties = Literal["davidson", "half"]
+TieModel = Literal["davidson", "half"]
+"""What a tie is: an outcome with a parameter of its own, or half a win for each side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,9 @@ class Strengths:
     n_units: float
 
 
-def strengths(battles: Battles, *, n_systems: int, ties: Ties, resamples: int, rng: np.random.Generator) -> Strengths:
+def strengths(
+    battles: Battles, *, n_systems: int, ties: TieModel, resamples: int, rng: np.random.Generator
+) -> Strengths:
     """Fit Davidson's model (`ties="half"`: Bradley-Terry with ties as half wins) and draw its sampling error.
 
     A bootstrap of scores: what each cluster adds to the fit, corrected for its leverage, is drawn again with a normal
@@ -66,10 +68,9 @@ def strengths(battles: Battles, *, n_systems: int, ties: Ties, resamples: int, r
     of scores.
     """
     made = fitted(battles, n_systems=n_systems, ties=ties)
-    estimate = made.fit.coefficients
-    scores = made.corrected(made.scores(made.residual(estimate), has_ties=made.fit.has_ties))
-    drawn = normal_draws(made.widened(covariance(scores, made.fit), scores), resamples, rng)
-    return made.strengths(np.concatenate([estimate[np.newaxis], estimate + drawn]))
+    scores = made.corrected(made.scores(made.residual(made.fit.coefficients), has_ties=made.fit.has_ties))
+    covariance = made.covariance(scores, made.fit.inverse, scores=scores)
+    return made.strengths(made.fit.coefficients, covariance, resamples, rng)
 
 
 def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Floats, Floats]:
@@ -82,9 +83,7 @@ def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Float
     >>> round(high.item(), 3)
     2.775
     """
-    if len(draws) < 3 or n_units < 2:
-        return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
-    reach = student_quantile(confidence, n_units) * draws[1:].std(axis=0, ddof=1)
+    reach = student_quantile(confidence, n_units) * _standard_error(draws, n_units)
     return draws[0] - reach, draws[0] + reach
 
 
@@ -96,10 +95,14 @@ def p_value(draws: Floats, *, n_units: float) -> Floats:
     """
     from scipy.special import stdtr
 
+    return np.asarray(2 * stdtr(n_units - 1, -ratio(np.abs(draws[0]), _standard_error(draws, n_units))))
+
+
+def _standard_error(draws: Floats, n_units: float) -> Floats:
+    """Of draws (1 + B, ...), the estimate first: (...); NaN with fewer than two draws and with one cluster."""
     if len(draws) < 3 or n_units < 2:
         return np.full(draws.shape[1:], np.nan)
-    t = ratio(np.abs(draws[0]), draws[1:].std(axis=0, ddof=1))
-    return np.asarray(2 * stdtr(n_units - 1, -t))
+    return np.asarray(draws[1:].std(axis=0, ddof=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +115,7 @@ class Fitted:
     made: Kinds
     component: Ints
     bounded: Bools
-    ties: Ties
+    ties: TieModel
     n_units: int
 
     @property
@@ -152,20 +155,20 @@ class Fitted:
             moved = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
         return replace(self, fit=moved)
 
-    def widened(self, covariance: Floats, scores: Any) -> Floats:
-        """A covariance (p, p), wider for systems that few clusters met; by the scores (units, p) of this fit."""
-        own = self.battles
-        n = len(self.component)
-        return widened(
-            covariance,
-            self.fit,
-            alike=alike(scores, self.fit),
-            behind=clusters_behind(self.fit, self.made, weight=own.weight, unit=own.unit, n_systems=n),
-            n_units=self.n_behind,
-        )
+    def covariance(self, moves: Any, inverse: Floats, *, scores: Any) -> Floats:
+        """The covariance (p, p) of coefficients by clusters: inverse @ (squares of moves, and the penalty) @ inverse.
 
-    def strengths(self, draws: Floats) -> Strengths:
-        """From draws of coefficients (1 + B, p), the estimate first."""
+        `moves` (units, p) are scores by cluster, `inverse` (p, p) that of the information; wider for systems with few
+        clusters, by the `scores` (units, p) of this fit.
+        """
+        data = self.battles
+        behind = clusters_behind(self.fit, self.made, weight=data.weight, unit=data.unit, n_systems=len(self.component))
+        middle = (moves.T @ moves).toarray() + of_penalty(self.fit)
+        return widened(inverse @ middle @ inverse, self.fit, scores, behind=behind, n_units=self.n_behind)
+
+    def strengths(self, estimate: Floats, covariance: Floats, resamples: int, rng: np.random.Generator) -> Strengths:
+        """Strengths of coefficients (p,) with draws of a covariance (p, p)."""
+        draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
         n, k = len(self.component), self.battles.covariates.shape[1]
         alone = np.bincount(self.component)[self.component] == 1
         nu = np.exp(draws[:, -1]) if self.fit.has_ties else np.zeros(len(draws))
@@ -180,7 +183,7 @@ class Fitted:
         )
 
 
-def fitted(battles: Battles, *, n_systems: int, ties: Ties) -> Fitted:
+def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
     """Fit, with a penalty only where the likelihood has no maximum.
 
     It has none if a component is not one circle, if covariates tell every winner, or if all battles are ties. Raises
