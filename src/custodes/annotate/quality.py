@@ -48,7 +48,7 @@ def standing(
     ...          refused=0, equal_share=0.2, people=12)
     Standing(name='watch', flags=('fast', 'one side'))
     """
-    from custodes.stats.stopping.sprt import sprt
+    from custodes.stats.stopping.sequential import sprt
 
     flags = []
     blocked = sprt(right, asked - right) < 0

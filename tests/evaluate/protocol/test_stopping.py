@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from custodes.errors import OptionError
-from custodes.evaluate.protocol.columns import STOPPING
+from custodes.evaluate.protocol.protocol import STOPPING
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import STOPS

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats import arrays
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.stopping import pilot
 from custodes.stats.stopping.pilot import (
@@ -152,7 +153,7 @@ def test_effects_are_those_of_a_matrix(centre: bool) -> None:
 def test_studies_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts, shares = np.array([[3, 1, 0], [1, 1, 5]]), np.random.default_rng(0).dirichlet([1, 1, 1], size=(7, 2))
     whole = continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds
-    monkeypatch.setattr(pilot, "_CELLS", 40)
+    monkeypatch.setattr(arrays, "CHUNK", 40)
     assert (continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds == whole).all()
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.stats.stopping.sprt import sprt
+from custodes.stats.stopping.sequential import sprt
 
 
 def ended(chance: float, **limits: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from custodes.evaluate.protocol.ruling import Case, Ruling, rulings
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Ints, Signs
+from custodes.stats.arrays import Ints, Signs, require
 from custodes.stats.clusters import is_clustered
 from custodes.stats.stopping.allocation import granted
 from custodes.stats.stopping.rules import Rule
@@ -37,9 +37,10 @@ class Asking:
     - A budget that may not cover a look of all open pairs: the last answers are shared evenly, by place, when all pairs
       have completed what they have. So they depend on which pairs are open, never on who was quick.
 
-    `n` usable answers, `look` the present or last look, `is_open` and `decision` of each pair; `why` it is closed:
-    'rule', 'items' (or looks) or 'budget'. `rulings`: all so far; where looks are common one answer may bring
-    several. The same events give the same state, and so do answers in another order.
+    `n` usable answers, `look` the present or last look, `target` usable answers when that is complete, `is_open` and
+    `decision` of each pair; `why` it is closed: 'rule', 'items' (or looks) or 'budget'. `rulings`: all so far; where
+    looks are common one answer may bring several. The same events give the same state, and so do answers in another
+    order.
     """
 
     def __init__(
@@ -58,14 +59,14 @@ class Asking:
         self.decision: list[int] = []
         self.why: list[str] = []
         self.rulings: list[Ruling] = []
+        self.orders: list[tuple[int, ...]] = []
+        self.target: list[int] = []
         self._units = np.asarray(units)
-        self._orders: list[tuple[int, ...]] = []
         self._systems: list[tuple[int, int]] = []
         self._metric: list[Signs | None] = []
         self._place: list[list[int]] = []  # what stands at each place
         self._usable: list[int] = []  # places that are not impossible
         self._leased: list[int] = []
-        self._target: list[int] = []  # usable answers that the present look wants
         self._begin: list[int] = []  # the present look's places, with all before them: _begin to _end
         self._end: list[int] = []
         self._is_judged: list[bool] = []  # the present look is
@@ -88,7 +89,7 @@ class Asking:
         """A pair that comes later; its number. `units` of all items, where there are more than before; without it
         further items are no document's."""
         if units is not None:
-            assert len(units) >= len(self._units)
+            require(len(units) >= len(self._units), "units: give those of all items, the earlier ones first")
             self._units = np.asarray(units)
         more = max(order, default=-1) + 1 - len(self._units)
         if more > 0:
@@ -99,20 +100,11 @@ class Asking:
 
     def copy(self) -> Asking:
         """One that goes its own way from here."""
-        made = object.__new__(Asking)
-        made.__dict__.update({name: list(own) if isinstance(own, list) else own for name, own in self.__dict__.items()})
-        made._place = [list(own) for own in self._place]
-        return made
-
-    @property
-    def orders(self) -> Sequence[tuple[int, ...]]:
-        """Of every pair its items in the order asked."""
-        return self._orders
-
-    @property
-    def target(self) -> Sequence[int]:
-        """Usable answers that each pair will have when its present look is complete."""
-        return self._target
+        other = object.__new__(Asking)
+        fields = vars(self).items()
+        vars(other).update({name: list(value) if isinstance(value, list) else value for name, value in fields})
+        other._place = [list(places) for places in self._place]
+        return other
 
     def wanted(self, pair: int) -> list[int]:
         """Places of the present look that are neither leased nor settled, lowest first."""
@@ -126,8 +118,7 @@ class Asking:
 
     def lease(self, pair: int, place: int) -> None:
         """Somebody has this wanted place before him."""
-        assert self.in_present_look(pair, place), (pair, place)
-        assert self._place[pair][place] == FREE, (pair, place)
+        self._require(pair, place, self._place[pair][place] == FREE)
         self._place[pair][place] = LEASED
         self._leased[pair] += 1
 
@@ -147,12 +138,15 @@ class Asking:
 
     def goes_on(self, pair: int) -> bool:
         """Whether another look may follow the one that is being asked."""
-        is_left = min(self.rule.looks[-1], self._usable[pair]) > self._target[pair]
+        is_left = min(self.rule.looks[-1], self._usable[pair]) > self.target[pair]
         return self.is_open[pair] and is_left and self._promised() < self.rule.budget
 
     def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
-        """An answer to a place of the present look that is not settled; the ruling where it completed the look."""
-        assert preference in (1, 0, -1), preference
+        """A preference, or `ABSENT` where it is impossible, for a place of the present look that is not settled; the
+        ruling where it completed the look."""
+        if preference == ABSENT:
+            return self.impossible(pair, place)
+        require(preference in (1, 0, -1), f"preference {preference}: allowed are 1, 0, -1 and {ABSENT}")
         self._settle(pair, place, preference)
         self.n[pair] += 1
         return self._completed(pair)
@@ -166,7 +160,7 @@ class Asking:
         self._usable[pair] -= 1
         later = next(self._usable_from(pair, self._end[pair]), None)
         if later is None:
-            self._target[pair] -= 1
+            self.target[pair] -= 1
         else:
             self._end[pair] = later + 1
         return self._completed(pair)
@@ -193,14 +187,13 @@ class Asking:
 
     def withdraw(self, pair: int, place: int) -> None:
         """An answer of a look that is not complete is taken back, and its place free again."""
-        assert self.in_present_look(pair, place), (pair, place)
-        assert self._place[pair][place] in (1, 0, -1), (pair, place)
+        self._require(pair, place, self._place[pair][place] in (1, 0, -1))
         self._put(pair, place, FREE)
         self.n[pair] -= 1
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
         """Items that come later, behind those of its order; a pair that ended for want of items goes on."""
-        self._orders[pair] = (*self._orders[pair], *map(int, items))
+        self.orders[pair] = (*self.orders[pair], *map(int, items))
         self._place[pair] += [FREE] * len(items)
         self._usable[pair] += len(items)
         self._open_again("items")
@@ -214,42 +207,45 @@ class Asking:
     def state_bytes(self) -> bytes:
         """All that answers made of it, without leases: equal bytes are equal states."""
         settled = [[FREE if own == LEASED else own for own in places] for places in self._place]
-        state = [settled, self.n, self.look, self._target, self.is_open, self.decision, self.why]
+        state = [settled, self.n, self.look, self.target, self.is_open, self.decision, self.why]
         # The order in which pairs ended belongs to the clock.
         return _ORDERED.encode([*state, sorted(self.rulings, key=lambda own: own[:2])])
 
     # --- one pair
 
     def _append(self, order: Sequence[int], systems: tuple[int, int], metric: Signs | None) -> None:
-        self._orders.append(tuple(map(int, order)))
+        self.orders.append(tuple(map(int, order)))
         self._systems.append(systems)
         self._metric.append(metric)
         self._place.append([FREE] * len(order))
         self._usable.append(len(order))
-        for own in (self.n, self._leased, self._target, self._begin, self._end, self.decision):
+        for own in (self.n, self._leased, self.target, self._begin, self._end, self.decision):
             own.append(0)
         self.look.append(-1)
         self.is_open.append(True)
         self.why.append("")
         self._is_judged.append(True)
         self._looks.append(())
-        first = self._units[list(self._orders[-1][: self.rule.looks[-1]])]
+        first = self._units[list(self.orders[-1][: self.rule.looks[-1]])]
         self.is_common |= is_clustered(first)
 
     def _lacking(self, pair: int) -> int:
         """How many places of the present look are free."""
         if not self.is_open[pair] or self._is_judged[pair]:
             return 0
-        return self._target[pair] - self.n[pair] - self._leased[pair]
+        return self.target[pair] - self.n[pair] - self._leased[pair]
 
     def _put(self, pair: int, place: int, what: int) -> None:
         self._leased[pair] -= self._place[pair][place] == LEASED
         self._place[pair][place] = what
 
     def _settle(self, pair: int, place: int, what: int) -> None:
-        assert self.in_present_look(pair, place), (pair, place)
-        assert not self.is_settled(pair, place), (pair, place)
+        self._require(pair, place, not self.is_settled(pair, place))
         self._put(pair, place, what)
+
+    def _require(self, pair: int, place: int, allowed: bool) -> None:
+        """Raise `ValueError` for a place outside the present look, or in a state that does not allow a change."""
+        require(self.in_present_look(pair, place) and allowed, f"place {place} of pair {pair} cannot be changed so now")
 
     def _usable_from(self, pair: int, begin: int) -> Iterator[int]:
         """Places from there on that are not impossible."""
@@ -259,12 +255,12 @@ class Asking:
     def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
         """Where the present look ends, now that these places are usable again."""
         before = self._looks[pair][-1][1] if self._looks[pair] else 0
-        usable, wants = list(self._usable_from(pair, self._begin[pair])), self._target[pair] - before
+        usable, wants = list(self._usable_from(pair, self._begin[pair])), self.target[pair] - before
         if not any(place >= self._end[pair] and place not in back for place in usable):  # maybe cut for want of items
             wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
         stays = [k for k, place in enumerate(usable) if self._place[pair][place] != FREE or place in begun]
         taken = max(stays, default=-1) + 1
-        self._target[pair] = before + max(wants, taken)
+        self.target[pair] = before + max(wants, taken)
         self._end[pair] = usable[max(wants, taken) - 1] + 1
 
     def _close(self, pair: int, why: str) -> None:
@@ -280,12 +276,12 @@ class Asking:
 
     def _completed(self, pair: int) -> Ruling | None:
         """Judge what is complete; the ruling of this pair."""
-        if self.n[pair] < self._target[pair]:
+        if self.n[pair] < self.target[pair]:
             return None
         due = [pair]
         if self.is_common:
             asked = [k for k in range(len(self.n)) if self.is_open[k] and not self._is_judged[k]]
-            due = [k for k in asked if self.n[k] >= self._target[k]]
+            due = [k for k in asked if self.n[k] >= self.target[k]]
             if len(due) < len(asked):
                 return None
         made = self._judged(due)
@@ -318,7 +314,7 @@ class Asking:
         return Case(
             pair=pair,
             systems=self._systems[pair],
-            order=self._orders[pair],
+            order=self.orders[pair],
             settled=self._place[pair][: self._begin[pair]],
             most=self._usable[pair],
             looks=self._looks[pair],
@@ -355,7 +351,7 @@ class Asking:
 
     def _promised(self) -> int:
         """Answers that there are when all present looks are complete."""
-        return sum(self._target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
+        return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
     def _next_look(self, pair: int) -> int | None:
         """The first look after the present one that lacks an answer, if any."""
@@ -370,13 +366,11 @@ class Asking:
         """Whether the budget reaches to the end of this look even if every open pair gets there."""
         if self.rule.budget == sys.maxsize:
             return True
-        most = 0
-        for pair in range(len(self.n)):
-            promised = self._target[pair] if self.is_open[pair] else self.n[pair]
-            most += max(promised, self.n[pair] + self._wants(pair, look)) if self.is_open[pair] else promised
-        return most <= self.rule.budget
+        is_open = (pair for pair in range(len(self.n)) if self.is_open[pair])
+        more = sum(max(0, self.n[pair] + self._wants(pair, look) - self.target[pair]) for pair in is_open)
+        return self._promised() + more <= self.rule.budget
 
     def _ask(self, pair: int, look: int, n: int) -> None:
         self.look[pair], self._is_judged[pair] = look, False
-        self._target[pair] = self.n[pair] + n
+        self.target[pair] = self.n[pair] + n
         self._end[pair] = next(islice(self._usable_from(pair, self._begin[pair]), n - 1, None)) + 1

@@ -12,7 +12,7 @@ from custodes.answers.question import recorded
 from custodes.arguments import argument, at_least, check_storable, is_whole, several
 from custodes.data.comparisons import Comparisons
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
-from custodes.evaluate.protocol.state import State, given
+from custodes.evaluate.protocol.state import State
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.stats import ABSENT
 
@@ -149,8 +149,8 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
         answers[pair][item] = value
         new.append((pair, place, value))
     asking = state.asking.copy()
-    for own in new:
-        given(asking, *own)
+    for answer in new:
+        asking.answer(*answer)
     return state.after(asking, tuple(answers))
 
 
@@ -161,9 +161,9 @@ def decisions(state: State) -> list[Decision]:
     [('=', True)]
     """
     _check_state(state)
-    own = state.asking
-    last = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in own.rulings}
-    rows = enumerate(zip(state.pairs, own.decision, own.n, own.is_open, strict=True))
+    asking = state.asking
+    last = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in asking.rulings}
+    rows = enumerate(zip(state.pairs, asking.decision, asking.n, asking.is_open, strict=True))
     return [
         Decision(*pair, "=+-"[decision], n, is_open, n > 0, *last.get(k, ()))
         for k, (pair, decision, n, is_open) in rows
@@ -207,9 +207,9 @@ def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str
     """(pairs, items) preferences of the one rater, in the order of the state."""
     if len(metric.raters) != 1:
         raise OptionError(f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give one")
-    named = zip(metric.system_a, metric.system_b, metric.signs[:, 0].tolist(), strict=True)
-    rows = {(a, b): dict(zip(metric.items, own, strict=True)) for a, b, own in named}
-    made = tuple(tuple(rows.get(pair, {}).get(item, ABSENT) for item in items) for pair in combinations(systems, 2))
-    if {sign for own in made for sign in own} == {ABSENT}:
+    pairs, columns = list(zip(metric.system_a, metric.system_b, strict=True)), (metric.pair, metric.item, metric.sign)
+    signs = {(*pairs[k], metric.items[i]): sign for k, i, sign in zip(*(c.tolist() for c in columns), strict=True)}
+    rows = tuple(tuple(signs.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2))
+    if {sign for row in rows for sign in row} == {ABSENT}:
         raise InputError(f"metric: no pair and item in common with this protocol (items {listed(items, limit=3)})")
-    return made
+    return rows

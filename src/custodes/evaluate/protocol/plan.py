@@ -22,18 +22,16 @@ from custodes.errors import OptionError
 from custodes.evaluate.comparison import Comparison, label_of
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
-from custodes.evaluate.protocol.columns import STOPPING
-from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
+from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import (
     Pilot,
-    blocks,
     continued,
     drawn_kinds,
     forecast,
@@ -205,9 +203,9 @@ def plan(
         power = _power(world, items, rules[0].gamma)
         made.append(Plan.part(world.aspect, power=power, saving=_saving(world, 1 - first / (items + metric_items))))
         if world.pilot is not None:
-            foretold = _forecast(world, items, rules, confidence, draw_forecast)
-            made += [Plan.part(world.aspect, forecast=row) for row in foretold]
-            notes += _pilot_notes(world, items)
+            rows = _forecast(world, world.pilot, items, rules, confidence, draw_forecast)
+            made += [Plan.part(world.aspect, forecast=row) for row in rows]
+            notes += _pilot_notes(world, world.pilot, items)
     message = (
         "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
         " can at most halve the annotations (Dorner et al. 2025)"
@@ -325,13 +323,13 @@ def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generato
     shares = world.possible
     shape = shares.shape[:2]
     kinds = np.empty((*shape, items), dtype=np.int8)
-    for block in blocks(kinds.shape):
+    for block in chunks(len(kinds), kinds[0].size):
         kinds[block] = 4 * drawn_kinds(shares[block], items, rng)
     total = np.zeros((*shape, 3), dtype=np.int64)
     if world.channel is None:
         kinds += 3
     else:
-        for block in blocks(kinds.shape):
+        for block in chunks(len(kinds), kinds[0].size):
             metric = drawn_kinds(world.channel[kinds[block] // 4], 1, rng)[..., 0]
             kinds[block] += metric
             total[block] = np.stack([(metric == kind).sum(axis=-1) for kind in range(3)], axis=-1)
@@ -377,13 +375,12 @@ def _rows(
 
 
 def _forecast(
-    world: _World, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
+    world: _World, pilot: Pilot, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table `forecast`; none where the pilot holds all items already."""
-    if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
+    counts, shared = pilot.outcome, shared_items(pilot)
+    if (counts.sum(axis=1) >= items).any():
         return
-    counts = world.pilot.outcome
-    shared = shared_items(world.pilot)
     answers = continued(counts, world.possible, items=items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
@@ -406,10 +403,9 @@ def _forecast(
         }
 
 
-def _pilot_notes(world: _World, items: int) -> list[Note]:
+def _pilot_notes(world: _World, pilot: Pilot, items: int) -> list[Note]:
     """What the forecast does not know."""
-    assert world.pilot is not None
-    most = int(world.pilot.outcome.sum(axis=1).max())
+    most = int(pilot.outcome.sum(axis=1).max())
     where = label_of(world.aspect)
     return noted(
         (
@@ -419,7 +415,7 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
         ),
         (
             "shared-items",
-            most < items and shared_items(world.pilot) > MOST_SHARED,
+            most < items and shared_items(pilot) > MOST_SHARED,
             f"pairs of the pilot share most of their items{where}, so their errors go together: the interval of the"
             " forecast is wider, and with very many pairs still too narrow; draw the items for each pair by lot",
         ),

@@ -31,7 +31,6 @@ from custodes.evaluate.protocol.annotations import (
     shares_of,
     with_ideal,
 )
-from custodes.evaluate.protocol.columns import STOPPING
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
@@ -69,6 +68,15 @@ _NUMBERS = 10
 """Of a pair in a resample of people's own decisions, held at once."""
 KLD = "divergence of the outcome from people's on all annotations, mean over pairs; null for estimators of the margin"
 ESTIMATOR = label("estimator", "how theta is computed")
+STOPPING = (
+    label("stopping", "when a pair is closed and nobody is asked any more; not said: as by default", "Stopping"),
+    label("stop", "what closes a pair", essential=False),
+    label("boundary", "of repeated looks", essential=False),
+    count("batch", "annotations per round; null with looks", essential=False),
+    label("looks", "annotations of a pair at each look; null with a batch", essential=False),
+    count("budget", "annotations in all; null where there is none", essential=False),
+)
+"""Their values: `Stopping.columns`."""
 
 
 @result

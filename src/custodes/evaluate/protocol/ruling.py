@@ -84,7 +84,7 @@ def rulings(rule: Rule, cases: Sequence[Case], *, beside: Sequence[Case], units:
     for k, case in enumerate(cases):
         why = "rule" if not is_open[k] else "items" if case.n >= last[k] else ""
         margin, low, high = _margin(rule, case, int(decision[k]), why, Said(*(own[k : k + 1] for own in said)))
-        wins, ties, losses = (sum(own == kind for own in case.settled) for kind in (1, 0, -1))
+        wins, ties, losses = counts.human[k].tolist()
         ruling = Ruling(
             pair=case.pair,
             look=look,

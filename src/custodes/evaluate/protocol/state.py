@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -96,7 +96,7 @@ class State:
             (pair, place) for pair, own in enumerate(left) for place in own if made.in_present_look(pair, place)
         ]:
             for pair, place in fitting:
-                given(made, pair, place, left[pair].pop(place))
+                made.answer(pair, place, left[pair].pop(place))
         return made, sum(map(len, left))
 
     def after(self, asking: Asking, answers: tuple[dict[str, int], ...]) -> State:
@@ -118,13 +118,12 @@ class State:
             head = decoded(content, _HEAD)
             if head.format != FORMAT:
                 raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
-            if head.version not in (1, VERSION):
-                raise InputError(f"version {head.version} of the format; this custodes reads 1 and {VERSION}")
-            file: _File | _File1 = decoded(content, _FILE) if head.version == VERSION else decoded(content, _FILE_1)
+            if head.version != VERSION:
+                raise InputError(f"version {head.version} of the format; this custodes reads {VERSION}")
+            file = decoded(content, _FILE)
             if not is_whole(content, file):
                 raise InputError("fields are missing, or there are more")
-            state = file.state if isinstance(file.state, State) else file.state.now()
-            if reason := fault(state):
+            if reason := fault(file.state):
                 raise InputError(reason)
             if digest(file.state) != file.digest:
                 raise InputError("it was edited by hand: its content does not fit its digest")
@@ -133,7 +132,7 @@ class State:
                 f"this is no state of a protocol: {problem}; take its last good copy, or start anew with the same seed"
                 " and record the answers again"
             ) from None
-        return state
+        return file.state
 
     @classmethod
     def read(cls, path: str | Path) -> State:
@@ -160,39 +159,9 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     state: State
 
 
-@dataclass(frozen=True, kw_only=True)
-class _State1:
-    """A state of version 1, when looks were common to all pairs: what now follows from the answers stood there, too."""
-
-    systems: tuple[str, ...]
-    items: tuple[str, ...]
-    units: tuple[int, ...]
-    metric: tuple[tuple[int, ...], ...]
-    estimator: str
-    stopping: Stopping
-    seed: int
-    look: int
-    answers: tuple[dict[str, int], ...]
-    asked: tuple[int, ...]
-    is_open: tuple[bool, ...]
-    decision: tuple[int, ...]
-
-    def now(self) -> State:
-        """The state that its answers make."""
-        return State(**{own.name: getattr(self, own.name) for own in fields(State)})
-
-
-class _File1(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    format: str
-    version: int
-    digest: str
-    state: _State1
-
-
 # Made here and not on first use: types looked up by several threads at once can crash the process.
 _HEAD = msgspec.json.Decoder(_Head)
 _FILE = msgspec.json.Decoder(_File)
-_FILE_1 = msgspec.json.Decoder(_File1)
 
 
 def fault(state: State) -> str:
@@ -222,11 +191,3 @@ def fault(state: State) -> str:
     if state._replayed[1]:
         return f"{state._replayed[1]} of its answers were never asked for"
     return ""
-
-
-def given(asking: Asking, pair: int, place: int, value: int) -> None:
-    """An answer, or that it could not be made."""
-    if value == ABSENT:
-        asking.impossible(pair, place)
-    else:
-        asking.answer(pair, place, value)

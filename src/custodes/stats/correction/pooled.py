@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.bootstrap import sign_flips, unit_sums
-from custodes.stats.clusters import cluster_counts, design_effect, outcomes
+from custodes.stats.clusters import cluster_counts, design_effect, is_clustered, outcomes
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark, margin_of
 
@@ -21,7 +21,6 @@ FEWEST_CLUSTERS = 20
 
 ADDITIVITY_LEVEL = 0.05
 ADDITIVITY_FLIPS = 399
-_CHUNK = 8_000_000  # cells (replications x clusters x pairs) at once, of 8 bytes, in about six arrays
 _NOISE = 1e-9
 
 
@@ -70,10 +69,9 @@ def pooled_margins(items: Items, *, flips: int, rng: np.random.Generator) -> Mar
     contrasts = np.eye(int(systems.max(initial=-1)) + 1)
     design = contrasts[systems[:, 0]] - contrasts[systems[:, 1]]
     turned = sign_flips(n_units, flips, rng).astype(np.float64)
-    step = max(1, _CHUNK // max(1, len(systems) * max(n_units, flips)))
     blocks = [
-        _fit(flat[start : start + step], design=design, units=items.units, n_units=n_units, turned=turned)
-        for start in range(0, len(flat), step)
+        _fit(flat[some], design=design, units=items.units, n_units=n_units, turned=turned)
+        for some in chunks(len(flat), len(systems) * max(n_units, flips))
     ]
     parts = (np.concatenate(part) for part in zip(*blocks, strict=True))
     return Margins(*(part.reshape((*lead, *part.shape[1:])) for part in parts))
@@ -94,7 +92,7 @@ def pooled(items: Items, *, confidence: float, rng: np.random.Generator, **_: ob
     if failed.any():
         own = items.human[failed]
         labels: NDArray[Any] = np.stack([(own == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
-        if len(np.unique(items.units)) < items.units.size:
+        if is_clustered(items.units):
             counts = cluster_counts(outcomes(own), units=items.units, width=3)
             labels = labels / design_effect(margin_of, counts).divisor(confidence)[..., np.newaxis]
         for name, values in vars(human_posterior(labels, confidence=confidence)).items():

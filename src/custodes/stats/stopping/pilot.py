@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import decide
 from custodes.stats.stopping.replay import Answers, replay
@@ -28,8 +27,6 @@ _WIDER = 1.2
 _WIDER_SHARED = 0.4
 """Constants of `share_interval`. `python -m tests.real.calibrate_forecast` fits them on replayed pilots of all real
 sets, and judges each set with the constants that the other sets give."""
-
-_CELLS = 4_000_000  # annotations of simulated studies at once, some numbers each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +86,11 @@ def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Genera
     edges = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
     known = (place[:, np.newaxis] >= edges).sum(axis=-1).astype(np.int8)
     kinds = np.empty((*shares.shape[:2], items), dtype=np.int8)
-    for block in blocks(kinds.shape):
+    for block in chunks(len(kinds), kinds[0].size):
         shape = kinds[block].shape
         turn = np.argsort(rng.random(shape) + (place >= so_far), axis=-1)
         kinds[block] = np.take_along_axis(np.broadcast_to(known, shape), turn, axis=-1)
-    for block in blocks(kinds.shape):
+    for block in chunks(len(kinds), kinds[0].size):
         kinds[block] = np.where(place < so_far, kinds[block], drawn_kinds(shares[block], items, rng))
     kinds *= 4
     kinds += 3
@@ -115,18 +112,6 @@ def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
     limits = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
     number = rng.random((*shares.shape[:-1], items))
     return np.asarray((number > limits[..., 0]).astype(np.int8) + (number > limits[..., 1]))
-
-
-def blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Studies whose annotations, of all of `shape` (studies, pairs, items), are made at once.
-
-    >>> [*blocks((3, 2, 1))]
-    [slice(0, 3, None)]
-
-    Source: ours.
-    """
-    step = max(1, _CELLS // max(1, shape[1] * shape[2]))
-    return (slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step))
 
 
 def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.correction.dirichlet import human_theta
 
 _SIGNS = np.array([1.0, 0.0, -1.0])
-_CELLS = 1_000_000  # of pairs and numbers of annotations at once, a dozen numbers each
 
 
 def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
@@ -27,12 +26,9 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
     Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
     untied = np.arange(int(n.max(initial=0)) + 1)
-    need, step = _wins_needed(untied, gamma=gamma), max(1, _CELLS // len(untied))
-    made = [np.empty((2, 0))]
-    for start in range(0, len(n), step):
-        rows = slice(start, start + step)
-        made.append(_power(np.asarray(shares)[rows], n[rows], untied, need))
-    first, second = np.concatenate(made, axis=1)
+    need = _wins_needed(untied, gamma=gamma)
+    parts = [_power(np.asarray(shares)[rows], n[rows], untied, need) for rows in chunks(len(n), len(untied))]
+    first, second = np.concatenate([np.empty((2, 0)), *parts], axis=1)
     return first, second
 
 

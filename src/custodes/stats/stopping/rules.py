@@ -133,13 +133,16 @@ def rule_on(
     """
     from scipy.special import ndtr
 
-    tail, own = float(ndtr(-rule.bounds[look])), rule.estimator
+    tail = float(ndtr(-rule.bounds[look]))
     counts, effect = _worth(rule, counts, items, judged)
     last = last / effect
+    # As precise as the decision needs, and without an interval where no rule uses one: a replay judges many tables.
+    quick = rule.estimator.quick and not any(closing.needs_interval for closing, _ in rule.closings)
+    gamma = 2 * tail if quick else rule.gamma
     here = Look(
         human=counts.human,
         last=last,
-        seen=_estimated(rule, items).where(judged) if items and own.needs_items else _evidence(rule, counts, tail),
+        seen=_evidence(rule, counts, items, judged, confidence=None if quick else 1 - gamma, gamma=gamma),
         gamma=rule.gamma,
         tail=tail,
         bound=rule.bounds[-1],
@@ -176,11 +179,7 @@ def said_on(rule: Rule, counts: Counts, *, look: int, items: Items | None, judge
 
     tail, own = float(ndtr(-rule.bounds[look])), rule.estimator
     counts, _ = _worth(rule, counts, items, judged)
-    about = items if items is not None and own.needs_items else counts
-    rng = np.random.default_rng(rule.seed)
-    seen = Evidence.of(own.estimate(about, confidence=1 - 2 * tail, gamma=2 * tail, rng=rng), gamma=2 * tail)
-    if about is items:
-        seen = seen.where(judged)
+    seen = _evidence(rule, counts, items, judged, confidence=1 - 2 * tail, gamma=2 * tail)
     low, high, score, error = seen.low, seen.high, seen.margin, seen.sd
     if rule.deciding.anytime:
         low, high = betting_interval(counts.human, level=rule.gamma)
@@ -198,17 +197,19 @@ def _worth(rule: Rule, counts: Counts, items: Items | None, judged: NDArray[np.b
     return counts.effective(effect), effect
 
 
-def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:
-    """As precise as the decision needs, and without the interval where nothing asks for it: a replay judges very many
-    tables."""
-    if rule.estimator.quick and not any(closing.needs_interval for closing, _ in rule.closings):
-        rng = np.random.default_rng(rule.seed)
-        return Evidence.of(rule.estimator.estimate(counts, confidence=None, gamma=2 * tail, rng=rng), gamma=2 * tail)
-    return _estimated(rule, counts)
-
-
-def _estimated(rule: Rule, about: Counts | Items) -> Evidence:
+def _evidence(
+    rule: Rule,
+    counts: Counts,
+    items: Items | None,
+    judged: NDArray[np.bool_],
+    *,
+    confidence: float | None,
+    gamma: float,
+) -> Evidence:
+    """The estimates of the tables that are judged, from all items where the estimator needs them."""
+    reads_items = items is not None and rule.estimator.needs_items
     # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
     rng = np.random.default_rng(rule.seed)
-    estimate = rule.estimator.estimate(about, confidence=1 - rule.gamma, gamma=rule.gamma, rng=rng)
-    return Evidence.of(estimate, gamma=rule.gamma)
+    estimate = rule.estimator.estimate(items if reads_items else counts, confidence=confidence, gamma=gamma, rng=rng)
+    evidence = Evidence.of(estimate, gamma=gamma)
+    return evidence.where(judged) if reads_items else evidence

@@ -1,14 +1,15 @@
-"""Repeated looks at growing data: boundaries that keep the level, and the chance that a decision is still to come."""
+"""Sequential tests: group-sequential boundaries, the probability that a decision is still to come, Wald's test."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, legendre
+from custodes.stats.arrays import Floats, legendre, require
 
 _NODES = 32  # Gauss-Legendre nodes at least
 _NODES_A_SD = 2  # more for each standard deviation of a step that fits between the bounds
@@ -41,9 +42,8 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     from scipy.special import ndtri
 
     share = np.asarray(information, dtype=np.float64)
-    assert share.ndim == 1
-    assert (np.diff(share, prepend=0.0) > 0).all()
-    assert 0 < level < 1
+    require(share.ndim == 1 and (np.diff(share, prepend=0.0) > 0).all(), "information: (looks,), increasing from 0")
+    require(0 < level < 1, f"level={level}: lies between 0 and 1")
     share = share / share[-1]
     # Not less than a single look, not more than as many independent looks.
     least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
@@ -58,7 +58,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a monotone function is 0, between places where its signs differ; the rule of Illinois (Dowell and Jarratt
     1971). SciPy has it too, in a module that costs every server of a study 24 MB."""
     at_low, at_high = function(low), function(high)
-    assert at_low * at_high <= 0, (low, high)
+    require(at_low * at_high <= 0, f"no root between {low} and {high}")
     for _ in range(_STEPS):
         middle = high - at_high * (high - low) / (at_high - at_low)
         here = function(middle)
@@ -167,6 +167,27 @@ def predictive_probability(
     with np.errstate(divide="ignore", invalid="ignore"):
         tails = np.where(spread > 0, ndtr(ahead / spread), ahead > 0)
     return np.asarray(tails.sum(axis=0))
+
+
+def sprt(
+    right: int, wrong: int, *, good: float = 0.85, bad: float = 0.45, alpha: float = 0.02, beta: float = 0.1
+) -> int:
+    """Whether somebody who gave so many right and wrong answers to known comparisons is good: 1, bad: -1, or open: 0.
+
+    `good` and `bad` are the chances of a right answer that are told apart, `alpha` the chance at most that who is good
+    is called bad at any time, `beta` that who is bad is called good. It looks at the counts alone, which may be tested
+    after every answer; whoever stops at the first 1 or -1 keeps these errors.
+
+    >>> [sprt(right, wrong) for right, wrong in ((3, 0), (4, 0), (0, 2), (1, 4), (10, 2))]
+    [0, 1, 0, -1, 1]
+
+    Source: Wald 1945, "Sequential tests of statistical hypotheses".
+    """
+    require(min(right, wrong) >= 0, f"right={right}, wrong={wrong}: numbers of answers are at least 0")
+    require(0 < bad < good < 1, f"bad={bad}, good={good}: probabilities, bad below good")
+    require(0 < alpha < 1 and 0 < beta < 1, f"alpha={alpha}, beta={beta}: error rates lie between 0 and 1")
+    ratio = right * log(bad / good) + wrong * log((1 - bad) / (1 - good))
+    return -1 if ratio >= log((1 - beta) / alpha) else 1 if ratio <= log(beta / (1 - alpha)) else 0
 
 
 def _normal(z: Floats) -> Floats:
