@@ -26,6 +26,7 @@ EXACT = 4096**2
 _CONSTANT = 1e-12  # a variance below this proportion of its largest value is rounding
 _BINS = 64  # of each ranking on the grid that stands for very many outputs
 _INT8 = 127  # signs that int8 can add up
+_STEPS = 16  # rows of a block of running sums
 _WIDTH = 128  # resamples at a time, for the processor's cache
 
 
@@ -137,7 +138,7 @@ def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray
         people, spreads = [], []
         for k, side in enumerate(sides):
             size = np.asarray(side.counts @ weights)
-            ranks = 2 * np.cumsum(size, axis=0) - size - total  # twice the centred mid-ranks
+            ranks = 2 * _running_sums(size) - size - total  # twice the centred mid-ranks
             spread = np.einsum("lb,lb,lb->b", size, ranks, ranks)
             spread[spread <= _CONSTANT * total**3] = np.nan
             of_outputs = ranks.take(side.level, axis=0)
@@ -149,6 +150,20 @@ def _pooled_spearman(human: Floats, metrics: Floats, group: Ints, drawn: NDArray
                 product = np.einsum("nb,nb->b", weighted, of_outputs)
                 result[a, part, k - len(human)] = ratio(product, np.sqrt(spread * own_spread))
     return result.clip(-1.0, 1.0)
+
+
+def _running_sums(values: Floats) -> Floats:
+    """Running sums along the first axis: (n, B) -> (n, B).
+
+    NumPy adds an element at a time along the first axis. Whole rows of many blocks take a sixth of the time.
+    """
+    n, width = values.shape
+    blocks = np.zeros((-(-n // _STEPS), _STEPS, width))
+    blocks.reshape(-1, width)[:n] = values
+    for step in range(1, _STEPS):
+        blocks[:, step] += blocks[:, step - 1]
+    blocks[1:] += np.cumsum(blocks[:-1, -1], axis=0)[:, np.newaxis]
+    return blocks.reshape(-1, width)[:n]
 
 
 def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[Any], share: Floats) -> Floats:
