@@ -96,7 +96,7 @@ def calibrated(folder: Path) -> Work:
     """acc_eq with its epsilon, of all metrics."""
     import numpy as np
 
-    from custodes.stats.tie_calibration import acc_eq
+    from custodes.stats.calibrated_accuracy import acc_eq
 
     people, metrics, _ = arrays(folder)
 

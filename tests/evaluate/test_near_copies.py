@@ -9,7 +9,7 @@ import custodes as cu
 from custodes.data.study import Study
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
 from tests.evaluate.test_favoritism import study_of
 
 

@@ -18,7 +18,7 @@ from scipy.stats import beta, binom, norm
 from custodes import read
 from custodes.data.simulate import demo_simulation
 from custodes.evaluate.comparison import compare
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, partiality_columns
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, partiality_columns
 from custodes.stats.arrays import Floats
 from custodes.stats.partiality.partiality import Partiality, partiality
 from custodes.stats.partiality.scores import score_placement

@@ -13,7 +13,7 @@ from custodes.stats.accuracy import (
     spa,
 )
 from custodes.stats.bootstrap import sign_flips
-from custodes.stats.tie_calibration import acc_eq
+from custodes.stats.calibrated_accuracy import acc_eq
 
 TIE = 1e-9  # people's scores here are small integers; their differences may carry float noise
 

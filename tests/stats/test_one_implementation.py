@@ -51,4 +51,4 @@ def test_ties_are_decided_by_one_rule() -> None:
                 both_sides = right.startswith("-") or "abs(" in left
                 if both_sides and re.fullmatch(r"-?([\w.]+\.)?(epsilon|threshold|human_tie|ties?)", right):
                     found.add(path.relative_to(SOURCE).as_posix())
-    assert found == {"data/comparisons.py", "stats/tie_calibration.py"}
+    assert found == {"data/comparisons.py", "stats/calibrated_accuracy.py"}

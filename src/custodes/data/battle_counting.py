@@ -14,7 +14,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.engines import check_known, collected, in_engine, names_of
 from custodes.data.notes import Note, noted
 from custodes.data.origin import counted_by
-from custodes.data.settling import Orders, Plan, of_items, settled
+from custodes.data.verdict_merging import Orders, Plan, of_items, settled
 from custodes.data.verdict_rows import WHERE, rows_of, survey_of, understood
 from custodes.errors import InputError, OptionError, listed
 

@@ -328,6 +328,11 @@ class Comparisons:
     def _ends(self) -> Ints:
         return read_only(np.searchsorted(self.rater, np.arange(len(self.raters) + 1)))
 
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The raters with any comparison."""
+        return tuple(name for name, n in zip(self.raters, np.diff(self._ends), strict=True) if n)
+
     def rows_of(self, rater: int) -> slice:
         """The rows of a rater by its position."""
         return slice(int(self._ends[rater]), int(self._ends[rater + 1]))

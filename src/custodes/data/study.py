@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from custodes.arguments import checked, value_list
-from custodes.data.assignment import CLEAR, assignment
+from custodes.data.annotator_tastes import CLEAR, assignment
 from custodes.data.items import Items
 from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.cross import beside_people

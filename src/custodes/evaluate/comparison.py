@@ -27,9 +27,9 @@ from custodes.evaluate.people import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.scores import Scores
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.bootstrap import with_point
+from custodes.stats.calibrated_accuracy import acc_eq
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
-from custodes.stats.tie_calibration import acc_eq
 
 NO_COMPARISON = (
     "nobody compared two systems on one item, so there is no battle; a battle needs two rated outputs of one item, or a"
@@ -130,8 +130,7 @@ class Comparison:
     @property
     def compared(self) -> tuple[str, ...]:
         """The raters that compared any two outputs of one item."""
-        present = np.unique(self.preferences.rater)
-        return tuple(self.preferences.raters[r] for r in present.tolist())
+        return self.preferences.present
 
     @property
     def whole(self) -> NDArray[np.bool_]:

@@ -50,7 +50,7 @@ from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, favi_score

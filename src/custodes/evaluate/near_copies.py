@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from custodes.evaluate.comparison import Comparison
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.rank_distance import rank_distances
 from custodes.stats.system_scores import weighted_item_mean

@@ -26,7 +26,7 @@ _CACHE = 16  # temporary arrays of signs so much smaller than elsewhere stay in 
 _INT8 = 127  # signs that int8 can add up
 
 
-class PairCounts(NamedTuple):
+class ConcordanceCounts(NamedTuple):
     """Counts of pairs of things, each pair once.
 
     Attributes
@@ -146,7 +146,7 @@ ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
 """Correlations along the last axis, by kind."""
 
 
-def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None) -> PairCounts:
+def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None) -> ConcordanceCounts:
     """Compare all pairs of few things, in n^2 steps.
 
     Parameters
@@ -196,7 +196,7 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
             untied_x += np.count_nonzero(sx, axis=0)
             untied_y += np.count_nonzero(sy, axis=0)
             untied += np.count_nonzero(product, axis=0)
-    return PairCounts(concordance, untied_x, untied_y, untied, total)
+    return ConcordanceCounts(concordance, untied_x, untied_y, untied, total)
 
 
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:

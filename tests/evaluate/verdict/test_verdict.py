@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.answers.wording import p_equals, percent, with_ends
-from custodes.evaluate.partiality import INCONCLUSIVE
+from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.systems import rounded
 from custodes.evaluate.verdict.verdict import Verdict, best_metrics, told_by
 from custodes.evaluate.verdict.view import leaders

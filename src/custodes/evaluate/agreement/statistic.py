@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import Choices, are_choices
 from custodes.evaluate.comparison import Comparison
-from custodes.stats import bootstrap, intervals, tie_calibration
+from custodes.stats import bootstrap, calibrated_accuracy, intervals
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, read_only
 from custodes.stats.population import population_values
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
@@ -146,7 +146,7 @@ class Sample:
         scores = comparison.metric_scores
         found = self._once(
             "acc_eq",
-            lambda: tie_calibration.events(
+            lambda: calibrated_accuracy.events(
                 comparison.human,
                 scores,
                 human_tie=comparison.human_tie,
@@ -157,7 +157,7 @@ class Sample:
             scores,
             design.units,
         )
-        return tie_calibration.calibrated(found, self.times)
+        return calibrated_accuracy.calibrated(found, self.times)
 
 
 def both(told: Bools) -> Bools:

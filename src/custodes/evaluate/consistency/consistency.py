@@ -28,7 +28,7 @@ from custodes.evaluate.consistency.repeats import repeat_columns
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
-from custodes.evaluate.partiality import INCONCLUSIVE
+from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.progress import Progress, silent
 from custodes.stats.judging.slot import Tested
 

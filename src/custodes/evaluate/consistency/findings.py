@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.evaluate.partiality import INCONCLUSIVE
+from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.stats.sign_test import adjust
 
 POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems", "failures", "confidence"

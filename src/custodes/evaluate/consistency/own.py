@@ -12,7 +12,7 @@ from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import CustodesError
 from custodes.evaluate.comparison import Comparison, compared, with_outputs
-from custodes.evaluate.partiality import REASONS, placement_of
+from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 
 NO_PEOPLE = "no people to say how good its own systems are"

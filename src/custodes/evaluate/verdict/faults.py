@@ -9,7 +9,7 @@ import polars as pl
 from custodes.answers.wording import percent, plural, with_ends
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
 from custodes.evaluate.consistency.missing import ALL, REASON
-from custodes.evaluate.partiality import INCONCLUSIVE
+from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, POINTS, PROPORTION, Row, Statement, View, value_of
 
 FAULTS = {

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from custodes.answers.wording import names, plural
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.partiality import FAVOURED
-from custodes.evaluate.verdict.bias import near_copy_groups
+from custodes.evaluate.partiality_table import FAVOURED
+from custodes.evaluate.verdict.favoritism import near_copy_groups
 from custodes.evaluate.verdict.view import MOST_NAMED, Statement, View, only
 
 

@@ -19,8 +19,8 @@ from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.favoritism import Favoritism, favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
 from custodes.evaluate.ranking import Ranking, ranking
-from custodes.evaluate.verdict.bias import favours, flips
 from custodes.evaluate.verdict.faults import faults
+from custodes.evaluate.verdict.favoritism import favours, flips
 from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
 from custodes.evaluate.verdict.overall import of_systems, overall
 from custodes.evaluate.verdict.systems import best, more_labels

@@ -17,7 +17,7 @@ from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check.check import SIDED
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
 
 Kind = Literal["design", "best", "trust", "faults", "favours", "labels", "chance", "flips", "uncertain"]
 MOST_NAMED = 3

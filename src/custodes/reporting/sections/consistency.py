@@ -11,7 +11,7 @@ from custodes.errors import InputError
 from custodes.evaluate.consistency.consistency import Consistency, consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, LENGTH, OWN, POSITION
 from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
-from custodes.evaluate.partiality import INCONCLUSIVE
+from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import columns_with_values, table_html

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from custodes.answers.wording import interval, names, number, p_equals, percent, plural, with_ends
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, INCONCLUSIVE
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, POINTS, PROPORTION, Row, Statement, View, only, value_of
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.assignment import CLEAR, LEVEL, assignment
+from custodes.data.annotator_tastes import CLEAR, LEVEL, assignment
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
