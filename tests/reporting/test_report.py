@@ -164,13 +164,13 @@ def test_one_sided_people_are_warned_of_in_the_sections() -> None:
 def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it shares changes no answer."""
     made = list[str]()
-    before = comparison._compare_aspect
+    before = comparison._all_raters
 
     def counted(study: cu.Study, aspect: str, full: Any) -> Any:
         made.append(aspect)
         return before(study, aspect, full)
 
-    monkeypatch.setattr(comparison, "_compare_aspect", counted)
+    monkeypatch.setattr(comparison, "_all_raters", counted)
     study = cu.read("demo")
     report = cu.report(study, resamples=20, aspect="fluency,coherence")
     shared = [own for own in made if own]

@@ -57,7 +57,7 @@ def cells(html: str) -> list[str]:
 
 
 def test_a_table_is_written_as_declared() -> None:
-    frame = SHOWN.frame(ROW, "fluency")
+    frame = SHOWN.frame(ROW, "fluency", name="shown")
     html = table_html(frame, SHOWN.columns, id="t", caption="Some & more", notes=[("fluency", "<note>"), (None, "all")])
     assert cells(html) == [
         *("&lt;b&gt;", "a, b", "yes", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
@@ -73,7 +73,7 @@ def test_a_table_is_written_as_declared() -> None:
 
 
 def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
-    frame = SHOWN.frame({name: [["a"]] if name == "friends" else None for name in ROW}, "")
+    frame = SHOWN.frame({name: [["a"]] if name == "friends" else None for name in ROW}, "", name="shown")
     html = table_html(frame, SHOWN.columns, id="t", caption="t", by=None)
     assert cells(html) == ["", "a", "", *["–"] * 6]
     assert html.count("undefined: see the notes under the table") == 6

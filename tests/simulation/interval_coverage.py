@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import with_interval
+from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import Comparisons
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -159,7 +160,7 @@ def intervals(
         if name in STATISTICS:
             own = STATISTICS[name]
             made[name] = tuple(own.with_interval(name, sample, own.compute(sample), CONFIDENCE).values())
-    part = Counted(aspect="", counts=comparison.preferences.counts(), comparison=comparison)
+    part = Counted(aspect="", counts=OutcomeCounts.of(comparison.preferences), comparison=comparison)
     ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
     if "mean_abs_favi" in names:
         sizes = np.abs(favi_score.favi_score(np.moveaxis(part.counts.paired, 1, 0)))

@@ -144,7 +144,10 @@ def _runs(scores: pl.DataFrame) -> pl.DataFrame:
 
 def _compared(study: Study, part: Material, setting: Setting) -> Material:
     """With one sign a rater and comparison."""
-    own = all_raters(replace(study, preferences=study.preferences.asked), part.aspect, setting)
+    asked = study.preferences.asked
+    # a study without ties of equal outputs shares its comparisons with other questions
+    unchanged = asked.frame.height == study.preferences.frame.height
+    own = all_raters(study if unchanged else replace(study, preferences=asked), part.aspect, setting)
     check_scales(study, own)
     items = label_codes(pl.Series(own.items, dtype=pl.String), part.design.items)
     systems = label_codes(pl.Series(own.systems, dtype=pl.String), part.design.systems)

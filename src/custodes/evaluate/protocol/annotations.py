@@ -148,6 +148,8 @@ def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
     if setting["metrics"] not in (None, NONE):
         return with_outputs(compare(study, **setting))
     annotators, _ = study._chosen_people(setting["human"])
+    if study._rows_of(annotators).is_empty():
+        study.select(human=setting["human"])  # raises InputError: annotators gave nothing yet
     alone = replace(study, raters=study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators))
     setting = {**setting, "metrics": None}
     return compared(alone.select(**selection_of(setting), one_side=True), setting)
