@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -192,12 +193,12 @@ class OutcomeCounts:
                 "these counts hold no people beside a metric, and this question compares both; count ratings of both"
             )
 
-    @property
+    @cached_property
     def outcomes(self) -> pl.DataFrame:
         """Wins, ties and losses as in `by_order`; in one order, which is unknown, where orders were not counted."""
         if self.by_order is not None:
             return self.by_order
-        sides = {HUMAN: self.human, **{name: self.metric[:, i] for i, name in enumerate(self.metrics)}}
+        sides = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))
         frames = [
             pl.DataFrame(
                 {
@@ -213,12 +214,12 @@ class OutcomeCounts:
         ]
         return pl.concat(frames).filter(pl.sum_horizontal(list(SIGNS)) > 0)
 
-    @property
+    @cached_property
     def raters(self) -> tuple[str, ...]:
         """Who compared anything, people first."""
         return tuple(sorted(self.outcomes["rater"].unique(), key=lambda name: (name != HUMAN, name)))
 
-    @property
+    @cached_property
     def systems(self) -> tuple[str, ...]:
         """The systems that were compared, sorted."""
         return tuple(sorted({*self.outcomes["system_a"], *self.outcomes["system_b"]}))
@@ -240,23 +241,26 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
         One row per pair with system_a, system_b, and a column METRIC_CELL for each position of a metric and each of
         the `CELLS`.
     """
-    codes = {"human": HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
-    # A rater has one outcome of a comparison, so its largest is that, and null where it has none.
+    raters = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
+    # A rater has one preference of a comparison, so its largest is that, and null where it has none.
     wide = (
         preferences.select(
-            *OUTPUTS,
-            **{column: nw.when(nw.col("rater") == name).then(1 - nw.col("sign")) for column, name in codes.items()},
+            *OUTPUTS, **{own: nw.when(nw.col("rater") == name).then(nw.col("sign")) for own, name in raters.items()}
         )
         .group_by(*OUTPUTS)
-        .agg(*(nw.col(column).max() for column in codes))
-        .with_columns(*(nw.col(column).fill_null(ABSENT_CODE).cast(nw.Int64) for column in codes))
+        .agg(*(nw.col(own).max() for own in raters))
     )
-    _, *columns = codes
-    joint = wide.select("system_a", "system_b", **{name: 4 * nw.col("human") + nw.col(name) for name in columns})
+    return count_cells(wide, [own for own in raters if own != HUMAN])
+
+
+def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:
+    """The same of one row per comparison: system_a, system_b, and the signs (null: none) of `HUMAN` and of metrics."""
+    codes = {name: (1 - nw.col(name)).fill_null(ABSENT_CODE).cast(nw.Int64) for name in (HUMAN, *metrics)}
+    joint = wide.select("system_a", "system_b", **{name: 4 * codes[HUMAN] + codes[name] for name in metrics})
     # A sum of zeros and ones for every cell: one group-by whose result does not grow with the items.
     hits = {
         f"{metric}_{cell}": (nw.col(name) == cell).cast(nw.Int32)
-        for metric, name in enumerate(columns)
+        for metric, name in enumerate(metrics)
         for cell in range(CELLS)
     }
     rows = joint.select("system_a", "system_b", **hits).group_by("system_a", "system_b")

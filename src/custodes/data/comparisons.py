@@ -129,14 +129,31 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
     table
         Columns item, system_a, system_b, sign and order (the mean over annotators).
     """
-    grouped = comparisons.group_by(*OUTPUTS)
-    if aggregate == "mean":
-        means = grouped.agg(nw.col("difference").mean(), nw.col("threshold").max(), nw.col("order").mean())
-        sign = preference(nw.col("difference"), nw.col("threshold"))
-    else:
-        means = grouped.agg(nw.col("sign").cast(nw.Int64).sum(), nw.col("order").mean())
-        sign = preference(nw.col("sign"), nw.lit(0))
-    return means.with_columns(sign.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
+    sums = comparisons.group_by(*OUTPUTS).agg(
+        nw.col("sign").cast(nw.Int64).sum().alias("balance"),
+        nw.col("difference").sum(),
+        nw.col("threshold").max(),
+        nw.col("order").mean(),
+        nw.len().alias("n"),
+    )
+    sign = combined_preference(aggregate, *map(nw.col, ("balance", "difference", "n", "threshold")))
+    return sums.with_columns(sign.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
+
+
+def combined_preference(
+    aggregate: Aggregate, balance: nw.Expr, difference: nw.Expr, n: nw.Expr, threshold: nw.Expr
+) -> nw.Expr:
+    """The preference of n annotators: of their mean difference ('mean'), or the side that more prefer ('vote').
+
+    Parameters
+    ----------
+    aggregate : {'mean', 'vote'}
+        As for `combine_annotators`.
+    balance, difference, n, threshold : expressions
+        Sums over annotators of their signs and of their score differences, their number, and the largest mean
+        difference that ties.
+    """
+    return preference(balance, nw.lit(0)) if aggregate == "vote" else preference(difference / n, threshold)
 
 
 def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rater", *OUTPUTS)) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import add
 from typing import Any
 
 import narwhals as nw
@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.cells import OutcomeCounts, counted_jointly, summed
-from custodes.data.comparisons import FLOAT_NOISE, HUMAN, OUTPUTS, Aggregate, combine_annotators, rater_comparisons
-from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
+from custodes.data.cells import OutcomeCounts, count_cells, summed
+from custodes.data.comparisons import FLOAT_NOISE, HUMAN, Aggregate, combined_preference, preference
+from custodes.data.engines import check_known, collected, in_engine, indicator, lazy_rows, names_of
 from custodes.data.origin import counted_by
 from custodes.data.table import check_columns
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -144,20 +144,43 @@ class _Plan:
     flipped: set[str]
 
     def counted(self, rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-        """See `counted_jointly`."""
-        rater, human = nw.col("rater"), nw.col("rater").is_in(list(self.people))
-        chosen = [(rater == name) & (nw.col("aspect") == aspect) for name, aspect in self.aspects.items()]
-        scores = rows.filter(reduce(or_, chosen)).group_by("rater", "item", "system").agg(nw.col("score").mean())
-        threshold = nw.lit(0.0)
-        for name, value in self.thresholds.items():
-            threshold = nw.when(rater == name).then(nw.lit(value)).otherwise(threshold)
-        turned = nw.when(rater.is_in(sorted(self.flipped))).then(-nw.col("score")).otherwise(nw.col("score"))
-        each = rater_comparisons(scores.with_columns(turned.alias("score"), threshold.alias("threshold")), None)
-        together = combine_annotators(each.filter(human), self.aggregate).with_columns(nw.lit(HUMAN).alias("rater"))
-        columns = ("rater", *OUTPUTS, "sign")
-        return counted_jointly(
-            nw.concat([together.select(*columns), each.filter(~human).select(*columns)]), self.metrics
+        """See `counted_jointly`. A column per rater and one join of outputs take less than a row per rater."""
+        column = {name: f"score{k}" for k, name in enumerate((*self.people, *self.metrics))}
+        scores = [
+            nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
+            .then(-nw.col("score") if name in self.flipped else nw.col("score"))
+            .alias(own)
+            for name, own in column.items()
+        ]
+        outputs = (
+            rows.filter(nw.col("rater").is_in(list(column)))
+            .select("item", "system", *scores)
+            .group_by("item", "system")
+            .agg(*(nw.col(own).mean() for own in column.values()))
         )
+        pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
+        differences = pairs.select(
+            nw.col("system").alias("system_a"),
+            "system_b",
+            *(nw.col(own) - nw.col(f"{own}_b") for own in column.values()),
+        )
+        signs = {column[name]: self._sign(column[name], self.thresholds[name]) for name in self.metrics}
+        wide = differences.select("system_a", "system_b", self._human([column[name] for name in self.people]), **signs)
+        return count_cells(wide, [column[name] for name in self.metrics])
+
+    def _sign(self, column: str, threshold: float) -> nw.Expr:
+        """The sign of a difference; null where there is none."""
+        present = ~nw.col(column).is_null()
+        return nw.when(present).then(preference(nw.col(column), nw.lit(threshold)))
+
+    def _human(self, columns: Sequence[str]) -> nw.Expr:
+        """The preference of annotators combined; null where nobody rated both outputs."""
+        threshold = self.thresholds[self.people[0]]
+        n = reduce(add, [indicator(~nw.col(own).is_null()) for own in columns])
+        balance = reduce(add, [self._sign(own, threshold).fill_null(0) for own in columns])
+        total = reduce(add, [nw.col(own).fill_null(0.0) for own in columns])
+        sign = combined_preference(self.aggregate, balance, total, n, nw.lit(threshold))
+        return nw.when(n > 0).then(sign).alias(HUMAN)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
