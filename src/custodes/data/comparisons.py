@@ -129,31 +129,25 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
     table
         Columns item, system_a, system_b, sign and order (the mean over annotators).
     """
-    sums = comparisons.group_by(*OUTPUTS).agg(
-        nw.col("sign").cast(nw.Int64).sum().alias("balance"),
-        nw.col("difference").sum(),
-        nw.col("threshold").max(),
-        nw.col("order").mean(),
-        nw.len().alias("n"),
-    )
-    sign = combined_preference(aggregate, *map(nw.col, ("balance", "difference", "n", "threshold")))
+    grouped, order = comparisons.group_by(*OUTPUTS), nw.col("order").mean()
+    if aggregate == "vote":
+        sums = grouped.agg(nw.col("sign").cast(nw.Int64).sum(), order)
+        sign = vote_preference(nw.col("sign"))
+    else:
+        n = nw.col("difference").count().alias("n")
+        sums = grouped.agg(nw.col("difference").sum(), n, nw.col("threshold").max(), order)
+        sign = mean_preference(*map(nw.col, ("difference", "n", "threshold")))
     return sums.with_columns(sign.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
 
 
-def combined_preference(
-    aggregate: Aggregate, balance: nw.Expr, difference: nw.Expr, n: nw.Expr, threshold: nw.Expr
-) -> nw.Expr:
-    """The preference of n annotators: of their mean difference ('mean'), or the side that more prefer ('vote').
+def vote_preference(balance: nw.Expr) -> nw.Expr:
+    """The side that more annotators prefer, else a tie: the sign of the sum of their signs."""
+    return preference(balance, nw.lit(0))
 
-    Parameters
-    ----------
-    aggregate : {'mean', 'vote'}
-        As for `combine_annotators`.
-    balance, difference, n, threshold : expressions
-        Sums over annotators of their signs and of their score differences, their number, and the largest mean
-        difference that ties.
-    """
-    return preference(balance, nw.lit(0)) if aggregate == "vote" else preference(difference / n, threshold)
+
+def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.Expr:
+    """The sign of the mean difference of n annotators, from the sum of their score differences."""
+    return preference(difference / n, threshold)
 
 
 def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rater", *OUTPUTS)) -> Table:

@@ -14,7 +14,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.cells import OutcomeCounts, count_cells, summed
-from custodes.data.comparisons import FLOAT_NOISE, HUMAN, Aggregate, combined_preference, preference
+from custodes.data.comparisons import FLOAT_NOISE, HUMAN, Aggregate, mean_preference, preference, vote_preference
 from custodes.data.engines import check_known, collected, in_engine, indicator, lazy_rows, names_of
 from custodes.data.origin import counted_by
 from custodes.data.table import check_columns
@@ -177,9 +177,11 @@ class _Plan:
         """The preference of annotators combined; null where nobody rated both outputs."""
         threshold = self.thresholds[self.people[0]]
         n = reduce(add, [indicator(~nw.col(own).is_null()) for own in columns])
-        balance = reduce(add, [self._sign(own, threshold).fill_null(0) for own in columns])
-        total = reduce(add, [nw.col(own).fill_null(0.0) for own in columns])
-        sign = combined_preference(self.aggregate, balance, total, n, nw.lit(threshold))
+        if self.aggregate == "vote":
+            sign = vote_preference(reduce(add, [self._sign(own, threshold).fill_null(0) for own in columns]))
+        else:
+            total = reduce(add, [nw.col(own).fill_null(0.0) for own in columns])
+            sign = mean_preference(total, n, nw.lit(threshold))
         return nw.when(n > 0).then(sign).alias(HUMAN)
 
 

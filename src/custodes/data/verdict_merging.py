@@ -59,7 +59,7 @@ class Plan:
         human = nw.col("rater").is_in(list(self.people))
         people = decided.filter(human)
         if len(self.people) > 1:
-            people = combine_annotators(people.with_columns(threshold=nw.lit(0.0), difference=nw.lit(0.0)), "vote")
+            people = combine_annotators(people, "vote")
         people = people.with_columns(nw.lit(HUMAN).alias("rater"))
         return nw.concat([own.select(*columns) for own in (people, decided.filter(~human))])
 
