@@ -14,7 +14,7 @@ from custodes import cli
 from custodes.errors import CustodesWarning, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER, understood
-from custodes.scoring.scripts import FOLDER, OURS, script_of, workers
+from custodes.scoring.scripts import OURS, script_of, workers
 from tests.scoring.test_worker import FAKE, texts
 from tests.scoring.test_worker_command import programs
 
@@ -76,9 +76,19 @@ def test_a_command_of_a_package_needs_no_interpreter(
         script_of("letters")
 
 
-def test_a_script_is_printed_to_be_copied(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["score", "--script", "comet"]) == 0
-    assert capsys.readouterr().out == (FOLDER / "comet_worker.py").read_text(encoding="utf-8")
+def test_a_script_is_printed_to_be_copied(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands alone, with what the scripts share, and its scores are kept under the same signature."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("def score(rows):\n    return [len(row['output']) for row in rows]\n")
+    assert cli.run(["score", "--script", "callable"]) == 0
+    (tmp_path / "copied.py").write_text(capsys.readouterr().out)
+    scorers = [WORKER.load(Place(), command=f"{name} mine:score") for name in ("copied.py", "callable")]
+    for scorer in scorers:
+        np.testing.assert_array_equal(scorer.score(texts(["abc"])).values, [[3]])
+        scorer.close()
+    assert scorers[0].signature == scorers[1].signature
     assert cli.run(["score", "--script", "comets"]) == 2
     assert capsys.readouterr().err == "custodes: there is no worker 'comets' (did you mean 'comet'?)\n"
 

@@ -15,7 +15,7 @@ import pytest
 from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER, digested, understood
-from custodes.scoring.scripts import FOLDER, OURS
+from custodes.scoring.scripts import FOLDER, OURS, script_of
 from tests.scoring.test_worker import FAKE, texts
 from tests.waiting import until
 
@@ -139,17 +139,13 @@ def _runs(process: int) -> bool:
     return not Path("/proc/self").exists()
 
 
-def test_every_script_carries_the_same_protocol() -> None:
-    def protocol(path: Path) -> str:
-        head, _, rest = path.read_text(encoding="utf-8").partition("# --- the protocol")
-        assert "custodes" not in head
-        return rest.partition("# --- the metric ---")[0]
-
-    scripts = sorted(FOLDER.glob("*.py"))
-    assert sorted(worker.command for worker in OURS) == [(str(path),) for path in scripts]
-    assert len({protocol(path) for path in scripts}) == 1
-    for path in scripts:
-        assert "import custodes" not in path.read_text(encoding="utf-8")
+def test_every_script_takes_the_protocol_from_one_place() -> None:
+    assert sorted(worker.command for worker in OURS) == [(str(path),) for path in sorted(FOLDER.glob("*_worker.py"))]
+    for worker in OURS:
+        assert "\nfrom worker_protocol import " in Path(worker.command[0]).read_text(encoding="utf-8")
+        assert "import custodes" not in script_of(worker.name)
+        assert "worker_protocol import" not in script_of(worker.name)
+        compile(script_of(worker.name), worker.name, "exec")
 
 
 def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,12 +83,6 @@ def test_a_function_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.Monke
     assert said.why == {3: "the worker gave none"}
 
 
-WORDNET = {
-    "noun": "00000000 06 n 02 auto 0 car 0 000 | it has four wheels  \n",
-    "verb": "00000000 38 v 02 ride 0 drive 0 000 01 + 01 00 | to be carried  \n",
-}
-
-
 @pytest.mark.slow
 def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script of ours needs nothing; what is killed is uv with all that it started."""
@@ -100,41 +94,10 @@ def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeyp
     assert said.values[1] == len("two dogs")
 
 
-@pytest.mark.slow
-def test_meteor_of_nltk_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a WordNet of two synonyms: an auto is a car. (It looks up stems, so that not every synonym is found.)"""
-    pytest.importorskip("nltk")
-    folder = tmp_path / "corpora" / "wordnet"
-    folder.mkdir(parents=True)
-    (folder / "lexnames").write_text("".join(f"{number:02} group.{number} 1\n" for number in range(45)))
-    for part in ("adj", "adv", "noun", "verb"):
-        data = WORDNET.get(part, "")
-        (folder / f"data.{part}").write_text(data)
-        lemmas = data.split()[4:8:2] if data else []
-        (folder / f"index.{part}").write_text(
-            "".join(f"{own} {part[0]} 1 0 1 0 00000000  \n" for own in sorted(lemmas))
-        )
-        (folder / f"{part}.exc").write_text("")
-    for name in ("index.sense", "cntlist.rev"):
-        (folder / name).write_text("")
-    monkeypatch.setenv("NLTK_DATA", str(tmp_path))
-    said = keeps_the_contract("meteor-nltk", counts_cuts=False)
-    assert said.why == {}
-    assert said.values[3] == 0
-    scorer = WORKER.load(Place(), command="meteor-nltk")
-    values = scorer.score(texts(["his auto", "his car", "his bus"], [["his car"]] * 3)).values[:, 0]
-    scorer.close()
-    assert values[0] == values[1] > values[2] > 0
-    monkeypatch.setenv("NLTK_DATA", str(tmp_path / "nothing"))
-    with pytest.raises(InputError, match="status 1; the last it said was 'WordNet is not there: python -m nltk.downl"):
-        WORKER.load(Place(), command="meteor-nltk")
-
-
 @pytest.mark.parametrize(
     ("name", "lacks", "needs"),
     [
         ("comet --model x", "comet", "unbabel-comet>=2.2, setuptools<81"),
-        ("bleurt --checkpoint x", "bleurt", "bleurt @ git.*, tensorflow, tf-slim"),
         ("clipscore", "torch", "torch, .*pillow.*"),
         ("reward --model x", "torch", "torch, transformers>=4.44"),
     ],

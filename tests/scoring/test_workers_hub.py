@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import custodes as cu
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER
 from tests.scoring.test_worker import texts
-from tests.scoring.test_workers import COMET, ORACLES, ROOT, python
+from tests.scoring.test_workers import COMET, ORACLES, python
 from tests.scoring.worker_contract import keeps_the_contract
 
 pytestmark = pytest.mark.hub
@@ -39,11 +38,6 @@ def values(command: str, outputs: list[str], **more: list[str] | list[list[str]]
     [
         (COMET, "comet --model Unbabel/wmt22-comet-da", "COMET-refA"),
         (COMET, "comet --model Unbabel/XCOMET-XL --references", "XCOMET-XL-refA"),
-        (
-            ROOT / ".venv-bleurt/bin/python",
-            f"bleurt --checkpoint {os.environ.get('BLEURT', 'BLEURT-20')}",
-            "BLEURT-20-refA",
-        ),
     ],
 )
 def test_published_scores_of_wmt23(shared_data: Path, interpreter: Path, worker: str, column: str) -> None:

@@ -14,6 +14,8 @@ from custodes.errors import InputError, OptionError, shown, suggestion
 from custodes.plugins import plugged
 
 FOLDER = Path(__file__).parent / "workers"
+PROTOCOL = FOLDER / "worker_protocol.py"
+"""What the scripts of `FOLDER` share; it takes the place of their import of it where they are copied."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +34,14 @@ class Worker:
 
 
 def _ours(name: str, gives: str, source: str) -> Worker:
-    script = FOLDER / f"{name.replace('-', '_')}_worker.py"  # so that it hides no package of its name
+    script = FOLDER / f"{name}_worker.py"  # so that it hides no package of its name
     return Worker(name=name, gives=gives, source=source, command=(str(script),))
 
 
 OURS = (
     _ours("callable", "Any function of Python: MODULE:FUNCTION", "custodes"),
     _ours("meteor", "METEOR 1.5, by its Java program", "Denkowski and Lavie 2014"),
-    _ours("meteor-nltk", "METEOR of NLTK, which is another metric", "Banerjee and Lavie 2005; nltk"),
     _ours("comet", "COMET, CometKiwi, xCOMET", "Rei et al. 2020; unbabel-comet"),
-    _ours("bleurt", "BLEURT", "Sellam et al. 2020; google-research/bleurt"),
     _ours("metricx", "MetricX-23 and -24", "Juraska et al. 2023, 2024; google-research/metricx"),
     _ours("clipscore", "CLIPScore and RefCLIPScore of captions", "Hessel et al. 2021"),
     _ours("reward", "A reward model: how good an answer is to its prompt", "RewardBench, Lambert et al. 2024"),
@@ -81,8 +81,18 @@ def resolved(words: Sequence[str]) -> list[str]:
     return [*(worker.command if worker else words[:1]), *words[1:]]
 
 
+def script_text(path: Path) -> str:
+    """The text of a script; one of `FOLDER` with what it imports from `PROTOCOL`, so that a copy stands alone."""
+    text = path.read_text(encoding="utf-8")
+    if path.parent != FOLDER:
+        return text
+    _, _, shared = PROTOCOL.read_text(encoding="utf-8").partition('"""\n\n')
+    whole = f"# --- the protocol ---\n{shared}\n\n# --- the metric ---"
+    return re.sub("^from worker_protocol import .*\n", lambda _: whole, text, flags=re.MULTILINE)
+
+
 def script_of(name: str) -> str:
-    """The script of a worker, as it stands."""
+    """The script of a worker, to be copied."""
     known = workers()
     if name not in known:
         hint = suggestion(name, known) or f"; workers: {', '.join(known)}"
@@ -90,7 +100,7 @@ def script_of(name: str) -> str:
     first = known[name].command[0]
     if not first.endswith(".py"):
         raise OptionError(f"worker {name!r} is no script but the command {' '.join(known[name].command)!r}")
-    return Path(first).read_text(encoding="utf-8")
+    return script_text(Path(first))
 
 
 def requirements(words: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from custodes.errors import InputError, OptionError, shown, suggestion
 from custodes.scoring.metric import Metric, Place, Rule, Scored, Scorer, Texts, Traits
-from custodes.scoring.scripts import requirements, resolved, split, workers
+from custodes.scoring.scripts import FOLDER, requirements, resolved, script_text, split, workers
 from custodes.scoring.worker import Answer, Hello, Process
 
 RULES: tuple[Rule, ...] = ("all", "first", "best", "mean")
@@ -202,6 +202,9 @@ def digested(word: str) -> str:
         whole = hashlib.sha256()
         for file in [path] if path.is_file() else sorted(own for own in path.rglob("*") if own.is_file()):
             whole.update(f"{file.relative_to(path)}\n".encode())
+            if file.parent == FOLDER:
+                whole.update(hashlib.sha256(script_text(file).encode()).digest())
+                continue
             with file.open("rb") as stream:
                 whole.update(hashlib.file_digest(stream, "sha256").digest())
     except (OSError, ValueError) as problem:
@@ -213,7 +216,7 @@ def digested(word: str) -> str:
 
 WORKER = Metric(
     name="worker",
-    gives="Any metric in a process of its own, in any interpreter: COMET, BLEURT, METEOR, CLIPScore, reward models.",
+    gives="Any metric in a process of its own, in any interpreter: COMET, METEOR, CLIPScore, reward models.",
     source="custodes",
     load=load,
     traits=Traits(),

@@ -5,36 +5,9 @@
 """CLIPScore of captions (Hessel et al. 2021), and RefCLIPScore by --references: a row has one image, as a path."""
 
 import argparse
-import json
-import os
-import threading
-import time
-from queue import SimpleQueue
 
-# --- the protocol, the same in every worker ---
-requests, answers = SimpleQueue(), os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what libraries print goes to standard error
+from worker_protocol import DEVICE, serve  # first: what libraries print must not be an answer
 
-
-def listen(stream):
-    for line in stream:
-        requests.put(json.loads(line))
-    os._exit(0)  # nobody asks any more
-
-
-threading.Thread(target=listen, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
-
-
-def serve(score, **hello):
-    print(json.dumps({"protocol": 1, **hello}), file=answers, flush=True)
-    while True:
-        request, start = requests.get(), time.process_time()
-        answer = score(request["rows"])
-        answer = {"id": request["id"], "seconds": time.process_time() - start, **answer}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-# --- the metric ---
 import torch
 import transformers
 from PIL import Image
@@ -43,12 +16,11 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", default="openai/clip-vit-base-patch32", help="a name on the hub, or a folder")
 parser.add_argument("--prefix", default="A photo depicts ", help="stands before every caption, as in the paper")
 parser.add_argument("--references", action="store_true", help="the harmonic mean with the most similar reference")
-asked = parser.parse_args()
+options = parser.parse_args()
 
-device = torch.device(os.environ.get("CUSTODES_DEVICE", "cpu"))
-model = transformers.CLIPModel.from_pretrained(asked.model).eval().to(device)
-tokenizer = transformers.AutoTokenizer.from_pretrained(asked.model)
-pixels = transformers.AutoImageProcessor.from_pretrained(asked.model, use_fast=False)
+model = transformers.CLIPModel.from_pretrained(options.model).eval().to(DEVICE)
+tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
+pixels = transformers.AutoImageProcessor.from_pretrained(options.model, use_fast=False)
 longest, seen = model.config.text_config.max_position_embeddings, {}
 
 
@@ -68,7 +40,7 @@ def look(rows):
         except Exception as problem:  # whatever is wrong with a file
             why.append(f"image: {problem}" if len(row["images"]) == 1 else f"{len(row['images'])} images, not 1")
     if opened:
-        images = pixels(list(opened.values()), return_tensors="pt").to(device)
+        images = pixels(list(opened.values()), return_tensors="pt").to(DEVICE)
         seen.update(zip(opened, unit(model.get_image_features(**images)), strict=True))
     return why
 
@@ -76,13 +48,13 @@ def look(rows):
 @torch.inference_mode()
 def score(rows):
     scores, why = [], look(rows)
-    texts = [[asked.prefix + text for text in (row["output"], *row.get("references", []))] for row in rows]
+    texts = [[options.prefix + text for text in (row["output"], *row.get("references", []))] for row in rows]
     flat = [text for own in texts for text in own]
-    tokens = tokenizer(flat, padding=True, truncation=True, max_length=longest, return_tensors="pt").to(device)
+    tokens = tokenizer(flat, padding=True, truncation=True, max_length=longest, return_tensors="pt").to(DEVICE)
     vectors = unit(model.get_text_features(**tokens)).split([len(own) for own in texts])
     for row, own, problem in zip(rows, vectors, why, strict=True):
         clip = None if problem else 2.5 * max(0.0, (own[0] @ seen[row["images"][0]]).item())
-        if clip and asked.references:
+        if clip and options.references:
             nearest = max(0.0, (own[1:] @ own[0]).max().item())
             clip = 2 * clip * nearest / (clip + nearest)
         scores.append(clip)
@@ -91,5 +63,5 @@ def score(rows):
 
 
 version = f"transformers {transformers.__version__} {type(pixels).__name__}"
-needs = ["image", "references"] if asked.references else ["image"]
-serve(score, metric="clipscore", version=version, needs=needs, low=0, high=1.0 if asked.references else 2.5)
+needs = ["image", "references"] if options.references else ["image"]
+serve(score, metric="clipscore", version=version, needs=needs, low=0, high=1.0 if options.references else 2.5)

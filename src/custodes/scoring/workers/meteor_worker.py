@@ -7,54 +7,29 @@
 import argparse
 import hashlib
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from queue import SimpleQueue
 
-# --- the protocol, the same in every worker ---
-requests, answers = SimpleQueue(), os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what libraries print goes to standard error
+from worker_protocol import serve  # first: what libraries print must not be an answer
 
-
-def listen(stream):
-    for line in stream:
-        requests.put(json.loads(line))
-    os._exit(0)  # nobody asks any more
-
-
-threading.Thread(target=listen, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
-
-
-def serve(score, **hello):
-    print(json.dumps({"protocol": 1, **hello}), file=answers, flush=True)
-    while True:
-        request, start = requests.get(), time.process_time()
-        answer = score(request["rows"])
-        answer = {"id": request["id"], "seconds": time.process_time() - start, **answer}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-# --- the metric ---
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--jar", help="meteor-1.5.jar with its folder data beside it; that of pycocoevalcap otherwise")
 parser.add_argument("--language", default="en")
 parser.add_argument("--memory", default="2G", help="for Java at most")
-asked = parser.parse_args()
+options = parser.parse_args()
 
 package = importlib.util.find_spec("pycocoevalcap")
 folder = Path(next(iter(package.submodule_search_locations))) / "meteor" if package else Path()
-jar = Path(asked.jar or folder / "meteor-1.5.jar")
+jar = Path(options.jar or folder / "meteor-1.5.jar")
 if not jar.is_file():
     sys.exit(f"{jar} is not there: install pycocoevalcap, or say where it is by --jar")
 if not shutil.which("java"):
     sys.exit("Java is not there: METEOR 1.5 is a program of Java")
-words = ["java", f"-Xmx{asked.memory}", "-jar", str(jar), "-", "-", "-stdio", "-l", asked.language, "-norm"]
+words = ["java", f"-Xmx{options.memory}", "-jar", str(jar), "-", "-", "-stdio", "-l", options.language, "-norm"]
 java = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", errors="replace")
 
 
@@ -97,4 +72,4 @@ def score(rows):
 
 score([{"output": "a", "references": ["a"]}])  # Java loads what it needs before it can be said to be ready
 code = hashlib.sha256(jar.read_bytes()).hexdigest()[:16]
-serve(score, metric="METEOR 1.5", version=f"{code} {asked.language}", needs=["references"], low=0, high=1)
+serve(score, metric="METEOR 1.5", version=f"{code} {options.language}", needs=["references"], low=0, high=1)

@@ -5,51 +5,23 @@
 """A reward model (a classifier with one label): the source is the prompt, the output the answer to it."""
 
 import argparse
-import json
-import os
 import sys
-import threading
-import time
-from queue import SimpleQueue
 
-# --- the protocol, the same in every worker ---
-requests, answers = SimpleQueue(), os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what libraries print goes to standard error
+from worker_protocol import DEVICE, serve  # first: what libraries print must not be an answer
 
-
-def listen(stream):
-    for line in stream:
-        requests.put(json.loads(line))
-    os._exit(0)  # nobody asks any more
-
-
-threading.Thread(target=listen, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
-
-
-def serve(score, **hello):
-    print(json.dumps({"protocol": 1, **hello}), file=answers, flush=True)
-    while True:
-        request, start = requests.get(), time.process_time()
-        answer = score(request["rows"])
-        answer = {"id": request["id"], "seconds": time.process_time() - start, **answer}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-# --- the metric ---
 import torch
 import transformers
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", required=True, help="a name on the hub, or a folder")
 parser.add_argument("--dtype", default="float32", help="bfloat16 for large models on GPUs")
-asked = parser.parse_args()
+options = parser.parse_args()
 
-device = torch.device(os.environ.get("CUSTODES_DEVICE", "cpu"))
-tokenizer = transformers.AutoTokenizer.from_pretrained(asked.model)
-model = transformers.AutoModelForSequenceClassification.from_pretrained(asked.model)
-model = model.to(getattr(torch, asked.dtype)).eval().to(device)
+tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
+model = transformers.AutoModelForSequenceClassification.from_pretrained(options.model)
+model = model.to(getattr(torch, options.dtype)).eval().to(DEVICE)
 if model.config.num_labels != 1:
-    sys.exit(f"{asked.model} has {model.config.num_labels} labels; a reward model has one")
+    sys.exit(f"{options.model} has {model.config.num_labels} labels; a reward model has one")
 # Models of decoders read the last token that is no padding, so the model must know what padding is.
 padded = tokenizer.pad_token is not None and model.config.pad_token_id is not None
 longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 1 << 30))
@@ -73,9 +45,9 @@ def score(rows):
             if padded
             else transformers.BatchEncoding({name: [ids] for name, ids in some[0].items()}, tensor_type="pt")
         )
-        scores += model(**batch.to(device)).logits[:, 0].float().tolist()
+        scores += model(**batch.to(DEVICE)).logits[:, 0].float().tolist()
     return {"scores": scores, "truncated": cut}
 
 
-version = f"transformers {transformers.__version__} {asked.dtype}"
+version = f"transformers {transformers.__version__} {options.dtype}"
 serve(score, metric="reward", version=version, needs=["source"])

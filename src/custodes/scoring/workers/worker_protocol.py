@@ -1,0 +1,30 @@
+"""What the worker scripts share: requests and answers as lines of JSON, see docs/howto/run-a-worker.md."""
+
+import json
+import os
+import threading
+import time
+from queue import SimpleQueue
+
+DEVICE = os.environ.get("CUSTODES_DEVICE", "cpu")
+requests, answers = SimpleQueue(), os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # what libraries print goes to standard error
+
+
+def listen(stream):
+    for line in stream:
+        requests.put(json.loads(line))
+    os._exit(0)  # the input has ended: no more requests
+
+
+threading.Thread(target=listen, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
+
+
+def serve(score, **hello):
+    """Answer requests by `score`, from a list of rows to a dictionary with `scores` and what else an answer holds."""
+    print(json.dumps({"protocol": 1, **hello}), file=answers, flush=True)
+    while True:
+        request, start = requests.get(), time.process_time()
+        answer = score(request["rows"])
+        answer = {"id": request["id"], "seconds": time.process_time() - start, **answer}
+        print(json.dumps(answer), file=answers, flush=True)
