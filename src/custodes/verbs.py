@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 from cyclopts import Parameter
 from numpy.typing import ArrayLike
 
-from custodes.answers.effort import effort, given
+from custodes.answers.effort import effort
 from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.result import Result
 from custodes.answers.setting import HELP
@@ -28,9 +28,7 @@ from custodes.words import SWITCH, is_whole, whole
 
 READING, OUTPUT = Reading(), Output()
 
-DryRun = Annotated[
-    bool, SWITCH, Parameter(help="Tell about how long it takes and in how much memory, and ask nothing.")
-]
+DryRun = Annotated[bool, SWITCH, Parameter(help="Print the estimated run time and memory, then exit.")]
 """An estimate instead of an answer."""
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -94,9 +92,10 @@ def reading_of(sources: Sequence[str] | None) -> str:
 
 
 def tell_effort(asked: Any, study: Any, arguments: dict[str, Any]) -> None:
-    """Print about how long a question will take."""
+    """Print the estimated time and memory of a question."""
+    defaults = {option.name: option.default for option in options_of(asked)}
     with quiet_pipe():
-        say(str(effort(asked.__name__, study, given(asked, arguments))))
+        say(str(effort(asked.__name__, study, defaults | arguments)))
 
 
 def answered(
