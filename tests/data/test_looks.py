@@ -8,7 +8,7 @@ import pytest
 import custodes as cu
 from custodes.data.looks import SCHEMA, STOPPED, empty_looks, stopped, turned
 from custodes.data.study import Study
-from custodes.evaluate.verdict.verdict import told_by
+from custodes.evaluate.verdict.verdict import verdict_of
 
 
 def looks(*rows: tuple[str, str, int, int, bool]) -> pl.DataFrame:
@@ -42,7 +42,7 @@ def test_a_leaderboard_says_so(study: Study) -> None:
 
 def test_a_verdict_tells_no_win_rate(study: Study) -> None:
     """Its interval does not hold: see tests/simulation/test_stopped_leaderboard.py."""
-    told = told_by({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
+    told = verdict_of({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
     (best,) = told.verdict.filter(kind="best")["text"]
     assert "times as often as it loses" in best
     assert "%" not in best

@@ -17,7 +17,7 @@ from custodes.arguments import one_of
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
-from custodes.evaluate.verdict.verdict import Verdict, told_by
+from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
@@ -137,7 +137,7 @@ def report(
         section.answer(context)
         if people_alone and "leaderboard" in context.absent:  # of people alone no page makes sense without it
             raise InputError(f"{study.name}: {context.absent['leaderboard']}")
-    told = told_by(context.results)
+    told = verdict_of(context.results)
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
     context.study = study  # without the cache

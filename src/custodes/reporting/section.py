@@ -17,7 +17,7 @@ from custodes.answers.tables import Column, Table
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.check.check import SIDED
+from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
 from custodes.plots.drawable import drawable

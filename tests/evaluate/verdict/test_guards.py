@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -28,7 +30,7 @@ def compared(seed: int, *, selected: bool, effect: float = 0.0, items: int = 300
 
 def winner(study: cu.Study) -> list[str]:
     found = cu.verdict(study, resamples=200).verdict.filter(kind="best")
-    return [name for name in found["system"].to_list() if name]
+    return [match[1] for text in found["text"] if (match := re.match(r"(\S+) is (?:better|best)", text))]
 
 
 @pytest.mark.parametrize("seed", range(4))

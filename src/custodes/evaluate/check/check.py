@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import Literal, Unpack
+from typing import Unpack
 
 import numpy as np
 import polars as pl
@@ -15,18 +14,13 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import result
 from custodes.answers.setting import Setting, selection_of, settings
 from custodes.answers.tables import count, flag, label, score, share, table
-from custodes.data.looks import STOPPED
 from custodes.data.notes import Note
-from custodes.data.preferences import HALF
-from custodes.data.raters import INCOMPLETE, UNLIKE, UNTOLD
-from custodes.data.study import POOLED, REPEATED, TASTES, Study
-from custodes.evaluate.check import rules
-from custodes.evaluate.check.against import SERIOUS_NOTES, compared_problems
-from custodes.evaluate.check.copies import copied_systems
+from custodes.data.study import Study
+from custodes.evaluate.check.aspect import alone_problems, compared_problems, either_problems
 from custodes.evaluate.check.data_summary import raters_of, summary_of, tie_rates
 from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
-from custodes.evaluate.check.refusals import asked_of, refusals
-from custodes.evaluate.check.used import TRUNCATED, mixed_up, used
+from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
+from custodes.evaluate.check.study import study_problems
 from custodes.evaluate.comparison import (
     NO_COMPARISON,
     Comparison,
@@ -35,35 +29,10 @@ from custodes.evaluate.comparison import (
     compared_by_any,
     compared_on,
     label_of,
-    too_few,
 )
-from custodes.evaluate.naming import named_alike, people_as_metrics
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import ScalesDifferError
 from custodes.progress import Progress, silent
-
-TOLD = (*SERIOUS_NOTES, "people-as-metrics")
-"""Notes that are told as problems of their own."""
-WARNED = (
-    POOLED,
-    REPEATED,
-    TASTES,
-    "unused-people",
-    "place-or-column",
-    "item-in-each-row",
-    "graded-preference",
-    "unused-order",
-    rules.SILENT,
-    HALF,
-    UNLIKE,
-    UNTOLD,
-    INCOMPLETE,
-    TRUNCATED,
-    STOPPED,
-)
-"""Notes that may turn a number round, or leave a side empty."""
-SIDED = ("one-sided-people", "sides")
-"""Sides are compared and not systems: by what people say, or as the reader of the data declares."""
 
 
 @result
@@ -94,8 +63,6 @@ class Check(OfProblems):
         "One row per rater and aspect.",
         label("rater", "its name"),
         label("kind", "human or metric"),
-        count("items", "of the whole study", essential=False),
-        count("systems", "of the whole study", essential=False),
         count("ratings", "scores given"),
         count("verdicts", "pairwise verdicts given"),
         share("coverage", "share of item × system cells that it rated"),
@@ -153,23 +120,31 @@ def check(
     """
     chosen = study.select(**selection_of(setting), one_side=True)
     examined = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
-    notes = [note for own in examined for note in own.notes] or [*chosen.notes]
+    notes = list(dict.fromkeys([note for own in examined for note in own.notes] or chosen.notes))
     lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
-    comparisons = [own.comparison for own in examined if own.compared]
-    problems_of = partial(compared_problems, lower=lower, resamples=resamples)
-    against = list(each(problems_of, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="check"))[
-        ::-1
-    ]
-    found = [[*own.problems, *(against.pop() if own.compared else ())] for own in examined]
-    notes = list(dict.fromkeys(notes))
-    parts = [own.part(chosen, problems) for own, problems in zip(examined, found, strict=True)]
-    everywhere = columns_of(_of_study(study, chosen, notes))
-    return Check.of([*parts, Check.part(used=used(chosen), problems=everywhere)], notes)
+    of_metrics = each(
+        partial(compared_problems, lower=lower, resamples=resamples),
+        [own.comparison for own in examined if own.compared],
+        rng=np.random.default_rng(rng),
+        progress=progress,
+        desc="check",
+    )
+    compared = iter(list(of_metrics))
+    parts = [own.part(chosen, [*own.problems, *(next(compared) if own.compared else ())]) for own in examined]
+    frame = chosen.raters.frame
+    used = {
+        **{name: frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
+        "lowest": frame["low"],
+        "highest": frame["high"],
+        **{name: frame[name].fill_null("") for name in ("cost_unit", "signature")},
+    }
+    everywhere = Check.part(used=used, problems=columns_of(study_problems(study, chosen, notes)))
+    return Check.of([*parts, everywhere], notes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Examined:
-    """One aspect: whether people are `compared` with metrics, and the problems if not; `comparable` is False where
+    """One aspect: whether metrics are `compared` with annotators, and the problems if not; `comparable` is False where
     annotators rate on different scales."""
 
     comparison: Comparison
@@ -180,59 +155,33 @@ class _Examined:
 
     def part(self, chosen: Study, problems: Sequence[Problem]) -> dict[str, pl.DataFrame]:
         """The tables of the aspect."""
-        own = self.comparison
-        ties = tie_rates(own, comparable=self.comparable)
-        raters = raters_of(chosen, own, ties)
+        comparison, comparable = self.comparison, self.comparable
+        ties = tie_rates(comparison, comparable=comparable)
+        raters = raters_of(chosen, comparison, ties)
         return Check.part(
-            own.aspect,
-            summary=summary_of(own, raters, ties, comparable=self.comparable),
+            comparison.aspect,
+            summary=summary_of(comparison, raters, ties, comparable=comparable),
             raters=raters,
-            problems=columns_of([*problems, *rules.means_of_others(own), *rules.twins(own)]),
+            problems=columns_of([*problems, *either_problems(comparison)]),
         )
 
 
 def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
-    several, problems = len(chosen.systems) > 1, []
+    several, why = len(chosen.systems) > 1, ""
     if chosen.humans and chosen.metrics and several:
         try:
-            made = compared_on(chosen, aspect, setting)
-            return _Examined(comparison=made, compared=True, comparable=True, notes=made.notes, problems=())
+            comparison = compared_on(chosen, aspect, setting)
+            return _Examined(comparison=comparison, compared=True, comparable=True, notes=comparison.notes, problems=())
         except (NotComparableError, ScalesDifferError) as error:
-            problems.append(nothing_compared(error))
-    alone, notes, comparable = list[Problem](), list(chosen.notes), True
+            why = str(error)
+    notes, comparable = [*chosen.notes], True
     try:
-        (own,) = compared_by_any(chosen, settings(setting), [aspect])
-        notes += own.notes
-        if not len(own.preferences):
-            alone.append(nothing_compared(f"{NO_COMPARISON}{label_of(aspect)}"))
+        (comparison,) = compared_by_any(chosen, settings(setting), [aspect])
+        notes += comparison.notes
+        why = why or ("" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}")
     except ScalesDifferError as error:
-        own, comparable = all_raters(chosen, aspect, setting), False
-        alone.append(nothing_compared(error))
-    problems = [*(problems or alone if several else ()), *rules.few_items(own)]
+        comparison, comparable, why = all_raters(chosen, aspect, setting), False, why or str(error)
+    problems = [problem("nothing-compared", why=why)] if why and several else []
+    problems += alone_problems(comparison)
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
-    return _Examined(comparison=own, compared=False, comparable=comparable, notes=notes, problems=problems)
-
-
-def nothing_compared(why: object) -> Problem:
-    """The problem of an aspect without any comparison."""
-    return Problem("error", "nothing-compared", str(why))
-
-
-def _of_study(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
-    """What concerns all aspects; names are compared with those that were not chosen too."""
-    yield from rules.missing_side(chosen)
-    if len(chosen.systems) < 2:
-        yield nothing_compared(too_few(chosen, "a comparison needs two"))
-    names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
-    yield from (Problem("warning", *own) for own in names)
-    yield from rules.beyond_declared(chosen)
-    yield from rules.missing_codes(chosen)
-    yield from rules.orders(chosen)
-    yield from copied_systems(chosen)
-    yield from refusals(asked_of(chosen))
-    yield from mixed_up(chosen, notes)
-    yield from (Problem(_severity(note.rule), note.rule, note.message) for note in notes if note.rule not in TOLD)
-
-
-def _severity(rule: str) -> Literal["warning", "info"]:
-    return "warning" if rule in WARNED else "info"
+    return _Examined(comparison=comparison, compared=False, comparable=comparable, notes=notes, problems=problems)

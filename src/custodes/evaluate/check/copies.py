@@ -11,6 +11,7 @@ from custodes.data.repeated import fingerprint
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.check.problems import Problem
+from custodes.evaluate.check.rules import problem
 
 FEWEST_ITEMS = 20
 """Items of a system below which equal scores or texts may be chance."""
@@ -29,28 +30,19 @@ FEWEST_DISTINCT = 5
 
 def copied_systems(chosen: Study) -> Iterator[Problem]:
     """Systems that are the reference of metrics, and systems with the same outputs."""
-    yield from _references(chosen)
-    yield from _identical(chosen)
-
-
-def _references(chosen: Study) -> Iterator[Problem]:
-    found: dict[str, list[str]] = {}
+    by_metric: dict[str, list[str]] = {}
     for system, metric in _at_maximum(chosen):
-        found.setdefault(system, []).append(metric)
+        by_metric.setdefault(system, []).append(metric)
     by_text = _equal_to_reference(chosen)
-    for system in dict.fromkeys([*by_text, *found]):
-        why = []
-        if system in by_text:
-            why.append(f"its outputs are the references of {by_text[system]} items")
-        if metrics := list(dict.fromkeys(found.get(system, ()))):
-            verb = "is at its" if len(metrics) == 1 else "are at their"
-            why.append(f"{listed(metrics, limit=4)} {verb} maximum on all its items")
-        message = (
-            f"system {system!r} looks like the reference: {'; '.join(why)}. Metrics that use the reference rank it"
-            f" first whatever its quality, which changes their agreement; leave it out with systems='!{system}', or"
-            " report both"
-        )
-        yield Problem("warning", "reference-system", message, [system, *metrics])
+    for system in dict.fromkeys([*by_text, *by_metric]):
+        metrics = list(dict.fromkeys(by_metric.get(system, ())))
+        verb = "is at its" if len(metrics) == 1 else "are at their"
+        why = [f"its outputs are the references of {by_text[system]} items"] if system in by_text else []
+        why += [f"{listed(metrics, limit=4)} {verb} maximum on all its items"] if metrics else []
+        yield problem("reference-system", [system, *metrics], system=system, why="; ".join(why))
+    for systems, by in _identical(chosen).items():
+        shown = {"systems": listed(systems), "by": listed(by, limit=4), "other": systems[1]}
+        yield problem("identical-systems", systems, **shown)
 
 
 def _metric_scores(chosen: Study) -> pl.DataFrame:
@@ -97,35 +89,25 @@ def _equal_to_reference(chosen: Study) -> dict[str, int]:
     return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, rare).select("system", "n").iter_rows())
 
 
-def _identical(chosen: Study) -> Iterator[Problem]:
-    """Sets of systems with equal texts, or with equal scores by a metric or by all annotators, on all items."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    human = pl.col("rater").is_in(list(chosen.humans))
-    people = (
-        chosen.ratings.frame.filter(human, pl.col("item") != "")
-        .group_by("item", "system", maintain_order=True)
-        .agg(score=fingerprint("rater", "aspect", "repeat", "score"))
-        .select("item", "system", "score", by=pl.lit("all annotators"))
-    )
-    metrics = (
-        _metric_scores(chosen)
-        .group_by("rater", "item", "system", maintain_order=True)
-        .agg(score=fingerprint("aspect", "repeat", "score"))
-        .select("item", "system", "score", by="rater")
-    )
-    parts = [people, metrics]
+def _identical(chosen: Study) -> dict[tuple[str, ...], list[str]]:
+    """Sets of systems with equal texts, or with equal scores by a metric or by all annotators, on all items, to what
+    says so."""
+    human = pl.col("rater").is_in(list(chosen.humans)) & (pl.col("item") != "")
+    people = chosen.ratings.frame.filter(human).group_by("item", "system", maintain_order=True)
+    metrics = _metric_scores(chosen).group_by("rater", "item", "system", maintain_order=True)
+    parts = [
+        people.agg(score=fingerprint("rater", "aspect", "repeat", "score")).with_columns(by=pl.lit("all annotators")),
+        metrics.agg(score=fingerprint("aspect", "repeat", "score")).rename({"rater": "by"}),
+    ]
     if chosen.outputs is not None:
         texts = chosen.outputs.texts.filter(pl.col("system").is_in(list(chosen.systems)))
-        parts.append(texts.select("item", "system", score=pl.col("text").hash(), by=pl.lit("their texts")))
-    for (by,), rows in pl.concat(parts).group_by("by", maintain_order=True):
-        for systems in _equal_systems(rows):
+        parts.append(texts.with_columns(score=pl.col("text").hash(), by=pl.lit("their texts")))
+    found: dict[tuple[str, ...], list[str]] = {}
+    rows = pl.concat([part.select("item", "system", "score", "by") for part in parts])
+    for (by,), own in rows.group_by("by", maintain_order=True):
+        for systems in _equal_systems(own):
             found.setdefault(systems, []).append(str(by))
-    for systems, by in found.items():
-        message = (
-            f"systems {listed(systems)} are equal on all items, by {listed(by, limit=4)}: they count as several systems"
-            f" and are one; keep one of them, such as with systems='!{systems[1]}'"
-        )
-        yield Problem("warning", "identical-systems", message, systems)
+    return found
 
 
 def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:

@@ -51,8 +51,6 @@ def raters_of(study: Study, comparison: Comparison, ties: Mapping[str, float | N
     return {
         "rater": told["rater"],
         "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
-        "items": len(comparison.items),
-        "systems": len(systems),
         "ratings": told["ratings"].fill_null(0),
         "verdicts": told["verdicts"].fill_null(0),
         "coverage": seen / cells if cells else None,

@@ -11,6 +11,7 @@ from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.check.problems import Problem
+from custodes.evaluate.check.rules import problem
 
 MOST = 0.05
 """A larger share of a pair can turn its decision."""
@@ -41,45 +42,33 @@ def refusals(asked: pl.DataFrame) -> Iterator[Problem]:
     """
     if not asked["refused"].any():
         return
-    pairs = _shares(asked, ["system_a", "system_b"])
-    many = pairs.filter(pl.col("share") > MOST)
+    pairs = _rates(asked, "system_a", "system_b")
+    many = pairs.filter(pl.col("rate") > MOST)
     if many.height:
-        told = [f"{_named(a, b)} {n} of {total} ({share:.0%})" for a, b, n, total, share in many.iter_rows()]
-        yield Problem(
-            "warning",
-            "refusals",
-            f"over {MOST:.0%} of what people were asked they could not judge in {many.height} of {pairs.height} pairs:"
-            f" {listed(told, limit=3)}; what is decided there is of those who could. See their reasons, and what would"
-            " hold had all of them preferred one system, or the other (the report, 'What stopped the asking')",
-            [_named(a, b) for a, b, *_ in many.iter_rows()],
-        )
-    sides = [asked.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")]
-    systems = _shares(pl.concat(sides).drop_nulls("system"), ["system"])
-    chances = {name: _chance(asked, name) for name in systems["system"]}
-    tested = sum(own is not None for own in chances.values())
-    unlike = [name for name, own in chances.items() if own is not None and own * tested <= LEVEL]
-    if unlike:
-        told = [f"{name} {share:.0%}" for name, *_, share in systems.iter_rows()]
-        yield Problem(
-            "warning",
-            "refusals-differ",
-            f"people could not judge questions about {listed(unlike)} more often than others, beyond chance"
-            f" ({listed(told)}, all systems tested together): if they refuse where they would prefer one of the two,"
-            " decisions are false; see their reasons, and what is shown of these systems",
-            unlike,
-        )
+        shown = listed((f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in many.iter_rows()), limit=3)
+        counts = {"n": many.height, "n_pairs": pairs.height}
+        yield problem("refusals", many["of"].to_list(), most=MOST, pairs=shown, **counts)
+    sides = pl.concat([asked.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
+    systems = _rates(sides.drop_nulls("system"), "system")
+    p_values = {name: _p_value(asked, name) for name in systems["of"]}
+    tested = sum(p is not None for p in p_values.values())
+    differ = [name for name, p in p_values.items() if p is not None and p * tested <= LEVEL]
+    if differ:
+        rates = listed(f"{name} {rate:.0%}" for name, *_, rate in systems.iter_rows())
+        yield problem("refusals-differ", differ, systems=listed(differ), rates=rates)
 
 
-def _shares(asked: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """By pair or system: how many were refused of how many, and their share; the largest first."""
+def _rates(asked: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """By pair or system, `of`: the number refused, the number asked and the rate, the highest first."""
     counts = asked.group_by(by, maintain_order=True).agg(
-        pl.col("refused").sum(), asked=pl.len(), share=pl.col("refused").mean()
+        pl.col("refused").sum(), asked=pl.len(), rate=pl.col("refused").mean()
     )
-    return counts.sort("share", *by, descending=[True, *(False for _ in by)])
+    named = pl.concat_str(by, separator=" and ", ignore_nulls=True).alias("of")
+    return counts.sort("rate", *by, descending=[True, *(False for _ in by)]).select(named, "refused", "asked", "rate")
 
 
-def _chance(asked: pl.DataFrame, system: str) -> float | None:
-    """The chance of so many refusals of a system or more, if each person refused whatever came; None: nobody who
+def _p_value(asked: pl.DataFrame, system: str) -> float | None:
+    """Probability of so many refusals of a system or more, if each person refused whatever came; None: nobody who
     refused some was asked about both this system and others."""
     n, r, k = pl.col("n"), pl.col("r"), pl.col("k")
     by_person = (
@@ -99,7 +88,3 @@ def _chance(asked: pl.DataFrame, system: str) -> float | None:
     if not variance:
         return None
     return erfc((both - expected - 0.5) / sqrt(2 * variance)) / 2
-
-
-def _named(first: str, second: str | None) -> str:
-    return f"{first} and {second}" if second else first

@@ -1,166 +1,120 @@
-"""What would fool a reader of any study, of people or metrics alone too: rules that compare nobody with people."""
+"""Every rule of `check`: its severity and its sentence, in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any, Literal
 
-import numpy as np
-import polars as pl
-
-from custodes.data.scale import BEYOND, MissingCode
-from custodes.data.study import NO_METRIC, Study
-from custodes.errors import listed
+from custodes.data.looks import STOPPED
+from custodes.data.preferences import HALF
+from custodes.data.raters import INCOMPLETE, UNLIKE, UNTOLD
+from custodes.data.study import POOLED, REPEATED, TASTES
 from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.comparison import Comparison, label_of
-from custodes.stats import correlation
-from custodes.stats.arrays import Floats
 
-FEW_ITEMS = 30
-DUPLICATE_CORRELATION = 0.999
-MEAN_ROUNDING = 0.0125
-"""Half a tenth on a scale of 1 to 5: a mean that was written with one digit."""
-ROUNDING = 1e-9
-FEWEST_MEANS = 20
-"""Outputs below which a mean of others may be one by chance."""
+TRUNCATED = "truncated"
+"""The rule on scores of texts that were cut, and the note of a metric that made such scores."""
 SILENT = "people-without-scores"
+SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
+"""Notes of an aspect that are warnings."""
+WARNED = (
+    *(POOLED, REPEATED, TASTES, "unused-people", "place-or-column", "item-in-each-row", "graded-preference"),
+    *("unused-order", SILENT, HALF, UNLIKE, UNTOLD, INCOMPLETE, TRUNCATED, STOPPED),
+)
+"""Notes of a study that are warnings, since they may reverse a number or leave a side empty; all others are infos."""
+SIDED = ("one-sided-people", "sides")
+"""Sides of a pair are compared and not systems: by the human ratings, or as the format of the data declares."""
 
-
-def missing_side(chosen: Study) -> Iterator[Problem]:
-    """Which side is missing where people are alone, or metrics; of people who said nothing a note tells."""
-    if not chosen.metrics:
-        yield Problem("warning", "no-metrics", NO_METRIC)
-    elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
-        yield Problem("warning", "no-people", chosen.whose_people())
-
-
-def few_items(comparison: Comparison) -> Iterator[Problem]:
-    """Few items of a study of one side."""
-    n_items = len(comparison.items)
-    if 0 < n_items < FEW_ITEMS:
-        message = f"only {n_items} items were rated; intervals under {FEW_ITEMS} items are rough"
-        yield Problem("warning", "few-items", message)
-
-
-def beyond_declared(study: Study) -> list[Problem]:
-    """Raters whose scores often lie beyond the bounds that the raters file declares: the bounds may be wrong."""
-    rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
-    within = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
-    shares = (
-        study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
-        .group_by("rater", maintain_order=True)
-        .agg(share=(~within).mean())
-        .filter(pl.col("share") > BEYOND)
-    )
-    if shares.is_empty():
-        return []
-    names = shares["rater"].to_list()
-    told = [f"{name} ({share:.0%})" for name, share in shares.iter_rows()]
-    message = f"scores beyond the low and high of the raters file: {listed(told)}; combinations clip them to the bounds"
-    return [Problem("warning", "beyond-declared", message, names)]
-
-
-def orders(study: Study) -> list[Problem]:
-    """Judges whose presentation order cannot be told from the pair, and comparisons with one of two orders, of which
-    nothing says that the other was asked."""
-    judges = study.metrics
-    shown = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
-    told_of = study.preferences.half()
-    pair = ["rater", "system_a", "system_b"]
-    varies = pl.col("order").n_unique() > 1
-    by_pair = shown.group_by(pair).agg(varies=varies).group_by("rater").agg(pl.col("varies").any())
-    fixed = [name for name in judges if name in set(by_pair.filter(~pl.col("varies"))["rater"])]
-    both = (
-        shown.join(told_of, on=told_of.columns, how="anti")
-        .group_by("item", "aspect", *pair)
-        .agg(both=varies)
-        .group_by("rater")
-    )
-    half = both.agg(pl.col("both").any(), (~pl.col("both")).sum().alias("half")).filter("both", pl.col("half") > 0)
-    lost = {name: number for name, _, number in half.sort("rater").iter_rows()}
-    one_order = (
-        f"judges that saw every pair of systems in one order only: {listed(fixed)}; whether they prefer what is shown"
-        " first cannot be told from what they prefer: show some comparisons in both orders"
-    )
-    told = listed((f"{name} ({number})" for name, number in lost.items()), limit=3)
-    halved = (
-        f"comparisons that a judge saw in one order, and others in both: {told}; they count whole with what it said"
+RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
+    "nothing-compared": ("error", "{why}"),
+    "no-metrics": ("warning", "{why}"),
+    "no-people": ("warning", "{why}"),
+    "few-items": ("warning", "{few}; intervals under {fewest} items are rough"),
+    "few-resamples": (
+        "info",
+        "whether a metric runs against people is not tested: a test at {alpha:.0%} needs at least {fewest} resamples",
+    ),
+    "against-people": (
+        "warning",
+        "against people run (Kendall below 0, all metrics tested together at {alpha:.0%}): {metrics}{advice}",
+    ),
+    "one-sided-people": (
+        "warning",
+        "people never prefer the other side to {side!r}: if these are sides (chosen, rejected) and not systems, sample"
+        " accuracy is the number to read; favoritism and rankings say nothing then",
+    ),
+    "coverage-differs": (
+        "warning",
+        "metrics rated less than others of what people compared: {metrics}; what they agree on may be the easier part,"
+        " so two metrics are compared on what both rated",
+    ),
+    "different-items": (
+        "warning",
+        "people rated other items of some systems than of others ({systems}): means of systems would tell how hard"
+        " their items are, so their scores are fitted beside effects of items",
+    ),
+    "disjoint-systems": (
+        "warning",
+        "systems fall into {n} sets that share no item that people rated ({sets}): systems of different sets are not"
+        " compared",
+    ),
+    "beyond-declared": (
+        "warning",
+        "scores beyond the low and high of the raters file: {raters}; combinations clip them to the bounds",
+    ),
+    "one-order": (
+        "warning",
+        "judges that saw every pair of systems in one order only: {raters}; whether they prefer what is shown first"
+        " cannot be told from what they prefer: show some comparisons in both orders",
+    ),
+    "one-of-two-orders": (
+        "warning",
+        "comparisons that a judge saw in one order, and others in both: {raters}; they count whole with what it said"
         " there, which holds its preference for a slot: judge the other order, too, or give a row without a preference"
-        " where it did not answer"
-    )
-    found = (
-        (fixed, Problem("warning", "one-order", one_order, fixed)),
-        (lost, Problem("warning", "one-of-two-orders", halved, list(lost))),
-    )
-    return [problem for holds, problem in found if holds]
+        " where it did not answer",
+    ),
+    "near-duplicates": ("info", "metrics that are all but the same (correlation over {correlation}): {pairs}"),
+    "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),
+    "missing-code": ("warning", "a value far from all others of its rater: {codes}"),
+    "same-signature": (
+        "warning",
+        "raters of one signature under several names: {raters}; they are one rater, which counts several times: keep"
+        " one, or mend the signatures in the raters file",
+    ),
+    TRUNCATED: (
+        "warning",
+        "scores by texts that were cut to fit a model: {raters}; what was cut off was not judged: compare such raters"
+        " on short texts only, or take a model that holds more",
+    ),
+    "reference-system": (
+        "warning",
+        "system {system!r} looks like the reference: {why}. Metrics that use the reference rank it first whatever its"
+        " quality, which changes their agreement; leave it out with systems='!{system}', or report both",
+    ),
+    "identical-systems": (
+        "warning",
+        "systems {systems} are equal on all items, by {by}: they count as several systems and are one; keep one of"
+        " them, such as with systems='!{other}'",
+    ),
+    "refusals": (
+        "warning",
+        "over {most:.0%} of what people were asked they could not judge in {n} of {n_pairs} pairs: {pairs}; what is"
+        " decided there is of those who could. See their reasons, and what would hold had all of them preferred one"
+        " system, or the other (the report, 'What stopped the asking')",
+    ),
+    "refusals-differ": (
+        "warning",
+        "people could not judge questions about {systems} more often than others, beyond chance ({rates}, all systems"
+        " tested together): if they refuse where they would prefer one of the two, decisions are false; see their"
+        " reasons, and what is shown of these systems",
+    ),
+}
 
 
-def twins(comparison: Comparison) -> Iterator[Problem]:
-    """Metrics that are all but the same."""
-    if not comparison.scores.metrics.size:
-        return
-    scores, found = comparison.scores.metrics.reshape(len(comparison.metrics), -1), []
-    for a in range(len(scores) - 1):
-        alike: Floats = correlation.pearson(scores[a], scores[a + 1 :])
-        found += [
-            f"{comparison.metrics[a]} / {comparison.metrics[a + 1 + b]}"
-            for b in np.flatnonzero(np.abs(alike) > DUPLICATE_CORRELATION)
-        ]
-    if found:
-        message = f"metrics that are all but the same (correlation over {DUPLICATE_CORRELATION}): {listed(found)}"
-        yield Problem("info", "near-duplicates", message, found)
+def problem(rule: str, examples: Sequence[str] = (), **values: Any) -> Problem:
+    """A problem by the sentence of its rule.
 
-
-def means_of_others(comparison: Comparison) -> Iterator[Problem]:
-    """People, or metrics, that are the mean of others, and so no judgement of their own."""
-    label = label_of(comparison.aspect)
-    people, metrics = (
-        set(_means(comparison.people, comparison.scores.persons)),
-        set(_means(comparison.metrics, comparison.scores.metrics)),
-    )
-    judged_by = set(_means(comparison.metrics, comparison.scores.metrics, of=comparison.scores.persons))
-    for name in (*comparison.people, *comparison.metrics):
-        humans, others = (
-            listed([own for own in side if own != name], limit=4) for side in (comparison.people, comparison.metrics)
-        )
-        if name in people:
-            told = f"people {humans}{label}, who are counted twice then: leave it out of human"
-        elif name in judged_by:
-            told = f"people {humans}{label}, who would be judged by themselves: leave it out of metrics"
-        elif name in metrics:
-            told = f"metrics {others}{label}, and no judge of its own"
-        else:
-            continue
-        yield Problem("warning", "mean-of-others", f"{name!r} is the mean of the {told}", [name])
-
-
-def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> Iterator[str]:
-    """Whose scores (raters, items, systems) are, but for rounding, the means of several others that differ: of each
-    other, or of those that are given."""
-    group = scores if of is None else of
-    if len(group) < 2 + (of is None) or not group.size:
-        return
-    given = np.isfinite(group)
-    total, n = np.where(given, group, 0.0).sum(axis=0), given.sum(axis=0)
-    apart = np.fmax.reduce(group) - np.fmin.reduce(group)
-    for name, own in zip(names, scores, strict=True):
-        rated = np.isfinite(own)
-        others = n - rated if of is None else n
-        both = rated & (others > 1)
-        if both.sum() < FEWEST_MEANS:
-            continue
-        mean = (total - own if of is None else total)[both] / others[both]
-        tolerance = MEAN_ROUNDING * np.ptp(own[both]) * (1 + ROUNDING)
-        if 0 < tolerance < apart[both].max() and np.abs(own[both] - mean).max() <= tolerance:
-            yield name
-
-
-def missing_codes(study: Study) -> Iterator[Problem]:
-    """Raters with a value far from all their others, which may stand for none."""
-    told = {}
-    for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True):
-        code = MissingCode.of(rows["score"].to_numpy())
-        if code:
-            told[str(rater)] = f"{rater}{label_of(str(aspect))}: {code}"
-    if told:
-        message = f"a value far from all others of its rater: {listed(told.values(), limit=3)}"
-        yield Problem("warning", "missing-code", message, list(told))
+    >>> problem("beyond-declared", ["judge"], raters="judge (12%)").severity
+    'warning'
+    """
+    severity, sentence = RULES[rule]
+    return Problem(severity, rule, sentence.format(**values), examples)

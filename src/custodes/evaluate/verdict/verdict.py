@@ -1,9 +1,8 @@
-"""What does it all mean? The answer in plain words; it never says more than the intervals allow."""
+"""The answer in plain words; it never says more than the intervals allow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 import polars as pl
@@ -11,23 +10,23 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, selection_of
-from custodes.answers.tables import label, p_value, score, table
+from custodes.answers.tables import label, table
 from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.check.check import check
 from custodes.evaluate.consistency.consistency import consistency
-from custodes.evaluate.favoritism import Favoritism, favoritism
+from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
-from custodes.evaluate.ranking import Ranking, ranking
+from custodes.evaluate.ranking import ranking
+from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
 from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
-from custodes.evaluate.verdict.overall import of_systems, overall
-from custodes.evaluate.verdict.systems import best, more_labels
-from custodes.evaluate.verdict.view import Kind, Statement, View
+from custodes.evaluate.verdict.systems import best, labels
+from custodes.evaluate.verdict.view import View
 from custodes.progress import Progress, silent
 
-HEADINGS: Mapping[Kind, str] = {
+HEADINGS: Mapping[str, str] = {
     "design": "Read this first",
     "best": "Which system is best",
     "trust": "Which metric to trust",
@@ -38,9 +37,31 @@ HEADINGS: Mapping[Kind, str] = {
     "flips": "Decisions that metrics reverse",
     "uncertain": "Undecided",
 }
-
-ESSENTIAL: tuple[Kind, ...] = ("design", "best", "trust", "faults", "favours", "labels")
+ESSENTIAL = ("design", "best", "trust", "faults", "favours", "labels")
 """What a reader in a hurry needs."""
+SUBJECTS: Mapping[str, Callable[[View], Iterable[str]]] = {
+    "design": design,
+    "best": best,
+    "trust": trust,
+    "faults": faults,
+    "favours": favours,
+    "labels": labels,
+    "chance": chance,
+    "flips": flips,
+    "uncertain": uncertain,
+}
+"""The sentences of one aspect, by kind, in the order of the headings."""
+ACROSS: Mapping[str, Callable[[Sequence[View]], Iterable[str]]] = {
+    "best": overall.best,
+    "trust": overall.trust,
+    "chance": overall.chance,
+    "favours": overall.favours,
+}
+"""The sentences of all aspects together."""
+OF_SYSTEMS = ("design", "best", "labels")
+"""Kinds that need no metric."""
+NOT_OF_SIDES = ("best", "favours", "labels", "flips")
+"""Kinds that say nothing where sides of a pair are compared and not systems."""
 
 
 @result
@@ -51,18 +72,6 @@ class Verdict(Result):
         "One row per sentence or two; without aspect where it is about all of them.",
         label("kind", "what it is about: design, best, trust, faults, favours, labels, chance, flips or uncertain"),
         label("text", "the sentence", ""),
-        label("rater", "the metric that it is about, empty for none or several", essential=False),
-        label("system", "the system that it is about", essential=False),
-        score(
-            "value",
-            "the number behind it, in `unit`",
-            interval=True,
-            essential=False,
-        ),
-        label(
-            "unit", "of the value: points, proportion, count, log odds, variance ratio or a statistic", essential=False
-        ),
-        p_value("p_value", "the largest of the tests behind it; null where intervals decide", essential=False),
     )
 
     def lines(self) -> Iterator[str]:
@@ -95,17 +104,16 @@ def verdict(
     >>> told.verdict["kind"].unique(maintain_order=True).to_list()[0]
     'best'
     """
-    asked: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
-    bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **asked}
+    shared: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
+    bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared}
     study = study.with_cache()
     if not study.select(**selection_of(setting), one_side=True).metrics:
-        people = {"check": check(study, **asked), "leaderboard": leaderboard(study, **bounds)}
-        return told_by(people)
+        return verdict_of({"check": check(study, **shared), "leaderboard": leaderboard(study, **bounds)})
     agreed = agreement(study, alpha=alpha, **bounds)
     favoured = favoritism(study, alpha=alpha, **bounds)  # refuses metrics without outputs, of which none is best
-    return told_by(
+    return verdict_of(
         {
-            "check": check(study, **asked),
+            "check": check(study, **shared),
             "leaderboard": leaderboard(study, **{**bounds, "metrics": best_metrics(agreed)}),
             "agreement": agreed,
             "consistency": consistency(study, alpha=alpha, **bounds),
@@ -120,39 +128,25 @@ def best_metrics(agreement: Agreement) -> list[str]:
     return agreement.standing.unique("aspect", keep="first", maintain_order=True)["metric"].unique().sort().to_list()
 
 
-def told_by(results: Mapping[str, Result]) -> Verdict:
-    """The verdict of results of one study, by question, without a provenance; of people alone, what is told of systems
-    by a `leaderboard`."""
+def verdict_of(results: Mapping[str, Result]) -> Verdict:
+    """The verdict of results of one study, by question, without a provenance; that of systems without an agreement."""
     alone = "agreement" not in results
-    named = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
-    aspects = named["aspect"].unique(maintain_order=True)
-    views = [View({**NOBODY, **results}, str(aspect)) for aspect in aspects]
-    across, subjects = (of_systems, OF_PEOPLE) if alone else (overall, SUBJECTS)
-    problems = results["check"].to_frame("problems")
-    if alone:  # that there is no metric fools nobody who asks about people
-        problems = problems.filter(pl.col("rule") != "no-metrics")
-    for view in views:
-        view.problems = problems.filter(aspect=view.aspect)
+    tables = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
+    aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]
+    views = [View(results, aspect) for aspect in aspects]
+    kinds = [kind for kind in HEADINGS if kind in OF_SYSTEMS or not alone]
     # Without an aspect a problem concerns the whole study; a view without an aspect has it already.
-    whole = [] if "" in aspects else [*serious(problems.filter(aspect=""))]
-    told = [[statement for subject in subjects for statement in subject(view)] for view in views]
-    if len(views) == 1:
-        return Verdict.of([_part(views[0].aspect, [*whole, *told[0]])], ())
-    parts = (_part(view.aspect, own) for view, own in zip(views, told, strict=True))
-    return Verdict.of([_part("", [*whole, *across(views)]), *parts], ())
+    problems = results["check"].to_frame("problems").filter(aspect="")
+    whole = [] if "" in aspects else [("design", text) for text in serious(problems)]
+    parts = []
+    if len(views) > 1:
+        whole += [(kind, text) for kind in ACROSS if kind in kinds for text in ACROSS[kind](views)]
+        parts, whole = [_part("", whole)], []
+    for view in views:
+        of_view = [kind for kind in kinds if not (view.sided and kind in NOT_OF_SIDES)]
+        parts.append(_part(view.aspect, [*whole, *((kind, text) for kind in of_view for text in SUBJECTS[kind](view))]))
+    return Verdict.of(parts, ())
 
 
-SUBJECTS = (design, best, trust, faults, favours, more_labels, chance, flips, uncertain)
-"""In the order of the headings."""
-OF_PEOPLE = (design, best, more_labels)
-"""Those that need no metric."""
-NOBODY: Mapping[str, Result] = {
-    "agreement": Agreement.of([Agreement.part("")], ()),
-    "favoritism": Favoritism.of([Favoritism.part("")], ()),
-    "ranking": Ranking.of([Ranking.part("")], ()),
-}
-"""What is said of metrics where there are none."""
-
-
-def _part(aspect: str, statements: Iterable[Statement]) -> dict[str, pl.DataFrame]:
-    return Verdict.part(aspect, verdict=[asdict(statement) for statement in statements])
+def _part(aspect: str, statements: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:
+    return Verdict.part(aspect, verdict=[{"kind": kind, "text": text} for kind, text in statements])

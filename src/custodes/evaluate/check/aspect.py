@@ -1,0 +1,212 @@
+"""Rules of one aspect: of annotators or metrics alone, and of metrics compared with the annotators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.data.comparisons import Comparisons
+from custodes.errors import listed
+from custodes.evaluate.agreement.differences import MOST_BLOCKS
+from custodes.evaluate.check.problems import Problem
+from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
+from custodes.evaluate.comparison import Comparison, label_of
+from custodes.stats import bootstrap, correlation, multiple_testing
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import with_point
+from custodes.stats.pooled_correlation import pooled_correlation
+from custodes.stats.system_scores import blocks_of
+
+FEW_ITEMS = 30
+DUPLICATE_CORRELATION = 0.999
+MEAN_ROUNDING = 0.0125
+"""Half a tenth on a scale of 1 to 5: a mean that was written with one digit."""
+FEWEST_MEANS = 20
+"""Outputs below which a mean of others may be one by chance."""
+AGAINST_CONFIDENCE = 0.99
+"""One of many metrics of pure noise should rarely be called reversed."""
+FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
+"""Fewer cannot give a p-value this small, which is at least 1 / (resamples + 1)."""
+COVERAGE_GAP = 0.1
+"""A tenth less than others is a warning."""
+ROUNDING = 1e-9
+
+
+def either_problems(comparison: Comparison) -> Iterator[Problem]:
+    """The problems of annotators and of metrics, each by themselves."""
+    yield from _means_of_others(comparison)
+    yield from _near_duplicates(comparison)
+
+
+def alone_problems(comparison: Comparison) -> Iterator[Problem]:
+    """The problems of a study of annotators or metrics alone."""
+    n_items = len(comparison.items)
+    if 0 < n_items < FEW_ITEMS:
+        yield problem("few-items", few=f"only {n_items} items were rated", fewest=FEW_ITEMS)
+
+
+def compared_problems(
+    comparison: Comparison, _: np.random.Generator, *, lower: Set[str], resamples: int
+) -> list[Problem]:
+    """The problems of metrics compared with annotators; lower is better for the raters in `lower`."""
+    human = comparison.preferences.of_rater(0)
+    joint = [comparison.preferences.joint(0, 1 + metric) for metric in range(len(comparison.metrics))]
+    shared = [np.asarray(both.item[both.by_all]) for both in joint]  # the items of both
+    return [
+        *_of_people(comparison, human),
+        *_against_people(comparison, shared, lower=lower, resamples=resamples),
+        *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
+        *_coverage(comparison, shared),
+        *_common_items(comparison, human),
+    ]
+
+
+def _of_people(comparison: Comparison, human: Comparisons) -> Iterator[Problem]:
+    n_items, sides = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
+    if n_items < FEW_ITEMS:
+        yield problem("few-items", few=f"people compared outputs of only {n_items} items", fewest=FEW_ITEMS)
+    declared = any(note.rule == "sides" for note in comparison.notes)
+    if len(comparison.systems) == 2 and len(sides) == 1 and not declared:
+        yield problem("one-sided-people", side=comparison.systems[0 if 1 in sides else 1])
+
+
+def _against_people(
+    comparison: Comparison, shared: Sequence[Ints], *, lower: Set[str], resamples: int
+) -> Iterator[Problem]:
+    """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
+    alpha = 1 - AGAINST_CONFIDENCE
+    if resamples < FEWEST_FLIPS:
+        yield problem("few-resamples", alpha=alpha, fewest=FEWEST_FLIPS)
+    design, scores = comparison.design, comparison.scores
+    both = np.asarray((np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2))
+    if not both.any():
+        return
+    block = bootstrap.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
+    n_blocks = int(block.max()) + 1
+    weights = design.item_weights
+    draws = pooled_correlation(
+        "kendall",
+        scores.human,
+        scores.metrics,
+        units=block[scores.items],
+        weights=with_point(1.0 - np.eye(n_blocks)),
+        item_weights=None if weights is None else weights[scores.items],
+    )
+    present = np.zeros((n_blocks, len(both)), dtype=bool)
+    for m, items in enumerate(shared):
+        present[block[items], m] = present[block[scores.items[both[m]]], m] = True
+    flips = multiple_testing.Flips.of(n_blocks, resamples if resamples >= FEWEST_FLIPS else 0)
+    tests = multiple_testing.flip_tests(
+        draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE, alpha=alpha
+    )
+    clear = tests.significant(alpha) & (tests.estimate < 0)
+    against = [name for name, below in zip(comparison.metrics, clear, strict=True) if below]
+    for is_lower, advice in ADVICE.items():
+        if metrics := [name for name in against if (name in lower) is is_lower]:
+            yield problem("against-people", metrics, alpha=alpha, metrics=listed(metrics), advice=advice)
+
+
+ADVICE = {
+    False: "; are they distances? Say higher_is_better = false in a raters file",
+    True: ", of which higher_is_better = false is said; if higher is better after all, say true in the raters file,"
+    " else do not use them",
+}
+"""What to do with a metric that runs against people, by whether lower is declared to be better."""
+
+
+def _coverage(comparison: Comparison, shared: Sequence[Ints]) -> Iterator[Problem]:
+    """Metrics that rated less than others of what people rated."""
+    rated = {name: len(items) for name, items in zip(comparison.metrics, shared, strict=True)}
+    most = max(rated.values())
+    low = {name: n / most for name, n in rated.items() if 0 < n < (1 - COVERAGE_GAP - ROUNDING) * most}
+    if low:
+        metrics = listed((f"{name} ({100 * rate:.0f} %)" for name, rate in low.items()), limit=3)
+        yield problem("coverage-differs", [*low], metrics=metrics)
+
+
+def _common_items(comparison: Comparison, human: Comparisons) -> Iterator[Problem]:
+    """Systems whose human ratings are of other items than those of other systems."""
+    counts = _items_in_common(comparison, human)
+    joined = counts > 0
+    np.fill_diagonal(joined, False)
+    most = np.maximum.outer(counts.diagonal(), counts.diagonal())
+    apart = (joined & (counts < (1 - COVERAGE_GAP - ROUNDING) * most)).any(axis=0)
+    systems = np.array(comparison.systems)
+    if apart.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
+        yield problem("different-items", systems[apart].tolist(), systems=listed(systems[apart], limit=4))
+    part = blocks_of(joined)
+    sets = [systems[part == k].tolist() for k in np.unique(part[counts.diagonal() > 0])]
+    if len(sets) > 1:
+        first = "; ".join(listed(own, limit=3) for own in sets[:3])
+        yield problem("disjoint-systems", [own[0] for own in sets], n=len(sets), sets=first)
+
+
+def _items_in_common(comparison: Comparison, human: Comparisons) -> NDArray[np.int64]:
+    """(systems, systems): of how many items people rated the outputs of both, alone or in a comparison."""
+    from scipy.sparse import csr_array
+
+    scored, system = np.nonzero(np.isfinite(comparison.scores.human))
+    item = np.concatenate([comparison.scores.items[scored], human.item, human.item])
+    system = np.concatenate([system, human.first, human.second])
+    shape = (len(comparison.items), len(comparison.systems))
+    cells = csr_array((np.ones(len(item), dtype=bool), (item, system)), shape=shape).astype(np.int64)
+    return np.asarray((cells.T @ cells).toarray())
+
+
+def _near_duplicates(comparison: Comparison) -> Iterator[Problem]:
+    """Metrics that are all but the same."""
+    names, scores = comparison.metrics, comparison.scores.metrics
+    if scores.size:
+        scores = scores.reshape(len(names), -1)
+    pairs = [
+        f"{names[a]} / {names[a + 1 + b]}"
+        for a in range(len(names) - 1 if scores.size else 0)
+        for b in np.flatnonzero(np.abs(correlation.pearson(scores[a], scores[a + 1 :])) > DUPLICATE_CORRELATION)
+    ]
+    if pairs:
+        yield problem("near-duplicates", pairs, correlation=DUPLICATE_CORRELATION, pairs=listed(pairs))
+
+
+def _means_of_others(comparison: Comparison) -> Iterator[Problem]:
+    """Annotators, or metrics, that are the mean of others, and so no judgement of their own."""
+    where, (people, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
+    persons, scores = comparison.scores.persons, comparison.scores.metrics
+    # The last reason of a name counts.
+    reasons = {
+        **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", and no judge of its own")),
+        **dict.fromkeys(
+            _means(metrics, scores, of=persons),
+            ("people", people, ", who would be judged by themselves: leave it out of metrics"),
+        ),
+        **dict.fromkeys(
+            _means(people, persons), ("people", people, ", who are counted twice then: leave it out of human")
+        ),
+    }
+    for name in dict.fromkeys((*people, *metrics)):
+        if name in reasons:
+            kind, group, end = reasons[name]
+            others = listed([own for own in group if own != name], limit=4)
+            yield problem("mean-of-others", [name], rater=name, others=f"{kind} {others}{where}{end}")
+
+
+def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> Iterator[str]:
+    """Whose scores (raters, items, systems) are, but for rounding, the means of several others that differ: of each
+    other, or of those that are given."""
+    group = scores if of is None else of
+    if len(group) < 2 + (of is None) or not group.size:
+        return
+    given = np.isfinite(group)
+    total, n = np.where(given, group, 0.0).sum(axis=0), given.sum(axis=0)
+    apart = np.fmax.reduce(group) - np.fmin.reduce(group)
+    for name, own in zip(names, scores, strict=True):
+        rated = np.isfinite(own)
+        others = n - rated if of is None else n
+        both = rated & (others > 1)
+        if both.sum() < FEWEST_MEANS:
+            continue
+        mean = (total - own if of is None else total)[both] / others[both]
+        tolerance = MEAN_ROUNDING * np.ptp(own[both]) * (1 + ROUNDING)
+        if 0 < tolerance < apart[both].max() and np.abs(own[both] - mean).max() <= tolerance:
+            yield name

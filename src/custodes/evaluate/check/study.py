@@ -1,0 +1,97 @@
+"""Rules of a whole study, of annotators or metrics alone too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import polars as pl
+
+from custodes.data.notes import Note
+from custodes.data.scale import BEYOND, MissingCode
+from custodes.data.study import NO_METRIC, Study
+from custodes.errors import listed
+from custodes.evaluate.check.copies import copied_systems
+from custodes.evaluate.check.problems import Problem
+from custodes.evaluate.check.refusals import asked_of, refusals
+from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, problem
+from custodes.evaluate.comparison import label_of, too_few
+from custodes.evaluate.naming import named_alike, people_as_metrics
+
+ROUNDING = 1e-9
+"""Relative size of a difference that is rounding."""
+
+
+def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
+    """The problems of all aspects together; names are compared with those that were not chosen too."""
+    rules = {note.rule for note in notes}
+    if not chosen.metrics:
+        yield problem("no-metrics", why=NO_METRIC)
+    elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
+        yield problem("no-people", why=chosen.whose_people())
+    if len(chosen.systems) < 2:
+        yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
+    names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
+    yield from (Problem("warning", *row) for row in names)
+    yield from _beyond_declared(chosen)
+    yield from _missing_codes(chosen)
+    yield from _orders(chosen)
+    yield from copied_systems(chosen)
+    yield from refusals(asked_of(chosen))
+    yield from _raters(chosen, rules)
+    for note in notes:
+        if note.rule not in (*SERIOUS_NOTES, "people-as-metrics"):  # which are problems of their own
+            yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
+
+
+def _beyond_declared(study: Study) -> Iterator[Problem]:
+    """Raters whose scores often lie beyond the bounds that the raters file declares: the bounds may be wrong."""
+    rounding = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
+    within = pl.col("score").is_between(pl.col("low") - rounding, pl.col("high") + rounding)
+    bounded = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
+    rates = bounded.group_by("rater", maintain_order=True).agg(rate=(~within).mean()).filter(pl.col("rate") > BEYOND)
+    if rates.height:
+        raters = listed(f"{name} ({rate:.0%})" for name, rate in rates.iter_rows())
+        yield problem("beyond-declared", rates["rater"].to_list(), raters=raters)
+
+
+def _missing_codes(study: Study) -> Iterator[Problem]:
+    """Raters with a value far from all their others, which may stand for none."""
+    codes = {
+        str(rater): f"{rater}{label_of(str(aspect))}: {code}"
+        for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True)
+        if (code := MissingCode.of(rows["score"].to_numpy()))
+    }
+    if codes:
+        yield problem("missing-code", list(codes), codes=listed(codes.values(), limit=3))
+
+
+def _orders(study: Study) -> Iterator[Problem]:
+    """Judges whose presentation order cannot be told from the pair, and comparisons with one of two orders, of which
+    nothing says that the other was asked."""
+    judges, pair = study.metrics, ["rater", "system_a", "system_b"]
+    rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
+    half = study.preferences.half()
+    varies = pl.col("order").n_unique() > 1
+    by_pair = rows.group_by(pair).agg(varies=varies).group_by("rater").agg(pl.col("varies").any())
+    constant = set(by_pair.filter(~pl.col("varies"))["rater"])
+    if fixed := [name for name in judges if name in constant]:
+        yield problem("one-order", fixed, raters=listed(fixed))
+    units = rows.join(half, on=half.columns, how="anti").group_by("item", "aspect", *pair).agg(both=varies)
+    counts = units.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
+    lost = counts.filter("both", pl.col("half") > 0).sort("rater")
+    if lost.height:
+        raters = listed((f"{name} ({n})" for name, _, n in lost.iter_rows()), limit=3)
+        yield problem("one-of-two-orders", lost["rater"].to_list(), raters=raters)
+
+
+def _raters(study: Study, rules: set[str]) -> Iterator[Problem]:
+    """Raters of one signature under several names, and scores of texts that were cut."""
+    frame = study.raters.frame
+    same = frame.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
+    for names in same.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
+        yield problem("same-signature", names, raters=listed(names))
+    cut = frame.filter(pl.col("truncated") > 0).select("rater", "truncated")
+    if cut.height and TRUNCATED not in rules:
+        raters = listed((f"{name} ({rate:.0%} of outputs)" for name, rate in cut.iter_rows()), limit=5)
+        yield problem(TRUNCATED, cut["rater"].to_list(), raters=raters)
