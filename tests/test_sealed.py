@@ -36,11 +36,11 @@ def test_types_are_looked_up_at_import_only() -> None:
 
 THREADS = """
 import sys, threading
-from custodes.stats.learning import boost
-model, gate = open(sys.argv[1], "rb").read(), threading.Barrier(8)
+from custodes.combining.combined_metric import CombinedMetric
+gate = threading.Barrier(8)
 def read():
     gate.wait()
-    boost.trees_of(model, p=2)
+    CombinedMetric.load(sys.argv[1])
 threads = [threading.Thread(target=read) for _ in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
@@ -50,13 +50,8 @@ for thread in threads: thread.join()
 @pytest.mark.slow
 def test_threads_that_read_trees_first_never_crash(tmp_path: Path) -> None:
     # With types looked up on first use 7 of 150 such processes died of a segmentation fault.
-    import numpy as np
-
-    from custodes.stats.learning import boost
-
-    x = np.random.default_rng(0).normal(size=(60, 2))
-    file = tmp_path / "trees.json"
-    file.write_bytes(boost.boosted(x, x[:, 0], seed=0, **boost.SETTINGS))
+    model = custodes.combine(custodes.read("demo"), target="fluency", method="xgboost", repeats=1, resamples=0).model
+    file = model.save(tmp_path / "trees.json")
     for _ in range(120):
         subprocess.run([sys.executable, "-c", THREADS, str(file)], check=True, capture_output=True)
 

@@ -26,7 +26,8 @@ from custodes.evaluate.judges import METRIC, name_of
 from custodes.files import write_atomically
 from custodes.sealed import decoded, digest
 from custodes.stats.arrays import Floats
-from custodes.stats.learning import boost
+from custodes.stats.learning.boost import LARGEST as LARGEST_PREDICTION
+from custodes.stats.learning.boost import Trees
 from custodes.stats.learning.objective import OBJECTIVES
 
 FORMAT = "custodes-combination"
@@ -97,7 +98,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     objective: str
     columns: tuple[Column, ...]
     intercept: float
-    trees: str | None
+    trees: Trees | None
     share: float
     validation: dict[str, Any]
     provenance: dict[str, Any]
@@ -118,6 +119,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         n, span = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * span, scales.low + formula.high * span
         importance = np.broadcast_to(formula.importance, n)
+        used = formula.used if len(formula.used) else np.arange(n)
+        place = {metric: i for i, metric in enumerate(used.tolist())}
         return cls(
             format=FORMAT,
             version=VERSION,
@@ -137,10 +140,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                     importance=float(importance[i]),
                     fill=float(formula.fill[i]),
                 )
-                for i in (formula.used if len(formula.used) else range(n))
+                for i in used
             ),
             intercept=float(formula.intercept),
-            trees=None if formula.trees is None else formula.trees.decode(),
+            trees=formula.trees and formula.trees.renumbered(place),
             share=float(formula.share),
             validation=dict(validation),
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
@@ -202,20 +205,15 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "it does not say what the best single metric was": not _tells_single(self.validation),
         }
         fault = next((fault for fault, there in faults.items() if there), "")
-        if not fault and self.trees is not None:
-            try:
-                boost.trees_of(self.trees.encode(), p=len(self._formula().used))
-            except (ValueError, UnicodeEncodeError) as problem:
-                return f"its trees are none: {problem}"
+        fault = fault or (self.trees.fault(len(self.columns)) if self.trees else "")
         if not fault and self.digest != self._computed_digest():
             return "edited by hand: its content does not fit its digest (only the name may change)"
         return fault
 
     def _reach(self) -> float:
         """No rating is larger: metrics are scaled to [0, 1], and trees are of single precision."""
-        return (
-            sum(abs(column.weight) for column in self.columns) + abs(self.intercept) + abs(self.share) * boost.LARGEST
-        )
+        weights = sum(abs(column.weight) for column in self.columns)
+        return weights + abs(self.intercept) + abs(self.share) * LARGEST_PREDICTION
 
     def predict(self, scores: Floats) -> Floats:
         """Ratings from scores (rows, columns) that are already turned so that higher is better; NaN = missing."""
@@ -237,7 +235,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             importance=self._numbers("importance"),
             share=self.share,
             intercept=self.intercept,
-            trees=None if self.trees is None else self.trees.encode(),
+            trees=self.trees,
             pool=METHODS[self.method].pool,
         )
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, read_only
-from custodes.stats.learning import boost, folds
-from custodes.stats.learning.boost import PruningStep
+from custodes.stats.learning import folds
+from custodes.stats.learning.boost import PruningStep, Trees
 from custodes.stats.learning.objective import Objective, objective
 
 Pool = Callable[[Floats], Floats]
@@ -29,8 +29,8 @@ def total(terms: Floats) -> Floats:
 class Formula:
     """What a method learnt. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again;
     the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing;
-    or what else `pool` makes of the weighted metrics) plus `share` times that of `trees` (XGBoost's JSON, fitted on the
-    metrics of `used`), of which each metric has its `importance` (metrics,). `pruned` are the steps of pruning;
+    or what else `pool` makes of the weighted metrics) plus `share` times that of `trees`, for which each metric has an
+    `importance` (metrics,). `pruned` are the steps of pruning;
     `chosen` is the method behind `auto`."""
 
     weights: Floats
@@ -39,7 +39,7 @@ class Formula:
     high: Floats | float = 1.0
     importance: Floats | float = 0.0
     intercept: float = 0.0
-    trees: bytes | None = None
+    trees: Trees | None = None
     share: float = 0.0
     pruned: tuple[PruningStep, ...] = ()
     chosen: str = ""
@@ -56,7 +56,7 @@ class Formula:
         line = pooled(np.where(np.isfinite(scaled), scaled, self.fill), self.weights, self.pool) + self.intercept
         if self.trees is None:
             return line
-        return np.asarray(line + self.share * boost.predict_boosted(self.trees, scaled[:, self.used]))
+        return np.asarray(line + self.share * self.trees.predict(scaled))
 
 
 def pooled(x: Floats, weights: Floats, pool: Pool) -> Floats:

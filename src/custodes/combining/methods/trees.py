@@ -17,28 +17,28 @@ SEED = 0
 """Of XGBoost's row sampling: a setting of the method, so that the same data give the same trees."""
 
 
-def grown(lesson: Lesson, x: Floats, kept: NDArray[np.intp]) -> tuple[bytes, Floats]:
-    """Trees on some columns of x (rows, metrics) that predict standardised ratings, and the importance (metrics,)."""
-    model = boost.boosted(x[:, kept], lesson.standardised[0], seed=SEED, **boost.SETTINGS)
-    importance = np.zeros(x.shape[1])
-    importance[kept] = boost.gain_importance(model, len(kept))
-    return model, importance
+def _boosted(lesson: Lesson, x: Floats, columns: NDArray[np.intp]) -> tuple[boost.Trees, Floats]:
+    """Fit trees that predict standardised ratings from some columns of x (rows, metrics): these, and the importances.
+
+    A column without values changes no tree.
+    """
+    values = np.full_like(x, np.nan)
+    values[:, columns] = x[:, columns]
+    return boost.boosted(values, lesson.standardised[0], seed=SEED, **boost.SETTINGS)
 
 
-def trees_on(lesson: Lesson, kept: NDArray[np.intp]) -> Formula:
-    """Trees on some of the metrics; those never split on change no prediction, so the model is kept without them."""
-    model, importance = grown(lesson, lesson.x, kept)
-    used = np.flatnonzero(importance)
-    if 0 < len(used) < len(kept):
-        model = boost.on_columns(model, np.flatnonzero(importance[kept]))
+def trees_on(lesson: Lesson, columns: NDArray[np.intp]) -> Formula:
+    """Fit trees on some of the metrics."""
+    trees, importance = _boosted(lesson, lesson.x, columns)
+    splits = bool(importance.any())
     _, mean, spread = lesson.standardised
     return Formula(
         weights=np.zeros(len(importance)),
         fill=lesson.filled[1],
         importance=importance,
         intercept=mean,
-        trees=model if len(used) else None,
-        share=spread if len(used) else 0.0,
+        trees=trees if splits else None,
+        share=spread if splits else 0.0,
     )
 
 
@@ -70,12 +70,12 @@ def half(lesson: Lesson) -> Formula:
 def blend(lesson: Lesson) -> Formula:
     """The mean of ridge regression and boosted trees."""
     line = half(lesson)
-    kept = np.flatnonzero(line.weights)
-    if not len(kept):
+    columns = np.flatnonzero(line.weights)
+    if not len(columns):
         return lesson.learn(RIDGE)[1]
-    model, importance = grown(lesson, narrowed(lesson.x, line.low, line.high), kept)
+    trees, importance = _boosted(lesson, narrowed(lesson.x, line.low, line.high), columns)
     _, mean, spread = lesson.standardised
-    return replace(line, intercept=line.intercept + mean / 2, trees=model, share=spread / 2, importance=importance)
+    return replace(line, intercept=line.intercept + mean / 2, trees=trees, share=spread / 2, importance=importance)
 
 
 XGBOOST = Method(

@@ -28,9 +28,7 @@ FOLDS: Mapping[Folds, tuple[Callable[..., NDArray[np.intp]], bool]] = {
 """What deals outputs to folds by the cluster of each, and whether all outputs of an item are predicted by one model."""
 
 MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
-    "xgboost": lambda x, y, groups, *, seed: partial(
-        boost.predict_boosted, boost.boosted(x, y, seed=seed, **boost.SETTINGS)
-    ),
+    "xgboost": lambda x, y, groups, *, seed: boost.boosted(x, y, seed=seed, **boost.SETTINGS)[0].predict,
     "ridge": lambda x, y, groups, *, seed: partial(ridge.predict, ridge.ridge(x, y, groups=groups)),
 }
 """What learns from a training part."""
