@@ -38,7 +38,6 @@ EXTRAS: Mapping[str, Extra] = {
     "duckdb": Extra("DuckDB files, and counts of wins in tables larger than memory", ("duckdb", "pyarrow")),
     "arrow": Extra("Arrow files, folders of HF datasets, a safe look at damaged Parquet", ("pyarrow",)),
     "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),
-    "sql": Extra("tables of a server", ("adbc_driver_manager", "adbc_driver_postgresql", "pyarrow")),
     "logs": Extra("logs of Inspect that are compressed by zstd, before Python 3.14", ("backports.zstd",)),
     "score": Extra(
         "metrics of texts: BLEU, chrF, TER, ROUGE, edit distance", ("sacrebleu", "rouge_score_rs", "rapidfuzz")

@@ -96,14 +96,14 @@ def message(path: object, **options: object) -> str:
             "s.dat",
             b"x",
             "s.dat: suffix '.dat' is unknown; known: .csv, .tsv, .txt, .jsonl, .ndjson, .json, .parquet, .arrow,"
-            " .feather, .ipc, .xlsx, .xlsm, .xlsb, .xls, .ods, .zip (text also .gz, .bz2, .xz), SQLite and DuckDB"
+            " .feather, .ipc, .xlsx, .xlsm, .zip (text also .gz, .bz2, .xz), SQLite and DuckDB"
             " files, and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
         ),
         (
             "s.cvs",
             b"x",
             "s.cvs: suffix '.cvs' is unknown (did you mean '.csv'?); known: .csv, .tsv, .txt, .jsonl, .ndjson, .json,"
-            " .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .xlsb, .xls, .ods, .zip (text also .gz, .bz2, .xz),"
+            " .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text also .gz, .bz2, .xz),"
             " SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
         ),
         (

@@ -18,7 +18,6 @@ from custodes.data.loading import (
     exists,
     is_standard_input,
     is_stream,
-    is_uri,
     load_table,
     path_and_part,
     sidecar_raters,
@@ -63,8 +62,8 @@ def read(
 ) -> Study:
     """One study from files and dataframes (or one list of them), joined on item and system.
 
-    A source is a path, a dataframe (pandas, Polars, PyArrow, DuckDB), '-' for standard input, the address of a database
-    server (`URI::SELECT ...`) or the word 'demo'. `PATH::PART` names a sheet, a table, a split, or a test set of
+    A source is a path, a dataframe (pandas, Polars, PyArrow, DuckDB), '-' for standard input or the word 'demo'.
+    `PATH::PART` names a sheet, a table, a split, or a test set of
     mt-metrics-eval (`PATH::wmt23/en-de`). The format is found by suffix and columns, or named by `reader` (one of
     `READERS`). `raters` and `items` are side tables (paths or dataframes, see `Study.describe`); a raters table beside
     a file by its name (`scores.raters.csv` beside `scores.csv`) is read by itself, and `raters` counts more. `columns`
@@ -127,7 +126,7 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Tab
 
         return demo_study()
     named = PATH_READERS.get(reader or "")
-    if isinstance(source, str | Path) and not is_uri(source):
+    if isinstance(source, str | Path):
         path, part = path_and_part(source)
         check_exists(path)
         whole = named or (_path_reader(path) if reader is None else None)
@@ -147,7 +146,7 @@ def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
 
 def _file(source: Any) -> Path | None:
     """The file that a source names, None where it is none."""
-    if not isinstance(source, str | Path) or is_uri(source):
+    if not isinstance(source, str | Path):
         return None
     path, _ = path_and_part(source)
     return path if exists(path) and path.is_file() else None

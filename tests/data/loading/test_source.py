@@ -145,7 +145,7 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
         (b"PK\x03\x04", "a damaged or truncated zip file"),
         (b"PAR1" + b"x" * 9, "it is a Parquet file, not what its name says; let it end in .parquet"),
         (b"ARROW1\0\0", "it is an Arrow file, not what its name says; let it end in .arrow"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "it is a spreadsheet, not what its name says; let it end in .xlsx"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a spreadsheet of an old version, or one with a password; save"),
     ],
 )
 def test_binary_files_named_as_text(tmp_path: Path, data: bytes, message: str) -> None:
@@ -153,3 +153,13 @@ def test_binary_files_named_as_text(tmp_path: Path, data: bytes, message: str) -
     with pytest.raises(InputError) as error:
         read(tmp_path / "s.csv")
     assert str(error.value).startswith(f"s.csv: {message}")
+
+
+@pytest.mark.parametrize("address", ["postgresql://me:sesame@host/db::SELECT 1", "https://me:sesame@example.org/a.csv"])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_an_address_is_no_file_and_its_password_is_not_shown(address: str, kind: type[str] | type[Path]) -> None:
+    with pytest.raises(InputError) as error:
+        read(kind(address))
+    assert str(error.value) == (
+        f"{address.partition(':')[0]}:/...: an address, and nothing is downloaded here; give the path of a file"
+    )

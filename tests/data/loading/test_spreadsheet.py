@@ -109,7 +109,16 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
     for name, data, message in (
         ("s.xlsx", whole[:-40], "a damaged or truncated zip file"),
         ("s.xlsx", whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"), "not a spreadsheet, or a damaged one"),
-        ("s.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a damaged spreadsheet, or one with a password"),
+        (
+            "s.xlsx",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
+            "a spreadsheet of an old version, or one with a password; save it as .xlsx",
+        ),
+        (
+            "s.xls",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
+            "a spreadsheet of an old version, or one with a password; save it as .xlsx",
+        ),
         ("s.csv", whole, "it is a spreadsheet, not what its name says; let it end in .xlsx"),
     ):
         (tmp_path / name).write_bytes(data)

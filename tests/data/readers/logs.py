@@ -158,37 +158,3 @@ def rewardbench(**changes: Any) -> dict[str, Any]:
         "subset": ["alpacaeval-easy", "alpacaeval-easy"],
     }
     return table | changes
-
-
-def label_studio_task(
-    number: int, data: dict[str, Any], *answers: tuple[Any, str, str, dict[str, Any]]
-) -> dict[str, Any]:
-    """A task of Label Studio; an answer is who, the name of the tag, its type, and its value."""
-    annotations = [
-        {
-            "id": 100 * number + place,
-            "completed_by": who,
-            "was_cancelled": False,
-            "ground_truth": False,
-            "lead_time": 1.5,
-            "result": [{"from_name": name, "to_name": "text", "id": "x", "type": kind, "value": value}],
-        }
-        for place, (who, name, kind, value) in enumerate(answers)
-    ]
-    return {"id": number, "data": data, "annotations": annotations, "predictions": [], "project": 1}
-
-
-def argilla_record(
-    record: str, metadata: dict[str, Any], responses: dict[str, Any], suggestions: dict[str, Any]
-) -> dict[str, Any]:
-    """A record of Argilla as `records.to_json` writes it."""
-    return {
-        "id": record,
-        "fields": {"prompt": "question", "response": "answer"},
-        "metadata": metadata,
-        "suggestions": suggestions,
-        "responses": responses,
-        "vectors": {},
-        "status": "completed",
-        "_server_id": "0",
-    }

@@ -70,20 +70,9 @@ HELM = {
         ]
     },
 }
-TWO = {"item": "7", "system_a": "Birch", "system_b": "Aster"}
-TASKS = [
-    logs.label_studio_task(1, {"item": 1, "system": "A"}, ({"id": 1, "email": "a"}, "q", "rating", {"rating": 4})),
-    logs.label_studio_task(2, TWO, (3, "w", "pairwise", {"selected": "left"}), (3, "q_a", "number", {"number": 2})),
-]
 PROMPTS = [
     {"id": "1", "subset": "Math", "prompt": "q", "chosen": ["a"], "rejected": ["b", "c"]},
     {"id": 2, "subset": "Ties", "prompt": "r", "chosen": "i", "rejected": ["k"]},
-]
-RECORDS = [
-    logs.argilla_record(
-        "1", {"system": "A"}, {"q": [{"value": 4, "user_id": "u"}]}, {"q": {"value": 5, "score": 1, "agent": "j"}}
-    ),
-    logs.argilla_record("2", TWO, {"q": [{"value": "left", "user_id": "u"}]}, {}),
 ]
 SEEDS: dict[str, tuple[Any, Maker]] = {
     "inspect_ai": (logs.inspect_log(SAMPLES), lambda folder, value: logs.write_json(folder / "log.json", value)),
@@ -96,8 +85,6 @@ SEEDS: dict[str, tuple[Any, Maker]] = {
     "rewardbench2": (logs.rewardbench2(), lambda folder, value: logs.write_json(folder / "scores.json", value)),
     "rewardbench": (logs.rewardbench(), lambda folder, value: logs.write_json(folder / "scores.json", value)),
     "rewardbench2_data": (PROMPTS, lambda folder, value: logs.write_json(folder / "data.json", value)),
-    "label_studio": (TASKS, lambda folder, value: logs.write_json(folder / "export.json", value)),
-    "argilla": (RECORDS, lambda folder, value: logs.write_json(folder / "records.json", value)),
 }
 
 
@@ -192,7 +179,7 @@ def check_damage(name: str, examples: int) -> None:
 @pytest.mark.parametrize("name", SEEDS)
 def test_seeds_are_read(name: str, tmp_path: Path) -> None:
     seed, write = SEEDS[name]
-    assert read(write(tmp_path, deepcopy(seed))).metrics or name in ("label_studio", "argilla", "rewardbench2_data")
+    assert read(write(tmp_path, deepcopy(seed))).metrics or name == "rewardbench2_data"
 
 
 @pytest.mark.parametrize("name", SEEDS)

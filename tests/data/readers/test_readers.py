@@ -27,7 +27,7 @@ def test_the_demo_is_a_study() -> None:
 def test_the_registry_names_every_format() -> None:
     assert set(READERS) >= {"ratings", "wide", "battles", "alpacaeval", "mtme", "rewardbench", "llmbar", "outputs"}
     assert set(READERS) >= {"alpacaeval_results", "arena", "arenahard", "mtbench"}
-    assert set(READERS) >= {"inspect_ai", "lm_eval", "helm", "rewardbench2", "label_studio", "argilla"}
+    assert set(READERS) >= {"inspect_ai", "lm_eval", "helm", "rewardbench2"}
 
 
 def test_a_forced_reader_says_what_it_needs() -> None:
@@ -41,7 +41,7 @@ def test_a_forced_reader_says_what_it_needs() -> None:
     [
         (
             {"reader": "rating"},
-            "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles, argilla,",
+            "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles, outputs,",
         ),
         ({"invalid": "skip"}, "invalid='skip'; allowed: error, drop, force"),
         ({"reader": "mtme"}, "reader='mtme' takes the path of a file or folder, not a dataframe"),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from custodes.data.loading.source import matches as matches
     from custodes.data.loading.source import path_and_part as path_and_part
     from custodes.data.loading.source import small_file as small_file
-    from custodes.data.loading.sql import is_uri as is_uri
     from custodes.data.loading.table import Table as Table
     from custodes.data.loading.text import utf8_text as utf8_text
 
@@ -46,7 +45,6 @@ _HOMES = {
     "matches": "source",
     "path_and_part": "source",
     "small_file": "source",
-    "is_uri": "sql",
     "Table": "table",
     "utf8_text": "text",
 }
@@ -61,7 +59,6 @@ __all__ = [
     "holds_table",
     "is_standard_input",
     "is_stream",
-    "is_uri",
     "load_table",
     "matches",
     "parse_json",

@@ -19,7 +19,6 @@ from custodes.data.loading.folders import digest_of, holds_table, load_folder, s
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
-from custodes.data.loading.sql import is_uri, load_query
 from custodes.data.loading.table import Table, chosen, short
 from custodes.data.loading.text import table_text
 from custodes.data.notes import Note, noted
@@ -29,7 +28,7 @@ __all__ = ["holds_table", "load_table"]
 
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
 ARROWS = (".arrow", ".feather", ".ipc")
-SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+SPREADSHEETS = (".xlsx", ".xlsm")
 SUFFIXES = (*TEXTS, ".parquet", *ARROWS, *SPREADSHEETS, ".zip")
 PACKED = tuple(own.suffix for own in compression.PACKINGS)
 
@@ -62,12 +61,9 @@ KINDS = {
 def load_table(source: str | Path) -> Table:
     """The table in a file, a folder, a database or standard input; what is text in it, as strings.
 
-    `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive; `URI::SELECT ...` asks a server.
+    `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive.
     Raises `InputError` for what is no table, and `MissingExtraError` where a library for it is not installed.
     """
-    if is_uri(source):
-        frame, name = load_query(source)
-        return Table(frame=_checked(frame, name), name=name)
     path, part = path_and_part(source)
     check_exists(path)
     matching = without_sidecars(matches(path))
@@ -203,7 +199,11 @@ def _first_bytes(data: bytes, name: str) -> str | None:
         return "Parquet"
     if data.startswith((arrow.ARROW_FILE, arrow.ARROW_STREAM)):
         return "Arrow"
-    if data.startswith((spreadsheet.ZIP, spreadsheet.OLE)):
+    if data.startswith(spreadsheet.OLE):
+        raise InputError(
+            f"{name}: a spreadsheet of an old version, or one with a password; save it as .xlsx, or as CSV"
+        )
+    if data.startswith(spreadsheet.ZIP):
         return "spreadsheet" if spreadsheet.is_workbook(data, name) else "zip"
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from custodes.errors import InputError, suggestion
 STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 PIPES = ("/dev/fd/", "/proc/self/fd/")
 """Where a shell puts the output of a command that stands in place of a file."""
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How the address of a server begins; the rest may hold a password and is never shown."""
 
 SMALL = 64 * 2**20
 """Bytes of a file that is no table (a schema, a channel, the state of a protocol) at most."""
@@ -52,6 +56,9 @@ def check_exists(path: Path) -> None:
         return
     if os.path.islink(path):
         raise InputError(f"{path}: a symbolic link that leads to no file; give the path of a file")
+    address = ADDRESS.match(str(path))
+    if address:
+        raise InputError(f"{address[0]}...: an address, and nothing is downloaded here; give the path of a file")
     try:
         near = [entry.name for entry in path.parent.iterdir()]
     except (OSError, ValueError):

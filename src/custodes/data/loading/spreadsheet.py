@@ -1,25 +1,22 @@
-"""Spreadsheets: .xlsx, .xlsm, .xlsb, .xls and .ods through fastexcel, `FILE::SHEET` where there are several."""
+"""Spreadsheets: .xlsx and .xlsm through fastexcel, `FILE::SHEET` where there are several."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from collections import Counter
 from typing import Any
 
 import polars as pl
 
 from custodes.data.loading.compression import LARGEST, zip_member, zip_members
-from custodes.data.loading.size import COPIES
 from custodes.data.loading.table import chosen, named_columns
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, MissingExtraError, listed
-from custodes.memory import SHARE, memory
 
 ZIP = b"PK\x03\x04"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-INSIDE = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")
-"""Files by which a zip archive is a workbook."""
+INSIDE = "xl/workbook.xml"
+"""The file by which a zip archive is a workbook."""
 
 NEARER = "delete what stands far from the table, or save the table alone, as CSV"
 DIGITS = 9
@@ -33,32 +30,13 @@ ROW = re.compile(rb"<(?:\w+:)?row[\s/>]")
 SHARED = re.compile(rb"<(?:\w+:)?si[\s/>]")
 CELLS = re.compile(rb"<(?:\w+:)?c[\s/>]")
 """Of XML: where a cell or a row stands, and where one begins, which need not say where; and a text that cells share."""
-
-TRIAL = """
-import sys
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
-except (ImportError, ValueError, OSError):
-    pass
-import fastexcel
-data = sys.stdin.buffer.read()
-try:
-    book = fastexcel.read_excel(data)
-    for sheet in book.sheet_names:
-        book.load_sheet(sheet, header_row=None, dtypes="string")
-except Exception:
-    pass
-"""
-"""What another process does first with a workbook whose sheets are not XML of cells: it ends where memory does not
-suffice, and what is damaged is told later."""
+USES = re.compile(rb"""<(?:\w+:)?c\s[^>]*\bt\s*=\s*["']s["'][^>]*>(?:\s*<(?:\w+:)?v[^>]*>\s*([0-9]+))?""")
+"""Of XML: a cell that shows a shared text, and the number of that text."""
 
 
 def is_workbook(data: bytes, name: str) -> bool:
     """Whether bytes are of a workbook."""
-    if data.startswith(OLE):
-        return True
-    return data.startswith(ZIP) and any(member.filename in INSIDE for member in zip_members(data, name))
+    return data.startswith(ZIP) and any(member.filename == INSIDE for member in zip_members(data, name))
 
 
 def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -81,7 +59,7 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
-        raise InputError(f"{name}: a damaged spreadsheet, or one with a password; save it again, or as CSV") from None
+        raise InputError(f"{name}: a damaged spreadsheet; save it again, or as CSV") from None
     filled = {sheet: cells for sheet, cells in sheets.items() if cells[0].height}
     if not filled:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
@@ -94,36 +72,26 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
 
 def _check_reach(data: bytes, name: str) -> None:
     """Raise where the cells of a sheet, and the empty ones between, would not fit in memory."""
-    members = [] if data.startswith(OLE) else zip_members(data, name)
-    if not any(own.filename == INSIDE[0] for own in members):
-        return _try_elsewhere(data, name)
-    cells = longest = 0
-    for member in members:
+    lengths, uses = list[int](), Counter[bytes]()
+    for member in zip_members(data, name):
         content = zip_member(data, member, name)
-        rows, columns, own = _reach(content)
+        rows, columns = _reach(content)
         if rows * columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {member.filename} reaches over {rows:,} rows and {columns:,} columns, which are too many;"
                 f" {NEARER}"
             )
-        cells += own
-        longest = max(longest, *(len(text) for text in SHARED.split(content)[1:]), 0)
-    if cells * longest > LARGEST:  # a text that many cells share is stored once
-        _try_elsewhere(data, name)
-    return None
+        lengths += map(len, SHARED.split(content)[1:])
+        uses.update(USES.findall(content))
+    # A text that many cells share is stored once; the number of an unclear cell may be that of the longest.
+    longest = max(lengths, default=0)
+    size = sum(n * (lengths[int(at)] if at and int(at) < len(lengths) else longest) for at, n in uses.items())
+    if size > LARGEST:
+        raise InputError(f"{name}: its cells hold more text than fits in memory; {NEARER}")
 
 
-def _try_elsewhere(data: bytes, name: str) -> None:
-    """Raise where another process, of limited memory, cannot hold the sheets of a workbook."""
-    limit = max(LARGEST, int(min(SHARE * memory() / COPIES, sys.maxsize)))
-    if subprocess.run(
-        [sys.executable, "-c", TRIAL, str(limit)], input=data, capture_output=True, check=False
-    ).returncode:
-        raise InputError(f"{name}: its cells hold more than fits in memory, or it is damaged; {NEARER}")
-
-
-def _reach(sheet: bytes) -> tuple[int, int, int]:
-    """How many rows and columns the XML of a sheet reaches over, at most, and how many cells it has."""
+def _reach(sheet: bytes) -> tuple[int, int]:
+    """How many rows and columns the XML of a sheet reaches over, at most."""
     rows = columns = named_cells = named_rows = 0
     for match in PLACE.finditer(sheet):
         letters, row = match[1], int(match[2][:DIGITS])
@@ -131,11 +99,9 @@ def _reach(sheet: bytes) -> tuple[int, int, int]:
         named_cells += bool(letters)
         named_rows += not letters
         columns = max(columns, _column(letters[:DIGITS]))
-    parts = ROW.split(sheet)
-    counts = [len(CELLS.findall(part)) for part in parts[1:]]
-    cells = sum(counts)
+    counts = [len(CELLS.findall(part)) for part in ROW.split(sheet)[1:]]
     rows += max(0, len(counts) - named_rows)
-    return rows, columns + (max(counts) if cells > named_cells else 0), cells
+    return rows, columns + (max(counts) if sum(counts) > named_cells else 0)
 
 
 def _column(letters: bytes) -> int:

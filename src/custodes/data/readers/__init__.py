@@ -11,8 +11,6 @@ from custodes.registry import members
 
 from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
-from custodes.data.readers.argilla import READER as ARGILLA
-from custodes.data.readers.label_studio import READER as LABEL_STUDIO
 from custodes.data.readers.outputs import READER as OUTPUTS
 from custodes.data.readers.looks import READER as LOOKS
 from custodes.data.readers.wide import READER as WIDE
