@@ -140,11 +140,11 @@ def made(folder: Path, people: int, *, items: int = ITEMS) -> tuple[Path, list[s
         stopping=Ending(looks=(items,), stop="decided", boundary="none"),
     )
     place = cu.annotate.new(pl.DataFrame(rows), folder / "study.db", plan=plan)
-    desk = cu.annotate.Desk.open(place, threaded=False)
+    service = cu.annotate.Service.open(place, threaded=False)
     try:
-        links = desk.invite(people).result()
+        links = service.invite(people).result()
     finally:
-        desk.close()
+        service.close()
     return place, [f"/s/{token}" for _, token in links]
 
 
@@ -195,27 +195,27 @@ async def owners(port: int, path: str, times: int = 5) -> list[float]:
 
 
 def filled(study: Path, answers: int) -> None:
-    """Answers given through the desk itself, as fast as it takes them."""
-    from custodes.annotate.session import Agree, Answer, Ask, Begin, Consent
+    """Answers given through the service itself, as fast as it takes them."""
+    from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent
 
-    desk = cu.annotate.Desk.open(study, threaded=False, durable=False)
+    service = cu.annotate.Service.open(study, threaded=False, durable=False)
     try:
         done = 0
-        for _, token in desk.invite(200).result():
-            view = desk.view(token).result()
+        for _, token in service.invite(200).result():
+            view = service.view(token).result()
             for _ in range(answers // 200 + 20):
                 if isinstance(view, Consent):
-                    view = desk.act(token, Agree(digest=view.digest)).result()
+                    view = service.act(token, Agree(digest=view.digest)).result()
                 elif isinstance(view, Ask):
                     answer = Answer(assignment=view.assignment, values={"": view.assignment % 3 - 1}, seconds=20.0)
-                    view = desk.act(token, answer).result()
+                    view = service.act(token, answer).result()
                     done += 1
                 else:
-                    view = desk.act(token, Begin()).result()
+                    view = service.act(token, Begin()).result()
                 if done >= answers:
                     return
     finally:
-        desk.close()
+        service.close()
 
 
 def main() -> None:
@@ -252,7 +252,7 @@ def main() -> None:
         study, _ = made(Path(folder), 1, items=given.judged // pairs + 200)
         start = time.perf_counter()
         filled(study, given.judged)
-        row(f"{given.judged:,} answers through the desk", f"{time.perf_counter() - start:.0f} s")
+        row(f"{given.judged:,} answers through the service", f"{time.perf_counter() - start:.0f} s")
         start = time.perf_counter()
         with served(study) as (port, owner, pid):
             row("the server is there again after", f"{time.perf_counter() - start:.1f} s")

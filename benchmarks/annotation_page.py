@@ -1,6 +1,6 @@
 """How long a person waits after a key: from the press to the next comparison painted, and how much is sent.
 
-`python benchmarks/annotation_page.py [--answers 40]`. Chromium (Debian's) and the server share one machine; the desk
+`python benchmarks/annotation_page.py [--answers 40]`. Chromium (Debian's) and the server share one machine; the service
 writes every answer to the disk before the page goes on.
 """
 
@@ -19,9 +19,9 @@ import polars as pl
 
 import custodes as cu
 from custodes.annotate.plan import Ending, People, StudyPlan
-from custodes.annotate.serving import serving
-from custodes.annotate.session import Ask
+from custodes.annotate.server import serving
 from custodes.annotate.site import pages
+from custodes.annotate.views import Ask
 
 TARGETS = {"key to next comparison painted, median": "< 100 ms", "stylesheet and script, as they are sent": "< 6 KiB"}
 DEAD = 650
@@ -91,10 +91,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = study(Path(folder), answers)
         with serving([place]) as site:
-            desk = site.desks["study"]
-            ((_, token),) = desk.invite(1).result()
+            service = site.services["study"]
+            ((_, token),) = service.invite(1).result()
             took = pressed(f"{site.url}/s/{token}", answers)
-            view, plan = desk.view(token).result(), desk.plan
+            view, plan = service.view(token).result(), service.plan
     assert isinstance(view, Ask)
     sent = sum(len(file.packed) for name, file in pages.static().items() if name.startswith("annotate."))
     measured = {

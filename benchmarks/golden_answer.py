@@ -72,7 +72,7 @@ def write_annotation_study(path: Path) -> None:
     import numpy as np
 
     from custodes.annotate import plan, rehearsal
-    from custodes.annotate.crowd import Habits
+    from custodes.annotate.simulated_crowd import Habits
 
     texts = cu.annotate.demo_texts(items=160)
     looks = plan.Ending(looks=(80, 160), boundary="obrien-fleming", stop="decided")

@@ -17,7 +17,7 @@ import polars as pl
 import custodes as cu
 from custodes.annotate.plan import StudyPlan, Texts
 from custodes.annotate.rendering import SECONDS, rendered
-from custodes.annotate.texts import LONGEST, Render
+from custodes.annotate.safe_html import LONGEST, Render
 from custodes.data.study import Study
 from custodes.progress import silent
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import custodes as cu
 from custodes import cli
-from custodes.annotate.checking import StudyCheck
-from custodes.annotate.overview import Status
-from custodes.annotate.reconciling import Reconciled
+from custodes.annotate.check_study import StudyCheck
+from custodes.annotate.completion_codes import Reconciled
 from custodes.annotate.rehearsal import Rehearsal
+from custodes.annotate.study_status import Status
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import Setting
 from custodes.data.items import Items

@@ -16,11 +16,10 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import custodes as cu
-from custodes.annotate.crowd import Crowd, Habits
 from custodes.annotate.demo import PLAN
-from custodes.annotate.driving import Answering
-from custodes.annotate.serving import serving
-from custodes.annotate.session import Ask, Done, Paused, Wait
+from custodes.annotate.server import serving
+from custodes.annotate.simulated_crowd import Answering, Crowd, Habits
+from custodes.annotate.views import Ask, Done, Paused, Wait
 
 IMAGES = Path(__file__).parent / "images"
 ANSWERS = 130
@@ -34,9 +33,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         study = cu.annotate.new(cu.annotate.demo_texts(items=60), Path(folder, "hotel.db"), plan=PLAN)
         with serving([study]) as site:
-            (desk,) = site.desks.values()
-            links = desk.invite(11).result()
-            answered(study, desk, [token for _, token in links[:10]])
+            (service,) = site.services.values()
+            links = service.invite(11).result()
+            answered(study, service, [token for _, token in links[:10]])
             browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1000, "height": 640})
             page.goto(f"{site.url}/s/{links[10][1]}")
@@ -51,7 +50,7 @@ def main() -> None:
             browser.close()
 
 
-def answered(study: Path, desk: cu.annotate.Desk, tokens: list[str]) -> None:
+def answered(study: Path, service: cu.annotate.Service, tokens: list[str]) -> None:
     """Simulated people give some answers, so that there is something to see."""
     behind = Answering(study)
     rng = np.random.default_rng(4)
@@ -61,13 +60,13 @@ def answered(study: Path, desk: cu.annotate.Desk, tokens: list[str]) -> None:
     while given < ANSWERS:
         before = given
         for token, person in people.items():
-            view = desk.view(token).result()
+            view = service.view(token).result()
             if view is None or isinstance(view, Wait | Paused | Done):
                 continue
             question = behind.question(view.assignment) if isinstance(view, Ask) else None
-            desk.act(token, crowd.act(person, view, question)).result()
+            service.act(token, crowd.act(person, view, question)).result()
             given += isinstance(view, Ask)
-        if given == before and all(isinstance(desk.view(t).result(), Wait | Paused | Done) for t in tokens):
+        if given == before and all(isinstance(service.view(t).result(), Wait | Paused | Done) for t in tokens):
             break
     behind.close()
 

@@ -18,10 +18,10 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.annotate.checking import StudyCheck
-from custodes.annotate.overview import Status
-from custodes.annotate.reconciling import Reconciled
+from custodes.annotate.check_study import StudyCheck
+from custodes.annotate.completion_codes import Reconciled
 from custodes.annotate.rehearsal import Rehearsal
+from custodes.annotate.study_status import Status
 from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.edges import CELLS

@@ -283,7 +283,7 @@ def test_the_list_of_verbs_says_of_each_what_its_function_says() -> None:
 def test_a_server_holds_no_tables_and_no_questions() -> None:
     """They take 50 MB, and a second until it is there."""
     pytest.importorskip("uvicorn")
-    loaded = loaded_by("import custodes.commands.annotate_serve, custodes.annotate.site.app, custodes.annotate.serving")
+    loaded = loaded_by("import custodes.commands.annotate_serve, custodes.annotate.site.app, custodes.annotate.server")
     assert not {"polars", "narwhals", "pandas", "altair", "custodes.questions", "custodes.cli"} & loaded
     served = loaded_by(
         "sys.argv = ['custodes', 'annotate', 'serve', '--port', '0']\n"

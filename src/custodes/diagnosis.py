@@ -312,17 +312,17 @@ def _annotated() -> str:
     from urllib.request import urlopen
 
     from custodes.annotate.demo import trying
-    from custodes.annotate.session import Agree, Answer, Ask, Begin, Consent
+    from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent
 
     with trying(port=0, folder=None) as trial, urlopen(trial.ask, timeout=20) as page:
-        (desk,), token = trial.site.desks.values(), trial.ask.rpartition("/")[2]
+        (service,), token = trial.site.services.values(), trial.ask.rpartition("/")[2]
         if page.status != 200:
             raise ValueError(f"the first page came with status {page.status}")
-        view = desk.view(token).result()
+        view = service.view(token).result()
         while not isinstance(view, Ask):
-            view = desk.act(token, Agree(digest=view.digest) if isinstance(view, Consent) else Begin()).result()
-        desk.act(token, Answer(assignment=view.assignment, values={"": 1})).result()
-        answers = desk.snapshot().result().answers
+            view = service.act(token, Agree(digest=view.digest) if isinstance(view, Consent) else Begin()).result()
+        service.act(token, Answer(assignment=view.assignment, values={"": 1})).result()
+        answers = service.snapshot().result().answers
     if answers != 1:
         raise ValueError(f"{answers} answers were kept, not 1")
     return "one comparison served and answered"

@@ -10,9 +10,8 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
-from custodes.annotate.crowd import Crowd, Habits
-from custodes.annotate.driving import Answering
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.simulated_crowd import Answering, Crowd, Habits
 from tests.waiting import PATIENCE
 
 DO = re.compile(r'name="do" value="(\w+)"')

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.reach import Reach
-from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
+from custodes.annotate.snapshot import PairNow, PersonNow, Reach, Snapshot
 
 
 def pair(first: str = "Aster", second: str = "Birch", **given: Any) -> PairNow:

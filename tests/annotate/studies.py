@@ -12,11 +12,11 @@ from random import Random
 
 import msgspec
 
-from custodes.annotate.clock import Clock
-from custodes.annotate.desk import Desk
+from custodes.annotate.event_log import Clock
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Agree, Answer, Ask, Begin, Consent, View
-from custodes.annotate.store import create
+from custodes.annotate.service import Service
+from custodes.annotate.study_file import create
+from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent, View
 
 GOLD = {"gold": 6, "attention": 4}
 
@@ -115,43 +115,43 @@ class Hands:
         self.steady += seconds
 
 
-def at_once(path: Path, hands: Hands | None = None) -> Desk:
-    """A desk without a thread of its own, whose clock stands still."""
-    return Desk.open(path, clock=(hands or Hands()).clock(), threaded=False, durable=False)
+def at_once(path: Path, hands: Hands | None = None) -> Service:
+    """A service without a thread of its own, whose clock stands still."""
+    return Service.open(path, clock=(hands or Hands()).clock(), threaded=False, durable=False)
 
 
-def begun(desk: Desk) -> str:
+def begun(service: Service) -> str:
     """The token of somebody who has read the instructions."""
-    ((_, token),) = desk.invite(1).result()
-    if isinstance(view := desk.view(token).result(), Consent):
-        desk.act(token, Agree(digest=view.digest)).result()
-    desk.act(token, Begin()).result()
+    ((_, token),) = service.invite(1).result()
+    if isinstance(view := service.view(token).result(), Consent):
+        service.act(token, Agree(digest=view.digest)).result()
+    service.act(token, Begin()).result()
     return token
 
 
-def asked(desk: Desk, token: str) -> Ask:
+def asked(service: Service, token: str) -> Ask:
     """The question before somebody."""
-    view = desk.view(token).result()
+    view = service.view(token).result()
     assert isinstance(view, Ask), view
     return view
 
 
-def answer(desk: Desk, token: str, value: int = 1, *, seconds: float | None = 5.0) -> View | None:
+def answer(service: Service, token: str, value: int = 1, *, seconds: float | None = 5.0) -> View | None:
     """Answer what is there, in every aspect."""
-    ask = asked(desk, token)
-    return desk.act(token, said(desk, ask, value, seconds=seconds)).result()
+    ask = asked(service, token)
+    return service.act(token, said(service, ask, value, seconds=seconds)).result()
 
 
-def said(desk: Desk, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -> Answer:
+def said(service: Service, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -> Answer:
     """An answer to a question."""
-    values = dict.fromkeys(desk.plan.question.aspects, value)
+    values = dict.fromkeys(service.plan.question.aspects, value)
     return Answer(assignment=ask.assignment, values=values, seconds=seconds)
 
 
-def rightly(desk: Desk, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
+def rightly(service: Service, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
     """Answer what is there, a known comparison as it should be."""
-    given = desk._ledger.book.given[asked(desk, token).assignment]
+    given = service._log.state.given[asked(service, token).assignment]
     if given.gold is not None:
-        expected = desk._ledger.book.gold[given.gold][1]
+        expected = service._log.state.gold[given.gold][1]
         value = -expected if given.flip else expected
-    return answer(desk, token, value, seconds=seconds)
+    return answer(service, token, value, seconds=seconds)

@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.annotate.checking import check
-from custodes.annotate.checks.shown_texts import problems
-from custodes.annotate.making import new
+from custodes.annotate.check_study import check, text_problems
 from custodes.annotate.material import Item, Material, Output
+from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, Texts
 from custodes.errors import InputError
 from tests.annotate.test_new import texts
@@ -82,7 +81,7 @@ def test_what_ends_within_a_sentence(text: str, is_cut: bool) -> None:
     other = {"A": [text] * 40, "B": ["Whole."] * 40}
     items = tuple(Item(label=f"i{k}") for k in range(40))
     outputs = {(f"i{k}", name): Output(text=own) for name, texts in other.items() for k, own in enumerate(texts)}
-    found = problems(Material(items=items, systems=("A", "B"), outputs=outputs), [("A", "B")])
+    found = text_problems(Material(items=items, systems=("A", "B"), outputs=outputs), [("A", "B")])
     assert ("unlike-ending" in [problem.rule for problem in found]) == is_cut
 
 
@@ -113,7 +112,7 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
         items = tuple(Item(label=f"i{k}") for k in range(30))
         material = Material(items=items, systems=tuple(names), outputs=outputs)
         pairs = [(a, b) for a in names for b in names if a < b]
-        said += any(problems(material, pairs))
+        said += any(text_problems(material, pairs))
     assert said <= 60
 
 

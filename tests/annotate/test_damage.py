@@ -11,12 +11,12 @@ from random import Random
 import polars as pl
 import pytest
 
-from custodes.annotate import store
-from custodes.annotate.adding import add
-from custodes.annotate.checking import check
-from custodes.annotate.exporting import export
-from custodes.annotate.overview import status
-from custodes.annotate.session import Agree, Ask, Begin, Consent
+from custodes.annotate import study_file
+from custodes.annotate.add_to_study import add
+from custodes.annotate.check_study import check
+from custodes.annotate.export_study import export
+from custodes.annotate.study_status import status
+from custodes.annotate.views import Agree, Ask, Begin, Consent
 from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError
 from tests.annotate.studies import GOLD, Hands, asked, at_once, begun, plan_of, rightly, said, study
@@ -45,13 +45,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         items=12,
         known={**GOLD, "example": 1, "qualification": 1},
     )
-    with at_once(path, hands) as desk:
-        for token in [begun(desk) for _ in range(3)]:
+    with at_once(path, hands) as service:
+        for token in [begun(service) for _ in range(3)]:
             for _ in range(12):
                 hands.wait(7)
-                if isinstance(desk.view(token).result(), Ask):
-                    rightly(desk, token, rng.choice([1, 1, 0, -1]))
-        desk.exclude("w002", "bad").result()
+                if isinstance(service.view(token).result(), Ask):
+                    rightly(service, token, rng.choice([1, 1, 0, -1]))
+        service.exclude("w002", "bad").result()
     with closing(sqlite3.connect(path)) as base:
         base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         base.execute("PRAGMA journal_mode = DELETE")
@@ -60,22 +60,22 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def served(path: Path) -> None:
     """Somebody comes and answers; the owner stops the study."""
-    with at_once(path) as desk:
-        desk.snapshot().result()
-        desk.state()
-        assert desk.examples is not None
-        ((_, token),) = desk.invite(1).result()
-        if isinstance(view := desk.view(token).result(), Consent):
-            desk.act(token, Agree(digest=view.digest)).result()
-        desk.act(token, Begin()).result()
+    with at_once(path) as service:
+        service.snapshot().result()
+        service.state()
+        assert service.examples is not None
+        ((_, token),) = service.invite(1).result()
+        if isinstance(view := service.view(token).result(), Consent):
+            service.act(token, Agree(digest=view.digest)).result()
+        service.act(token, Begin()).result()
         for _ in range(3):
-            if isinstance(desk.view(token).result(), Ask):
-                desk.act(token, said(desk, asked(desk, token))).result()
-        desk.control("stop").result()
+            if isinstance(service.view(token).result(), Ask):
+                service.act(token, said(service, asked(service, token))).result()
+        service.control("stop").result()
 
 
 def copied(path: Path) -> None:
-    store.copy(store.check(path), path.with_name("copy.db"))
+    study_file.copy(study_file.check(path), path.with_name("copy.db"))
 
 
 NEW = pl.DataFrame({"item": ["i0"], "system": ["new"], "text": ["q"]})

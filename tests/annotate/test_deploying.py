@@ -19,8 +19,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from custodes.annotate.planning import read_plan
-from custodes.annotate.serving import Site, serving
+from custodes.annotate.plan_file import read_plan
+from custodes.annotate.server import ServedSite, serving
 from custodes.errors import InputError
 from tests.annotate.studies import plan_of, study
 from tests.waiting import PATIENCE, until
@@ -47,7 +47,7 @@ def block(kind: str) -> str:
 class Proxy(NamedTuple):
     """nginx before a site: its ports, and where its files are."""
 
-    site: Site
+    site: ServedSite
     plain: int
     secure: int
     folder: Path
@@ -130,7 +130,7 @@ def proxied(folder: Path, *, timeout: str) -> Iterator[Proxy]:
     certificate(folder)
     path = study(folder / "study.db", plan=plan_of(people={"recruit": "open"}))
     with serving([path], port=0, public_url=f"https://{NAME}") as site:
-        ((_, token),) = site.desks["study"].invite(1).result()
+        ((_, token),) = site.services["study"].invite(1).result()
         plain, secure = free_port(), free_port()
         place = folder / "nginx.conf"
         text = configuration(folder, port=site.port, plain=plain, secure=secure, timeout=timeout)

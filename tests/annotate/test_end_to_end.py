@@ -15,9 +15,9 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.annotate.messages import demo_texts
+from custodes.annotate.demo import demo_texts
 from custodes.annotate.plan import Ending, People, StudyPlan
-from custodes.annotate.serving import serving
+from custodes.annotate.server import serving
 from tests.annotate.people import answer_all
 
 pytest.importorskip("uvicorn")
@@ -53,7 +53,7 @@ def asked(case: Case, folder: Path) -> Path:
     """The study after people have answered it."""
     study = cu.annotate.new(demo_texts(items=case.items), folder / "study.db", plan=case.plan)
     with serving([study], tell=lambda text: None) as site:
-        made = site.desks["study"].invite(case.people).result()
+        made = site.services["study"].invite(case.people).result()
         links = [f"{site.url}/s/{token}" for _, token in made]
         answer_all(links, study, case.plan, better=case.better, rng=case.plan.seed)
     return study

@@ -9,12 +9,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.annotate.adding import add
-from custodes.annotate.desk import Desk
-from custodes.annotate.exporting import export
-from custodes.annotate.making import new
+from custodes.annotate.add_to_study import add
+from custodes.annotate.export_study import export
+from custodes.annotate.new_study import new
 from custodes.annotate.plan import Money, People, Question, StudyPlan
-from custodes.annotate.session import Agree, Answer, Ask, Begin, Comment, Consent
+from custodes.annotate.service import Service
+from custodes.annotate.views import Agree, Answer, Ask, Begin, Comment, Consent
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
@@ -261,23 +261,23 @@ def test_who_was_erased_leaves_no_trace(tmp_path: Path) -> None:
     study = new(
         texts, tmp_path / "study.db", plan=StudyPlan(people=People(recruit="prolific", gold_every=0, attention=0))
     )
-    with Desk.open(study, threaded=False, durable=False) as desk:
-        token = desk.join(source="prolific", external_id="SECRET7", params={}, address="here").result()
+    with Service.open(study, threaded=False, durable=False) as service:
+        token = service.join(source="prolific", external_id="SECRET7", params={}, address="here").result()
         assert token is not None
-        view = desk.view(token).result()
+        view = service.view(token).result()
         for _ in range(9):
             if isinstance(view, Ask):
-                view = desk.act(token, Comment(text="I am SECRET7", assignment=view.assignment)).result()
+                view = service.act(token, Comment(text="I am SECRET7", assignment=view.assignment)).result()
                 assert isinstance(view, Ask)
-                view = desk.act(token, Answer(assignment=view.assignment, values={"": 1}, seconds=9.0)).result()
+                view = service.act(token, Answer(assignment=view.assignment, values={"": 1}, seconds=9.0)).result()
             else:
                 act = Agree(digest=view.digest) if isinstance(view, Consent) else Begin()
-                view = desk.act(token, act).result()
-        desk.control("stop").result()
+                view = service.act(token, act).result()
+        service.control("stop").result()
         (label,) = read(study).humans
         for name in ("before", "after"):
             folder = export(study, tmp_path / name, external_ids=True)
             held = {own.name for own in folder.iterdir() if b"SECRET7" in own.read_bytes()}
             assert held == ({"raters.csv", "comments.csv"} if name == "before" else set())
-            desk.forget(label).result()
+            service.forget(label).result()
         assert read(study).preferences.frame.height > 1

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.annotate.desk import Desk
-from custodes.annotate.driving import Answering
 from custodes.annotate.forecast import Range, forecast, people_only, rule_of
 from custodes.annotate.plan import Ending, Money, People, StudyPlan
-from custodes.annotate.reach import Reach
-from custodes.annotate.session import Ask, Begin, Break
+from custodes.annotate.service import Service
+from custodes.annotate.simulated_crowd import Answering
+from custodes.annotate.snapshot import Reach
+from custodes.annotate.views import Ask, Begin, Break
 from custodes.stats.stopping.rules import rule_on
 from tests.annotate.snapshots import pair, person, snapshot
 from tests.annotate.studies import answer, at_once, begun, plan_of, study
@@ -198,16 +198,16 @@ def test_what_is_paid_until_the_end_is_covered(
     for n in range(40):
         path = Path(shutil.copy(empty, tmp_path / f"{n}.db"))
         good = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
-        with at_once(path) as desk, closing(Answering(path)) as behind:
-            foretold = _until_the_end(desk, [begun(desk) for _ in range(people)], behind, good, marks, rng)
-            paid = desk.snapshot().result().paid
+        with at_once(path) as service, closing(Answering(path)) as behind:
+            foretold = _until_the_end(service, [begun(service) for _ in range(people)], behind, good, marks, rng)
+            paid = service.snapshot().result().paid
         for mark, (then, ahead) in foretold.items():
             covered.setdefault(mark, []).append(ahead.low <= paid - then <= ahead.high)
     assert {mark: round(float(np.mean(own)), 2) for mark, own in covered.items() if np.mean(own) < 0.7} == {}
 
 
 def _until_the_end(
-    desk: Desk, people: list[str], behind: Answering, good: dict[str, float], marks: Any, rng: Random
+    service: Service, people: list[str], behind: Answering, good: dict[str, float], marks: Any, rng: Random
 ) -> dict[int, tuple[int, Range]]:
     """What was paid at each mark, and what was to come by the forecast then."""
     foretold: dict[int, tuple[int, Range]] = {}
@@ -215,9 +215,9 @@ def _until_the_end(
     while is_moving:
         is_moving = False
         for token in rng.sample(people, len(people)):
-            view = desk.view(token).result()
+            view = service.view(token).result()
             if isinstance(view, Break):
-                desk.act(token, Begin()).result()
+                service.act(token, Begin()).result()
                 is_moving = True
             elif isinstance(view, Ask):
                 asked = behind.question(view.assignment)
@@ -225,9 +225,9 @@ def _until_the_end(
                 if value is None:
                     better = good[asked.shown[0]] - good[asked.shown[1]] + rng.gauss(0, 1)
                     value = 0 if abs(better) < 0.3 else 1 if better > 0 else -1
-                answer(desk, token, value)
+                answer(service, token, value)
                 is_moving = True
-                now = desk.snapshot().result()
+                now = service.snapshot().result()
                 for mark in marks:
                     if now.primary >= mark and mark not in foretold:
                         foretold[mark] = (now.paid, forecast(now).paid)

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.annotate.gold import attention_checks, read_gold
-from custodes.annotate.making import new
+from custodes.annotate.known_questions import attention_checks, read_gold
 from custodes.annotate.material import Material
+from custodes.annotate.new_study import new
 from custodes.annotate.plan import People, Question, StudyPlan, Texts
 from custodes.data.reading import read
 from custodes.errors import InputError

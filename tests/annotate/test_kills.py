@@ -18,14 +18,14 @@ from random import Random
 import pytest
 
 import custodes
-from custodes.annotate.desk import Desk, StudyBusy
-from custodes.annotate.session import Ask
+from custodes.annotate.service import Service, StudyBusy
+from custodes.annotate.views import Ask
 from tests.annotate.people import Browser
 from tests.annotate.studies import answer, asked, at_once, begun, plan_of, said, study
 from tests.waiting import until
 
 PEOPLE = 40
-WORKER = Path(__file__).with_name("desk_worker.py")
+WORKER = Path(__file__).with_name("service_worker.py")
 
 
 def large(path: Path, items: int) -> Path:
@@ -86,20 +86,20 @@ def check(path: Path, told: Told) -> int:
             " GROUP BY unit HAVING count(*) > 1"
         )
         assert doubled.fetchall() == []
-    with at_once(path) as desk:
-        state = desk.state()
+    with at_once(path) as service:
+        state = service.state()
         for token, question in told.shown.items():
             if question and question not in kept:
-                assert asked(desk, token).assignment == question  # the same comparison
-        assert desk.state() == state
+                assert asked(service, token).assignment == question  # the same comparison
+        assert service.state() == state
     return len(rows) - len(told.answers)
 
 
 def killed(tmp_path: Path, *, kills: int, items: int, answers: tuple[int, int]) -> Mapping[str, int]:
     """Kill it again and again, each time after a random number of answers and a moment more."""
     path, tokens = large(tmp_path / "study.db", items), tmp_path / "tokens"
-    with at_once(path) as desk:
-        tokens.write_text("\n".join(begun(desk) for _ in range(PEOPLE)))
+    with at_once(path) as service:
+        tokens.write_text("\n".join(begun(service) for _ in range(PEOPLE)))
     told, draw, untold = Told(), Random(4), 0
     for _ in range(kills):
         with served(path, tokens) as process:
@@ -174,8 +174,8 @@ class Web:
 def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
     path, kills = large(tmp_path / "study.db", 1500), 50
-    with at_once(path) as desk:
-        tokens = [begun(desk) for _ in range(PEOPLE)]
+    with at_once(path) as service:
+        tokens = [begun(service) for _ in range(PEOPLE)]
     told, draw, untold = Told(), Random(5), 0
     for _ in range(kills):
         web = Web(told, most=len(told.answers) + draw.randint(320, 520), draw=draw)
@@ -192,8 +192,8 @@ def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.slow
 def test_stopped_and_continued(tmp_path: Path) -> None:
     path, tokens = large(tmp_path / "study.db", 2500), tmp_path / "tokens"
-    with at_once(path) as desk:
-        tokens.write_text("\n".join(begun(desk) for _ in range(PEOPLE)))
+    with at_once(path) as service:
+        tokens.write_text("\n".join(begun(service) for _ in range(PEOPLE)))
     told, lines = Told(), b""
     with served(path, tokens) as process:
         assert process.stdout is not None
@@ -212,27 +212,27 @@ def test_stopped_and_continued(tmp_path: Path) -> None:
 
 def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
     plan = plan_of(people={"cap": 1.0, "gold_every": 0, "attention": 0, "overlap": 0.12}, stopping={"looks": (50,)})
-    with Desk.open(study(tmp_path / "study.db", plan=plan, items=50), durable=False) as desk:
-        tokens = [token for _, token in desk.invite(200).result()]
+    with Service.open(study(tmp_path / "study.db", plan=plan, items=50), durable=False) as service:
+        tokens = [token for _, token in service.invite(200).result()]
         ready = threading.Barrier(20)
 
         def race(own: list[str]) -> None:
-            from custodes.annotate.session import Begin
+            from custodes.annotate.views import Begin
 
             ready.wait()
-            views = [(token, desk.act(token, Begin())) for token in own]
+            views = [(token, service.act(token, Begin())) for token in own]
             for token, future in views:
                 if isinstance(view := future.result(), Ask):
-                    desk.act(token, said(desk, view, 0))
+                    service.act(token, said(service, view, 0))
 
         threads = [threading.Thread(target=race, args=(tokens[k::20],)) for k in range(20)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        now = desk.snapshot().result()
+        now = service.snapshot().result()
         assert (now.primary, now.pairs[0].n) == (50, 50)
-    with closing(sqlite3.connect(desk.path)) as base:
+    with closing(sqlite3.connect(service.path)) as base:
         units = base.execute("SELECT count(*), count(DISTINCT unit) FROM answers WHERE role = 'primary'").fetchone()
     assert units == (50, 50)
 
@@ -245,31 +245,31 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode:
         pytest.skip("nothing may be mounted here")
     try:
-        with Desk.open(large(disk / "study.db", 60)) as desk:
-            token = begun(desk)
+        with Service.open(large(disk / "study.db", 60)) as service:
+            token = begun(service)
             acknowledged = []
             (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - 200_000))
             while True:
-                ask = asked(desk, token)
+                ask = asked(service, token)
                 try:
-                    answer(desk, token, 0)
+                    answer(service, token, 0)
                 except StudyBusy:
                     break
                 acknowledged.append(ask.assignment)
             for _ in range(3):
                 with pytest.raises(StudyBusy):
-                    desk.act(token, said(desk, ask, 0)).result()
-                assert asked(desk, token) == ask
-                assert desk.failing == "No space left"
+                    service.act(token, said(service, ask, 0)).result()
+                assert asked(service, token) == ask
+                assert service.failing == "No space left"
             (disk / "filler").unlink()
-            assert (asked(desk, token), desk.failing) == (ask, "")
-            assert desk.act(token, said(desk, ask, 0)).result() is not None
+            assert (asked(service, token), service.failing) == (ask, "")
+            assert service.act(token, said(service, ask, 0)).result() is not None
             acknowledged.append(ask.assignment)
-            state = desk.state()
+            state = service.state()
         with closing(sqlite3.connect(disk / "study.db")) as base:
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             assert [own for (own,) in base.execute("SELECT assignment FROM judgment ORDER BY judgment")] == acknowledged
-        with at_once(disk / "study.db") as desk:
-            assert desk.state() == state
+        with at_once(disk / "study.db") as service:
+            assert service.state() == state
     finally:
         until(lambda: subprocess.run(["umount", disk], check=False).returncode == 0)  # busy for a moment

@@ -13,10 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from custodes.annotate import store
-from custodes.annotate.desk import Desk
-from custodes.annotate.policy import cap, there
-from custodes.annotate.session import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
+from custodes.annotate import study_file
+from custodes.annotate.assignment_policy import cap, there
+from custodes.annotate.service import Service
+from custodes.annotate.views import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
 from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, study
 
 INDEX = st.integers(0, 50)
@@ -38,7 +38,7 @@ class Study(RuleBasedStateMachine):
         plan = plan_of(question=question, people=people, stopping=stopping, seed=5)
         self.path = study(Path(self.folder.name) / "study.db", plan=plan, systems=3, items=10)
         self.hands = Hands()
-        self.desk: Desk = at_once(self.path, self.hands)
+        self.service: Service = at_once(self.path, self.hands)
         self.people: list[str] = []
         self.sent: list[tuple[str, Answer]] = []
         self.looks: dict[tuple[int, int], tuple[Any, ...]] = {}
@@ -46,18 +46,18 @@ class Study(RuleBasedStateMachine):
         self.most: Counter[int] = Counter()
 
     def teardown(self) -> None:
-        if hasattr(self, "desk"):
-            self.desk.close()
+        if hasattr(self, "service"):
+            self.service.close()
             self.folder.cleanup()
 
     def view(self, who: int) -> tuple[str, View | None]:
         token = self.people[who % len(self.people)]
-        return token, self.desk.view(token).result()
+        return token, self.service.view(token).result()
 
     @precondition(lambda self: len(self.people) < 8)
     @rule(n=st.integers(1, 3))
     def join(self, n: int) -> None:
-        self.people += [begun(self.desk) for _ in range(n)]
+        self.people += [begun(self.service) for _ in range(n)]
 
     @precondition(lambda self: self.people)
     @rule(who=INDEX, value=VALUE, times=st.integers(1, 6))
@@ -66,18 +66,18 @@ class Study(RuleBasedStateMachine):
             token, view = self.view(who + k)
             self.hands.wait(3)
             if isinstance(view, Ask):
-                act = said(self.desk, view, value)
-                assert self.desk.act(token, act).result() is not None
+                act = said(self.service, view, value)
+                assert self.service.act(token, act).result() is not None
                 self.sent.append((token, act))
             elif isinstance(view, Break):
-                self.desk.act(token, Begin()).result()
+                self.service.act(token, Begin()).result()
 
     @precondition(lambda self: self.sent)
     @rule(which=INDEX)
     def again(self, which: int) -> None:
         token, act = self.sent[-1 - which % len(self.sent)]
         before = self.rows()
-        self.desk.act(token, act).result()
+        self.service.act(token, act).result()
         assert self.rows() == before
 
     @precondition(lambda self: self.sent)
@@ -86,28 +86,28 @@ class Study(RuleBasedStateMachine):
         token, act = self.sent[-1 - which % len(self.sent)]
         other = self.people[who % len(self.people)]
         if other != token:
-            assert self.desk.act(other, act).result() is None
+            assert self.service.act(other, act).result() is None
 
     @precondition(lambda self: self.people)
     @rule(who=INDEX)
     def skip(self, who: int) -> None:
         token, view = self.view(who)
         if isinstance(view, Ask):
-            self.desk.act(token, Skip(assignment=view.assignment, reason="broken")).result()
+            self.service.act(token, Skip(assignment=view.assignment, reason="broken")).result()
 
     @precondition(lambda self: self.people)
     @rule(who=INDEX)
     def undo(self, who: int) -> None:
         token, view = self.view(who)
         if isinstance(view, Ask):
-            after = self.desk.act(token, Undo(assignment=view.assignment)).result()
+            after = self.service.act(token, Undo(assignment=view.assignment)).result()
             assert isinstance(after, Ask)
             assert (after.assignment != view.assignment) == view.can_undo
 
     @precondition(lambda self: self.people)
     @rule(who=INDEX)
     def comment(self, who: int) -> None:
-        self.desk.act(self.people[who % len(self.people)], Comment(text="hm")).result()
+        self.service.act(self.people[who % len(self.people)], Comment(text="hm")).result()
 
     @rule(seconds=st.sampled_from((1.0, 70.0, 700.0)))
     def time_goes_by(self, seconds: float) -> None:
@@ -125,47 +125,47 @@ class Study(RuleBasedStateMachine):
             self.hands.wait(700)
             for other in self.people:
                 if other != token:
-                    self.desk.view(other).result()
-            self.desk.act(token, said(self.desk, view, value)).result()
+                    self.service.view(other).result()
+            self.service.act(token, said(self.service, view, value)).result()
 
     @precondition(lambda self: self.people)
     @rule(who=INDEX)
     def exclude(self, who: int) -> None:
-        label = self.desk.snapshot().result().people[who % len(self.people)].label
-        self.desk.exclude(label, "asked to").result()
+        label = self.service.snapshot().result().people[who % len(self.people)].label
+        self.service.exclude(label, "asked to").result()
 
     @precondition(lambda self: self.people)
     @rule(who=INDEX)
     def restore(self, who: int) -> None:
-        label = self.desk.snapshot().result().people[who % len(self.people)].label
-        self.desk.restore(label).result()
+        label = self.service.snapshot().result().people[who % len(self.people)].label
+        self.service.restore(label).result()
 
     @rule(stop=st.booleans(), who=INDEX, value=VALUE)
     def pause_or_stop(self, stop: bool, who: int, value: int) -> None:
-        self.desk.control("stop" if stop else "pause").result()
+        self.service.control("stop" if stop else "pause").result()
         if self.people:
             self.work(who, value, 1)
-        self.desk.control("reopen" if stop else "resume").result()
+        self.service.control("reopen" if stop else "resume").result()
 
     @precondition(lambda self: self.systems < 5)
     @rule(items=st.integers(0, 2))
     def add(self, items: int) -> None:
-        with closing(store.connect(self.path, durable=False)) as base, store.whole(base):
+        with closing(study_file.connect(self.path, durable=False)) as base, study_file.whole(base):
             if items:
                 add_later(base, items)
             else:
                 add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
                 self.systems += 1
-        self.desk.reload().result()
+        self.service.reload().result()
 
     @rule()
     def restart(self) -> None:
-        shown = [self.desk.view(token).result() for token in self.people]
-        kept = self.desk.state()
-        self.desk.close()
-        self.desk = at_once(self.path, self.hands)
-        assert self.desk.state() == kept
-        assert [self.desk.view(token).result() for token in self.people] == shown
+        shown = [self.service.view(token).result() for token in self.people]
+        kept = self.service.state()
+        self.service.close()
+        self.service = at_once(self.path, self.hands)
+        assert self.service.state() == kept
+        assert [self.service.view(token).result() for token in self.people] == shown
 
     def rows(self) -> int:
         with closing(sqlite3.connect(self.path)) as base:
@@ -173,18 +173,18 @@ class Study(RuleBasedStateMachine):
 
     @invariant()
     def rules_hold(self) -> None:
-        if not hasattr(self, "desk"):
+        if not hasattr(self, "service"):
             return
         with closing(sqlite3.connect(self.path)) as base:
             self.check_looks(base)
             self.check_answers(base)
-        book = self.desk._ledger.book
-        for unit in book.ballots.units.values():
+        state = self.service._log.state
+        for unit in state.assignments.units.values():
             assert len(unit.votes) + len(unit.holders) <= max(self.per_item, len(unit.votes))
             assert len(unit.votes) <= self.per_item
-        for pair in range(len(book.ballots.places)):
-            free = [unit.place for unit in book.ballots.wanted(pair)]
-            assert free == book.ballots.engine.wanted(pair)
+        for pair in range(len(state.assignments.places)):
+            free = [unit.place for unit in state.assignments.wanted(pair)]
+            assert free == state.assignments.engine.wanted(pair)
 
     def check_looks(self, base: sqlite3.Connection) -> None:
         """Looks stay as they were, and each has used the first places of its order that are not impossible."""
@@ -218,16 +218,16 @@ class Study(RuleBasedStateMachine):
             sides.setdefault((pair, place // 2), Counter())[least] += 1
         if self.per_item == 1 and self.mode == "compare":
             assert all(max(own.values()) == 1 for own in sides.values())
-        book = self.desk._ledger.book
-        for pair, target in enumerate(book.ballots.engine.target):  # of more people everybody's share is smaller
-            self.most[pair] = max(self.most[pair], cap(book.plan.people, target, there(book)))
-        for worker in book.workers.values():
+        state = self.service._log.state
+        for pair, target in enumerate(state.assignments.engine.target):  # of more people everybody's share is smaller
+            self.most[pair] = max(self.most[pair], cap(state.plan.people, target, there(state)))
+        for worker in state.workers.values():
             for pair, n in worker.load.items():
                 assert n <= self.most[pair] or self.mode == "rate", (worker.label, pair)
                 assert n == sum(
-                    book.ballots.units[unit].pair == pair for unit in [*worker.votes, *worker.refused]
+                    state.assignments.units[unit].pair == pair for unit in [*worker.votes, *worker.refused]
                 ) + sum(
-                    given.holds and given.unit is not None and book.ballots.units[given.unit].pair == pair
+                    given.holds and given.unit is not None and state.assignments.units[given.unit].pair == pair
                     for session in worker.sessions
                     for given in session.open
                 )

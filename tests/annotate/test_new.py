@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.annotate.adding import add
-from custodes.annotate.checking import check
-from custodes.annotate.making import new
+from custodes.annotate.add_to_study import add
+from custodes.annotate.check_study import check
 from custodes.annotate.material import pairs_of
-from custodes.annotate.overview import notes_of
+from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, People, Question, StudyPlan, Texts
+from custodes.annotate.study_status import notes_of
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
@@ -219,10 +219,10 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
     plan = plan_of(people=people, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
     place = new(texts(), tmp_path / "study.db", plan=plan)
     other = new(texts(), tmp_path / "other.db", plan=plan)
-    with at_once(place) as desk:
-        token = begun(desk)
-        while any(pair.looks_done == 0 for pair in desk.snapshot().result().pairs):
-            answer(desk, token, 0)
+    with at_once(place) as service:
+        token = begun(service)
+        while any(pair.looks_done == 0 for pair in service.snapshot().result().pairs):
+            answer(service, token, 0)
     add(place, texts(systems="D"))
     assert "divided by 6 pairs" in notes_of(place)[-1]
     assert "is now 0.075 at most, not 0.05" in notes_of(place)[-1]

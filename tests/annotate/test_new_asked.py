@@ -1,4 +1,4 @@
-"""Studies that are made can be asked: every kind of them, through the desk, and once more after `add`."""
+"""Studies that are made can be asked: every kind of them, through the service, and once more after `add`."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.annotate.adding import add
-from custodes.annotate.clock import Clock
-from custodes.annotate.desk import Desk
-from custodes.annotate.making import new
+from custodes.annotate.add_to_study import add
+from custodes.annotate.event_log import Clock
+from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, People, Question, StudyPlan
-from custodes.annotate.session import Agree, Answer, Ask, Begin, Break, Consent, Done, Instructions, Wait
+from custodes.annotate.service import Service
+from custodes.annotate.views import Agree, Answer, Ask, Begin, Break, Consent, Done, Instructions, Wait
 from custodes.data.reading import read
 from tests.annotate.test_new import texts
 
 PEOPLE = People(cap=1.0, batch=6, batches=30, overlap=0.0, attention=1)
 
 
-def answer(desk: Desk, judge: Callable[[Ask], int], *, most: int = 10_000) -> list[Ask]:
+def answer(service: Service, judge: Callable[[Ask], int], *, most: int = 10_000) -> list[Ask]:
     """One person answers all there is, or so many questions; what was asked."""
-    ((_, token),) = desk.invite(1).result()
+    ((_, token),) = service.invite(1).result()
     asked: list[Ask] = []
-    aspects = desk.plan.question.aspects
+    aspects = service.plan.question.aspects
     while len(asked) < most:
-        view = desk.view(token).result()
+        view = service.view(token).result()
         if isinstance(view, Consent):
-            desk.act(token, Agree(digest=view.digest)).result()
+            service.act(token, Agree(digest=view.digest)).result()
         elif isinstance(view, Instructions | Break):
-            desk.act(token, Begin()).result()
+            service.act(token, Begin()).result()
         elif isinstance(view, Ask):
             asked.append(view)
             values = dict.fromkeys(aspects, judge(view))
-            desk.act(token, Answer(assignment=view.assignment, values=values, seconds=9.0)).result()
+            service.act(token, Answer(assignment=view.assignment, values=values, seconds=9.0)).result()
         else:
             assert isinstance(view, Done | Wait)
             break
@@ -69,10 +69,10 @@ def test_a_study_is_asked_until_it_is_decided(aspects: tuple[str, ...], tmp_path
         }
     )
     place = new(texts(systems="AB", items=40), tmp_path / "study.db", plan=plan, gold=gold)
-    with closing(Desk.open(place, threaded=False, durable=False)) as desk:
-        answer(desk, first)
-        assert [own.why for own in desk.examples] == [""]
-        snapshot = desk.snapshot().result()
+    with closing(Service.open(place, threaded=False, durable=False)) as service:
+        answer(service, first)
+        assert [own.why for own in service.examples] == [""]
+        snapshot = service.snapshot().result()
     (pair,) = snapshot.pairs
     assert (pair.decision, pair.is_open) == (1, False)
     assert snapshot.gold > 0
@@ -83,8 +83,8 @@ def test_a_study_is_asked_until_it_is_decided(aspects: tuple[str, ...], tmp_path
 def test_ratings_are_asked_of_one_output_at_a_time(tmp_path: Path) -> None:
     plan = StudyPlan(people=PEOPLE, question=Question(mode="rate", scale=(0, 10)))
     place = new(texts(systems="AB"), tmp_path / "study.db", plan=plan)
-    with closing(Desk.open(place, threaded=False, durable=False)) as desk:
-        asked = answer(desk, lambda view: 0 if "not a response" in view.sides[0].html else 7)
+    with closing(Service.open(place, threaded=False, durable=False)) as service:
+        asked = answer(service, lambda view: 0 if "not a response" in view.sides[0].html else 7)
     assert {len(own.sides) for own in asked} == {1}
     ratings = read(place).ratings.frame
     assert ratings.select(pl.col("score").unique()).to_series().to_list() == [7.0]
@@ -101,27 +101,27 @@ def test_a_metric_is_used(tmp_path: Path) -> None:
     )
     plan = StudyPlan(people=PEOPLE, stopping=Ending(estimator="ppi"))
     place = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
-    with closing(Desk.open(place, threaded=False, durable=False)) as desk:
-        answer(desk, first)
-        (pair,) = desk.snapshot().result().pairs
+    with closing(Service.open(place, threaded=False, durable=False)) as service:
+        answer(service, first)
+        (pair,) = service.snapshot().result().pairs
     assert (pair.decision, pair.is_open) == (1, False)
 
 
 def test_what_is_added_is_asked_and_what_was_answered_stays(tmp_path: Path) -> None:
     place = new(texts(systems="AB"), tmp_path / "study.db", plan=StudyPlan(people=PEOPLE))
-    with closing(Desk.open(place, threaded=False, durable=False)) as desk:
-        answer(desk, first, most=8)
-        before = desk.snapshot().result()
+    with closing(Service.open(place, threaded=False, durable=False)) as service:
+        answer(service, first, most=8)
+        before = service.snapshot().result()
     add(place, texts(systems="ABC", items=14))
     now = [time.time()]
     clock = Clock(wall=lambda: now[0], steady=lambda: now[0])
-    with closing(Desk.open(place, threaded=False, durable=False, clock=clock)) as desk:
-        after = desk.snapshot().result()
+    with closing(Service.open(place, threaded=False, durable=False, clock=clock)) as service:
+        after = service.snapshot().result()
         assert after.answers == before.answers
         assert [(own.first, own.second) for own in after.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]
         assert after.pairs[0].answered == before.pairs[0].answered
         now[0] += 3600  # what the first person left open is free again
-        answer(desk, first)
-        end = desk.snapshot().result()
+        answer(service, first)
+        end = service.snapshot().result()
     assert end.answers > after.answers
     assert [own.looks_done > 0 for own in end.pairs] == [True, True, True]

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from custodes.annotate.desk import Desk
-from custodes.annotate.overview import status
-from custodes.annotate.session import Ask, Begin, Break, Comment, Skip
-from custodes.annotate.store import StudyBusy
+from custodes.annotate.service import Service
+from custodes.annotate.study_file import StudyBusy
+from custodes.annotate.study_status import status
+from custodes.annotate.views import Ask, Begin, Break, Comment, Skip
 from tests.annotate.studies import answer, asked, begun, plan_of, study
 
 pytest.importorskip("starlette")
@@ -33,17 +33,17 @@ OWN = {"Origin": URL}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def service(tmp_path: Path) -> Iterator[Service]:
     plan = plan_of(money={"price": 0.15}, people={"cap": 1.0}, stopping={"budget": 80})
     path = study(tmp_path / "study.db", systems=3, plan=plan)
-    with closing(Desk.open(path, durable=False)) as made:
+    with closing(Service.open(path, durable=False)) as made:
         yield made
 
 
 @pytest.fixture
-def client(desk: Desk) -> Iterator[TestClient]:
+def client(service: Service) -> Iterator[TestClient]:
     """A browser that is not signed in."""
-    with TestClient(app({"hotel": desk}, public_url=URL, secret="s" * 32, owner_key="the-key")) as made:
+    with TestClient(app({"hotel": service}, public_url=URL, secret="s" * 32, owner_key="the-key")) as made:
         yield made
 
 
@@ -54,11 +54,11 @@ def owner(client: TestClient) -> TestClient:
     return client
 
 
-def person_of(desk: Desk, answers: int) -> str:
-    token = begun(desk)
+def person_of(service: Service, answers: int) -> str:
+    token = begun(service)
     for n in range(answers):
-        if isinstance(answer(desk, token, (1, 0, -1)[n % 3]), Break):
-            desk.act(token, Begin()).result()
+        if isinstance(answer(service, token, (1, 0, -1)[n % 3]), Break):
+            service.act(token, Begin()).result()
     return token
 
 
@@ -72,8 +72,8 @@ FILES = ["/admin/hotel/export.zip", "/admin/hotel/backup.db"]
 ACTS = ["pause", "resume", "stop", "reopen", "exclude", "restore", "forget", "invite", "replan", "peek"]
 
 
-def test_nobody_looks_or_acts_without_a_key(client: TestClient, desk: Desk) -> None:
-    before = desk.state()
+def test_nobody_looks_or_acts_without_a_key(client: TestClient, service: Service) -> None:
+    before = service.state()
     for path in (*PAGES, *FILES, "/admin/none"):
         reply = client.get(path)
         assert reply.status_code == 403, path
@@ -81,7 +81,7 @@ def test_nobody_looks_or_acts_without_a_key(client: TestClient, desk: Desk) -> N
         assert "hotel" not in reply.text
     for act in ACTS:
         assert post(client, f"/admin/hotel/{act}", people="1", worker="w001").status_code == 403, act
-    assert desk.state() == before
+    assert service.state() == before
 
 
 def test_a_key_works_once(client: TestClient) -> None:
@@ -108,7 +108,7 @@ def test_a_key_that_came_in_a_mail(client: TestClient) -> None:
     assert client.get("/admin").status_code == 200
 
 
-def test_another_link_signs_in_another_browser(owner: TestClient, desk: Desk) -> None:
+def test_another_link_signs_in_another_browser(owner: TestClient, service: Service) -> None:
     page = post(owner, "/admin/key")
     (key,) = re.findall(r"/admin\?key=([\w-]+)", page.text)
     owner.cookies.clear()
@@ -121,10 +121,10 @@ def test_another_link_signs_in_another_browser(owner: TestClient, desk: Desk) ->
     assert owner.get("/admin").status_code == 403  # a copy of it is worth nothing either
 
 
-def test_cookies_are_signed(owner: TestClient, desk: Desk) -> None:
+def test_cookies_are_signed(owner: TestClient, service: Service) -> None:
     (value,) = owner.cookies.values()
     payload, _, rest = value.partition(".")
-    other = TestClient(app({"hotel": desk}, public_url=URL, secret="t" * 32, owner_key="the-key"))
+    other = TestClient(app({"hotel": service}, public_url=URL, secret="t" * 32, owner_key="the-key"))
     other.get("/admin?key=the-key")
     more = base64.b64encode(b'{"owner": true, "more": 1}').decode()
     forged = [payload, f"{payload}.", value[:-1], value[:-4] + "AAAA", f"{more}.{rest}", f"{more}.", "x", ""]
@@ -135,8 +135,8 @@ def test_cookies_are_signed(owner: TestClient, desk: Desk) -> None:
         assert owner.get("/admin").status_code == 403, cookie
 
 
-def test_a_cookie_over_https_is_secure(desk: Desk) -> None:
-    made = TestClient(app({"hotel": desk}, public_url="https://ask.example.org", secret="s", owner_key="k"))
+def test_a_cookie_over_https_is_secure(service: Service) -> None:
+    made = TestClient(app({"hotel": service}, public_url="https://ask.example.org", secret="s", owner_key="k"))
     reply = made.get("/admin?key=k", follow_redirects=False)
     assert "; secure" in reply.headers["set-cookie"].lower()
 
@@ -153,36 +153,36 @@ FOREIGN: dict[str, dict[str, str]] = {
 }
 
 
-def test_forms_of_other_pages_do_nothing(owner: TestClient, desk: Desk) -> None:
-    before = desk.state()
+def test_forms_of_other_pages_do_nothing(owner: TestClient, service: Service) -> None:
+    before = service.state()
     for which, headers in FOREIGN.items():
         for path in ("/admin/key", "/admin/leave", *(f"/admin/hotel/{act}" for act in ACTS)):
             assert post(owner, path, headers, people="1", worker="w001").status_code == 403, (which, path)
-    assert desk.state() == before
+    assert service.state() == before
 
 
-def test_own_forms_are_told_by_either_header(owner: TestClient, desk: Desk) -> None:
+def test_own_forms_are_told_by_either_header(owner: TestClient, service: Service) -> None:
     for headers in (OWN, {"Sec-Fetch-Site": "same-origin"}):
         assert post(owner, "/admin/hotel/pause", headers).status_code == 200
-        assert desk.snapshot().result().state == "paused"
+        assert service.snapshot().result().state == "paused"
         assert post(owner, "/admin/hotel/resume", headers).status_code == 200
-        assert desk.snapshot().result().state == "open"
+        assert service.snapshot().result().state == "open"
 
 
-def test_nothing_is_done_by_looking(owner: TestClient, desk: Desk) -> None:
-    before = desk.state()
+def test_nothing_is_done_by_looking(owner: TestClient, service: Service) -> None:
+    before = service.state()
     for act in ACTS:
         assert owner.get(f"/admin/hotel/{act}").status_code in (404, 405)
     for page in PAGES[:-2]:
         owner.get(page)
-    assert desk.state() == before
+    assert service.state() == before
 
 
-def test_an_open_pair_shows_no_numbers(owner: TestClient, desk: Desk) -> None:
+def test_an_open_pair_shows_no_numbers(owner: TestClient, service: Service) -> None:
     """Neither those of the look under way, nor those of a completed one."""
     for _ in range(3):
-        person_of(desk, 12)
-    now = desk.snapshot().result()
+        person_of(service, 12)
+    now = service.snapshot().result()
     page = owner.get("/admin/hotel").text
     rows = re.findall(r"<tr><th scope=\"row\">(s\d – s\d)</th>(.*?)</tr>", page, re.DOTALL)
     assert len(rows) == 3
@@ -198,28 +198,28 @@ def test_an_open_pair_shows_no_numbers(owner: TestClient, desk: Desk) -> None:
 def test_who_began_and_what_is_finished(tmp_path: Path) -> None:
     plan = plan_of(people={"cap": 1.0, "overlap": 0.0}, stopping={"looks": (6,), "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, known={})
-    with closing(Desk.open(path, durable=False)) as desk:
-        token = person_of(desk, 2)
-        desk.invite(3).result()
-        with TestClient(app({"hotel": desk}, public_url=URL, secret="s" * 32, owner_key="the-key")) as client:
+    with closing(Service.open(path, durable=False)) as service:
+        token = person_of(service, 2)
+        service.invite(3).result()
+        with TestClient(app({"hotel": service}, public_url=URL, secret="s" * 32, owner_key="the-key")) as client:
             client.get("/admin?key=the-key")
             assert "<dd>1<small>began, of 4 invited" in client.get("/admin/hotel").text
             assert ">1 of 4</td>" in client.get("/admin").text
-            other = begun(desk)
+            other = begun(service)
             for own in (token, token, token, other):
-                answer(desk, own)
+                answer(service, own)
             assert 'class="state finished"' in client.get("/admin/hotel").text
     made = status(path)
     assert made.study.select("state", "invited", "began").row(0) == ("finished", 5, 2)
 
 
-def test_a_peek_is_written_down(owner: TestClient, desk: Desk) -> None:
-    person_of(desk, 6)
+def test_a_peek_is_written_down(owner: TestClient, service: Service) -> None:
+    person_of(service, 6)
     assert "So far" not in owner.get("/admin/hotel").text
     page = post(owner, "/admin/hotel/peek").text
     assert "The file says so (1 so far)" in page
     assert "So far" in page
-    with closing(sqlite3.connect(desk.path)) as base:
+    with closing(sqlite3.connect(service.path)) as base:
         seen = base.execute(
             "SELECT system_a, system_b, sum(answer = 1), sum(answer = 0), sum(answer = -1) FROM answers"
             " WHERE role = 'primary' GROUP BY pair"
@@ -233,19 +233,19 @@ def test_a_peek_is_written_down(owner: TestClient, desk: Desk) -> None:
     assert "So far" not in owner.get("/admin/hotel").text
 
 
-def test_people_are_excluded_and_come_back(owner: TestClient, desk: Desk) -> None:
-    person_of(desk, 3)
+def test_people_are_excluded_and_come_back(owner: TestClient, service: Service) -> None:
+    person_of(service, 3)
     fields = {"worker": "w001", "reason": "fell asleep"}
     page = owner.post("/admin/hotel/exclude", data=fields, headers=OWN)
     assert "Excluded" in page.text
-    assert desk.snapshot().result().people[0].standing == "excluded"
+    assert service.snapshot().result().people[0].standing == "excluded"
     assert "Restore" in owner.get("/admin/hotel/people/w001").text
     owner.post("/admin/hotel/restore", data=fields, headers=OWN)
-    assert desk.snapshot().result().people[0].standing != "excluded"
+    assert service.snapshot().result().people[0].standing != "excluded"
 
 
-def test_what_cannot_be_done_is_told(owner: TestClient, desk: Desk) -> None:
-    before = desk.state()
+def test_what_cannot_be_done_is_told(owner: TestClient, service: Service) -> None:
+    before = service.state()
     for act, fields in {
         "exclude": {"worker": "w999"},
         "invite": {"people": "0"},
@@ -258,40 +258,40 @@ def test_what_cannot_be_done_is_told(owner: TestClient, desk: Desk) -> None:
         assert owner.post("/admin/hotel/invite", data={"people": people}, headers=OWN).status_code == 409
     assert post(owner, "/admin/hotel/explode").status_code == 404
     assert post(owner, "/admin/none/pause").status_code == 404
-    assert desk.state() == before
+    assert service.state() == before
 
 
-def test_a_full_disk_is_told(owner: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told(owner: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     refused: Future[None] = Future()
     refused.set_exception(StudyBusy("study.db cannot be written now (database or disk is full); try again"))
-    monkeypatch.setattr(desk, "control", lambda *_: refused)
+    monkeypatch.setattr(service, "control", lambda *_: refused)
     reply = post(owner, "/admin/hotel/pause")
     assert reply.status_code == 503
     assert "disk is full" in reply.text
 
 
-def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, desk: Desk) -> None:
+def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, service: Service) -> None:
     told = "Answers cannot be written: No space left. Pages keep what people answer and send it again."
-    token = begun(desk)
-    (pages,) = desk._base.execute("PRAGMA page_count").fetchone()
-    desk._base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+    token = begun(service)
+    (pages,) = service._base.execute("PRAGMA page_count").fetchone()
+    service._base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
     with pytest.raises(StudyBusy):
-        desk.invite(2000).result()
+        service.invite(2000).result()
     for _ in range(3):  # whoever only looks does not end it
         for page in ("/admin", "/admin/hotel"):
             assert told in owner.get(page).text
         reply = owner.get("/health")
         assert (reply.status_code, reply.text) == (503, "cannot write")
-        assert isinstance(desk.view(token).result(), Ask)
+        assert isinstance(service.view(token).result(), Ask)
     reply = post(owner, "/admin/hotel/pause")
     assert (reply.status_code, told in reply.text) == (503, True)
-    desk._base.execute("PRAGMA max_page_count = 1000000").fetchone()
+    service._base.execute("PRAGMA max_page_count = 1000000").fetchone()
     assert owner.get("/health").status_code == 200
     assert not any("cannot be written" in owner.get(page).text for page in ("/admin", "/admin/hotel"))
-    assert desk.snapshot().result().answers == 0
+    assert service.snapshot().result().answers == 0
 
 
-def test_invitations_work(owner: TestClient, desk: Desk) -> None:
+def test_invitations_work(owner: TestClient, service: Service) -> None:
     page = owner.post("/admin/hotel/invite", data={"people": "3"}, headers=OWN).text
     links = re.findall(rf"(w\d+) ({URL}/s/[\w-]+)", page)
     assert len({label for label, _ in links}) == len({link for _, link in links}) == 3
@@ -299,53 +299,53 @@ def test_invitations_work(owner: TestClient, desk: Desk) -> None:
     assert not any(link in owner.get("/admin/hotel").text for _, link in links)
 
 
-def test_price_and_limits(owner: TestClient, desk: Desk) -> None:
+def test_price_and_limits(owner: TestClient, service: Service) -> None:
     fields = {"price": "0.25", "most": "40", "budget": "90"}
     assert owner.post("/admin/hotel/replan", data=fields, headers=OWN).status_code == 200
-    assert (desk.plan.money.price, desk.plan.people.most, desk.plan.stopping.budget) == (0.25, 40, 90)
+    assert (service.plan.money.price, service.plan.people.most, service.plan.stopping.budget) == (0.25, 40, 90)
 
 
-def test_stopped_with_a_reason(owner: TestClient, desk: Desk) -> None:
+def test_stopped_with_a_reason(owner: TestClient, service: Service) -> None:
     owner.post("/admin/hotel/stop", data={"why": "the budget is spent"}, headers=OWN)
     page = owner.get("/admin/hotel").text
     assert "Reopen" in page
-    with closing(sqlite3.connect(desk.path)) as base:
+    with closing(sqlite3.connect(service.path)) as base:
         kept = base.execute("SELECT json FROM event WHERE kind = 'stopped'").fetchall()
     assert "the budget is spent" in str(kept)
 
 
-def test_a_persons_answers_name_no_system(owner: TestClient, desk: Desk) -> None:
-    person_of(desk, 9)
+def test_a_persons_answers_name_no_system(owner: TestClient, service: Service) -> None:
+    person_of(service, 9)
     page = owner.get("/admin/hotel/people/w001").text
     assert page.count("shown</td>") + page.count("equal</td>") + page.count(", right") + page.count(", wrong") >= 9
     assert not re.search(r"\bs\d\b", page)
     assert owner.get("/admin/hotel/people/w002").status_code == 404
 
 
-def test_a_copy_is_the_study(owner: TestClient, desk: Desk, tmp_path: Path) -> None:
-    person_of(desk, 5)
+def test_a_copy_is_the_study(owner: TestClient, service: Service, tmp_path: Path) -> None:
+    person_of(service, 5)
     reply = owner.get("/admin/hotel/backup.db")
     assert reply.headers["content-disposition"].endswith('filename="hotel.db"')
     copy = tmp_path / "copy.db"
     copy.write_bytes(reply.content)
-    with closing(Desk.open(copy, durable=False)) as again:
-        assert again.state() == desk.state()
+    with closing(Service.open(copy, durable=False)) as again:
+        assert again.state() == service.state()
 
 
-def test_troubled_questions_and_comments(owner: TestClient, desk: Desk) -> None:
-    token = begun(desk)
-    desk.act(token, Comment(text="<b>both</b> are off", assignment=asked(desk, token).assignment)).result()
+def test_troubled_questions_and_comments(owner: TestClient, service: Service) -> None:
+    token = begun(service)
+    service.act(token, Comment(text="<b>both</b> are off", assignment=asked(service, token).assignment)).result()
     for _ in range(4):  # some are known comparisons
-        desk.act(token, Skip(assignment=asked(desk, token).assignment, reason="broken")).result()
+        service.act(token, Skip(assignment=asked(service, token).assignment, reason="broken")).result()
     page = owner.get("/admin/hotel/questions").text
     assert "&lt;b&gt;both&lt;/b&gt; are off" in page
     assert "broken" in page
     assert "&lt;b&gt;both" in owner.get("/admin/hotel").text
 
 
-def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, desk: Desk) -> None:
+def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, service: Service) -> None:
     for who, params in (("anna", {"verified": "yes"}), ("bert", {})):
-        desk.join(source="prolific", external_id=who, params=params, address="192.0.2.1").result()
+        service.join(source="prolific", external_id=who, params=params, address="192.0.2.1").result()
     assert "signed by Prolific" in owner.get("/admin/hotel/people/w001").text
     assert "by the word of the link alone" in owner.get("/admin/hotel/people/w002").text
     rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
@@ -354,11 +354,11 @@ def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, desk: De
 
 def test_a_study_of_ratings(tmp_path: Path) -> None:
     path = study(tmp_path / "ratings.db", systems=3, plan=plan_of(question={"mode": "rate"}))
-    with closing(Desk.open(path, durable=False)) as desk:
-        person_of_ratings = begun(desk)
+    with closing(Service.open(path, durable=False)) as service:
+        person_of_ratings = begun(service)
         for value in (1, 5, 3):
-            answer(desk, person_of_ratings, value)
-        client = TestClient(app({"hotel": desk}, public_url=URL, secret="s", owner_key="the-key"))
+            answer(service, person_of_ratings, value)
+        client = TestClient(app({"hotel": service}, public_url=URL, secret="s", owner_key="the-key"))
         client.get("/admin?key=the-key")
         for page in ("/admin/hotel", "/admin/hotel/people/w001", "/admin/hotel/questions"):
             assert client.get(page).status_code == 200
@@ -366,21 +366,21 @@ def test_a_study_of_ratings(tmp_path: Path) -> None:
         for word in ("Looks", "Ruling", "running numbers", "Better, equal", "First shown", "Pair<"):
             assert word not in shown, word
         reply = client.post("/admin/hotel/peek", data={"a": ""}, headers=OWN)
-        assert (reply.status_code, desk.snapshot().result().peeked) == (409, 0)
+        assert (reply.status_code, service.snapshot().result().peeked) == (409, 0)
         assert "First shown" not in client.get("/admin/hotel/people/w001").text
         assert "5.00" in client.get("/admin/hotel/people/w001").text
 
 
-def test_a_study_as_files(owner: TestClient, desk: Desk) -> None:
-    person_of(desk, 4)
-    desk.control("stop").result()  # of an open pair only complete looks count
+def test_a_study_as_files(owner: TestClient, service: Service) -> None:
+    person_of(service, 4)
+    service.control("stop").result()  # of an open pair only complete looks count
     reply = owner.get("/admin/hotel/export.zip")
     assert reply.headers["content-disposition"].endswith('filename="hotel.zip"')
     with zipfile.ZipFile(io.BytesIO(reply.content)) as packed:
         names = packed.namelist()
         assert "hotel/battles.csv" in names
         lines = packed.read("hotel/battles.csv").decode().splitlines()
-    assert len(lines) - 1 == desk.snapshot().result().answers
+    assert len(lines) - 1 == service.snapshot().result().answers
 
 
 def test_healthy(client: TestClient) -> None:

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.annotate.keys import KEYS, rows
-from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, Texts
-from custodes.annotate.planning import changed, plan_of, read_plan, to_toml
-from custodes.annotate.rules import check_plan, notes_on, rule_of, stopping_of
-from custodes.annotate.wording import BLANK, TEMPLATES, blanks, completed, template
-from custodes.annotate.wording.sentences import LANGUAGES
+from custodes.annotate.engine import rule_of, stopping_of
+from custodes.annotate.plan import KEYS, Ending, Money, People, Question, StudyPlan, Texts, rows
+from custodes.annotate.plan_file import changed, plan_of, read_plan, to_toml
+from custodes.annotate.plan_rules import check_plan, notes_on
+from custodes.annotate.wording import BLANK, LANGUAGES, TEMPLATES, blanks, completed, template
 from custodes.errors import InputError, OptionError
 
 

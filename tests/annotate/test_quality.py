@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.annotate.quality import FEWEST, Standing, standing
+from custodes.annotate.quality_control import FEWEST, Standing, standing
 
 USUAL: dict[str, Any] = {
     "right": 3,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import custodes as cu
-from custodes.annotate.desk import Desk
-from custodes.annotate.overview import status
-from custodes.annotate.session import Ask, Begin, Break
+from custodes.annotate.service import Service
+from custodes.annotate.study_status import status
+from custodes.annotate.views import Ask, Begin, Break
 from tests.annotate.studies import answer, at_once, begun, plan_of, study
 
 pytest.importorskip("starlette")
@@ -24,55 +24,55 @@ UNKNOWN = {"gold_every": 0, "attention": 0, "overlap": 0.0}
 LOOKS = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
 
 
-def told(desk: Desk) -> dict[str, str]:
+def told(service: Service) -> dict[str, str]:
     """What the owner is told of the people, by rule; `status` and the page tell the same, and `check` with it."""
-    notes = {note.rule: note.message for note in desk.snapshot().result().notes}
-    of_status = {note.rule: note.message for note in status(desk.path).notes}
-    of_status.pop("nobody-comes", None)  # the clock of the desk stood still years ago
+    notes = {note.rule: note.message for note in service.snapshot().result().notes}
+    of_status = {note.rule: note.message for note in status(service.path).notes}
+    of_status.pop("nobody-comes", None)  # the clock of the service stood still years ago
     assert of_status == notes
-    found = cu.annotate.check(desk.path).problems
+    found = cu.annotate.check(service.path).problems
     assert set(notes.items()) <= set(found.select("rule", "message").iter_rows())
     return notes
 
 
-def all_work(desk: Desk, tokens: list[str]) -> None:
+def all_work(service: Service, tokens: list[str]) -> None:
     """Everybody answers as long as there is something."""
     is_going = True
     while is_going:
         is_going = False
         for token in tokens:
-            view = desk.view(token).result()
+            view = service.view(token).result()
             if isinstance(view, Break):
-                view = desk.act(token, Begin()).result()
+                view = service.act(token, Begin()).result()
             if isinstance(view, Ask):
-                answer(desk, token, 0)
+                answer(service, token, 0)
                 is_going = True
 
 
 def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Path) -> None:
     plan = plan_of(people={"recruit": "open", **UNKNOWN}, stopping=LOOKS)
     path = study(tmp_path / "study.db", plan=plan, items=60)
-    with at_once(path) as desk:
-        assert told(desk) == {}
-        tokens = [begun(desk) for _ in range(4)]
-        all_work(desk, tokens)
-        assert told(desk)["standstill"].startswith(
+    with at_once(path) as service:
+        assert told(service) == {}
+        tokens = [begun(service) for _ in range(4)]
+        all_work(service, tokens)
+        assert told(service)["standstill"].startswith(
             "the 4 people there are cannot finish the present looks: 2 of 2 answers that are free"
         )
-        site = TestClient(app({"hotel": desk}, owner_key="key", public_url=URL, secret="s" * 32))
+        site = TestClient(app({"hotel": service}, owner_key="key", public_url=URL, secret="s" * 32))
         site.get("/admin?key=key")
         assert "cannot finish the present looks: 2 of 2" in site.get("/admin/hotel").text
-        before = desk.state()
+        before = service.state()
         for wrong in ("x", "0", "1.5", "nan"):
             fields = {"price": "0", "most": "9", "cap": wrong}
             reply = site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL})
-            assert (reply.status_code, desk.state() == before) == (409, True), wrong
+            assert (reply.status_code, service.state() == before) == (409, True), wrong
         fields = {"price": "0", "most": "9", "cap": "0.3"}
         assert site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL}).status_code == 200
-        assert desk.plan.people.cap == 0.3
-        all_work(desk, tokens)
-        assert desk.snapshot().result().pairs[0].n == 40
-        notes = told(desk)
+        assert service.plan.people.cap == 0.3
+        all_work(service, tokens)
+        assert service.snapshot().result().pairs[0].n == 40
+        notes = told(service)
         assert list(notes) == ["few-people"]
         assert notes["few-people"].endswith("the fewest 4: this speaks of these 4 people only")
         assert "these 4 people only" in site.get("/admin/hotel").text
@@ -80,23 +80,23 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
 
 def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
     plan = plan_of(people=UNKNOWN, stopping=LOOKS)
-    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as desk:
-        desk.invite(1).result()
-        tokens = [begun(desk) for _ in range(3)]
-        assert "standstill" not in told(desk)
-        all_work(desk, tokens)
-        assert "can come from w001 alone, and the other 3 have given their share" in told(desk)["standstill"]
-        desk.exclude("w001", "never came").result()
-        all_work(desk, tokens)
-        assert "standstill" not in told(desk)
-        assert desk.snapshot().result().pairs[0].n == 40
+    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+        service.invite(1).result()
+        tokens = [begun(service) for _ in range(3)]
+        assert "standstill" not in told(service)
+        all_work(service, tokens)
+        assert "can come from w001 alone, and the other 3 have given their share" in told(service)["standstill"]
+        service.exclude("w001", "never came").result()
+        all_work(service, tokens)
+        assert "standstill" not in told(service)
+        assert service.snapshot().result().pairs[0].n == 40
 
 
 def test_few_people_are_told_before_they_answer(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=plan_of(people=UNKNOWN), items=60)
-    with at_once(path) as desk:
+    with at_once(path) as service:
         for people, is_few in ((9, True), (1, False)):
-            desk.invite(people).result()
+            service.invite(people).result()
             found = cu.annotate.check(path).problems
             assert ("few-people" in found["rule"].to_list()) == is_few
 
@@ -104,29 +104,29 @@ def test_few_people_are_told_before_they_answer(tmp_path: Path) -> None:
 def test_margins_of_closed_pairs_stand_beside_those_without_careless_answers(tmp_path: Path) -> None:
     people = {"recruit": "open", "cap": 1.0, "gold_every": 0, "attention": 0, "overlap": 0.5, "batch": 200}
     plan = plan_of(people=people, stopping={"looks": (20, 60), "stop": "decided"})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=60)) as desk:
-        tokens, given = [begun(desk) for _ in range(12)], desk._ledger.book.given
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=60)) as service:
+        tokens, given = [begun(service) for _ in range(12)], service._log.state.given
         seen = set()
         for n in range(1000):
             token = tokens[n % 12]
-            view = desk.view(token).result()
+            view = service.view(token).result()
             if not isinstance(view, Ask):
                 continue
             own = given[view.assignment]
             assert own.unit is not None
-            unit = desk._ledger.book.ballots.units[own.unit]
+            unit = service._log.state.assignments.units[own.unit]
             value = 1 if n % 7 else -1  # for the first system; of the first pair as often as not
             value = value if unit.pair else (1 if unit.item % 2 else -1)
-            answer(desk, token, -value if own.flip else value)
+            answer(service, token, -value if own.flip else value)
             if n % 40 == 39:
-                made, pairs = status(desk.path), desk.snapshot().result().pairs
+                made, pairs = status(service.path), service.snapshot().result().pairs
                 closed = {(pair.first, pair.second) for pair in pairs if not pair.is_open}
                 assert set(made.margins.select("system_a", "system_b").iter_rows()) == closed
                 seen.add(len(closed))
         assert len(seen) > 1
-        made = status(desk.path)
+        made = status(service.path)
         assert made.margins.height == 3
         assert (made.margins["at_most"].abs() >= made.margins["margin"].abs()).all()
-        whole = cu.annotators(cu.read(desk.path), method="majority", resamples=0).margins
+        whole = cu.annotators(cu.read(service.path), method="majority", resamples=0).margins
         assert made.margins.equals(whole.select(made.margins.columns))
         assert "care-unknown" not in {note.rule for note in made.notes}

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.annotate.exporting import export
+from custodes.annotate.export_study import export
 from custodes.annotate.plan import Ending, People, StudyPlan
 from custodes.data.reading import read
 from custodes.reporting.sections.annotators import looks_of
@@ -30,11 +30,11 @@ def waiting(path: Path) -> int:
 def test_answers_count_when_their_look_is_complete(tmp_path: Path) -> None:
     plan = plan_of(people=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, items=10, known={})
-    with at_once(path) as desk:
-        token = begun(desk)
+    with at_once(path) as service:
+        token = begun(service)
         seen = []
         for n in range(8):
-            answer(desk, token, n % 2 * 2 - 1)
+            answer(service, token, n % 2 * 2 - 1)
             seen.append((read(path).preferences.frame.height, waiting(path)))
         assert seen == [(0, 1), (0, 2), (0, 3), (4, 0), (4, 1), (4, 2), (4, 3), (8, 0)]
 
@@ -42,17 +42,17 @@ def test_answers_count_when_their_look_is_complete(tmp_path: Path) -> None:
 def test_exports_and_reports_say_what_looks_say(tmp_path: Path) -> None:
     plan = plan_of(people=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
     path = study(tmp_path / "study.db", plan=plan, items=10, known={})
-    with at_once(path) as desk:
-        token = begun(desk)
+    with at_once(path) as service:
+        token = begun(service)
         for value in (1, -1, 1, -1, 1, 1):
-            answer(desk, token, value)
+            answer(service, token, value)
         folder = export(path, tmp_path / "out")
         assert (pl.read_csv(folder / "battles.csv").height, pl.read_csv(folder / "answers.csv").height) == (4, 6)
         assert "2 answers of looks that are not complete" in (folder / "signature.txt").read_text()
         assert looks_of(read(path)).select("n", "n_now").row(0) == (4, 4)
-        desk.control("stop").result()
+        service.control("stop").result()
         assert (read(path).preferences.frame.height, waiting(path)) == (6, 0)
-        desk.control("reopen").result()
+        service.control("reopen").result()
         assert (read(path).preferences.frame.height, waiting(path)) == (4, 2)
 
 
@@ -68,10 +68,10 @@ def test_who_reads_after_every_answer_decides_no_more_often_falsely(tmp_path: Pa
     rng, false = np.random.default_rng(0), {"looks": 0, "reader": 0, "all_answers": 0}
     for n in range(100):
         path = study(tmp_path / f"{n}.db", plan=plan, items=40, known={})
-        with at_once(path) as desk:
-            token, read_at, height = begun(desk), [], 0
+        with at_once(path) as service:
+            token, read_at, height = begun(service), [], 0
             for _ in range(40):
-                answer(desk, token, int(rng.choice([-1, 1])))
+                answer(service, token, int(rng.choice([-1, 1])))
                 seen = read(path).preferences.frame["preference"].to_numpy().astype(float)
                 if len(seen) != height:
                     read_at.append(seen)
@@ -96,10 +96,10 @@ def test_what_the_metric_of_a_study_says_is_read(tmp_path: Path) -> None:
     )
     plan = StudyPlan(people=People(**QUIET), stopping=Ending(looks=(10, 20), stop="decided", estimator="ppi"))
     path = cu.annotate.new(read(texts, scores), tmp_path / "study.db", plan=plan, metric="m")
-    with at_once(path) as desk:
-        token = begun(desk)
+    with at_once(path) as service:
+        token = begun(service)
         for n in range(10):
-            answer(desk, token, 1 if n % 3 else -1)
+            answer(service, token, 1 if n % 3 else -1)
     made = read(path)
     assert made.metrics == ("m",)
     signs = scores["score"].to_numpy().reshape(20, 2)

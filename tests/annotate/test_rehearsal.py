@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.annotate.messages import demo_texts
+from custodes.annotate.demo import demo_texts
 from custodes.annotate.plan import Ending, Money, People, StudyPlan
 from custodes.errors import OptionError
 

@@ -23,60 +23,59 @@ from urllib.parse import quote
 import pytest
 
 import custodes
-from custodes.annotate.desk import Desk
-from custodes.annotate.serving import serving
-from custodes.annotate.session import Ask
+from custodes.annotate.server import serving
+from custodes.annotate.service import Service
+from custodes.annotate.views import Ask
 from tests.annotate.studies import asked, begun, plan_of, study
 
 pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
 
+from custodes.annotate.server import patient
 from custodes.annotate.site.app import app
-from custodes.annotate.site.connection import patient
-from custodes.annotate.site.guard import FIELDS, LARGEST
-from custodes.annotate.site.rates import network
+from custodes.annotate.site.guard import FIELDS, LARGEST, network
 from tests.waiting import PATIENCE, until
 
 URL = "http://testserver"
 
 
 @contextmanager
-def opened(folder: Path, **sections: Any) -> Iterator[Desk]:
+def opened(folder: Path, **sections: Any) -> Iterator[Service]:
     path = study(folder / "study.db", plan=plan_of(**sections))
-    with closing(Desk.open(path, durable=False)) as made:
+    with closing(Service.open(path, durable=False)) as made:
         yield made
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def service(tmp_path: Path) -> Iterator[Service]:
     with opened(tmp_path) as made:
         yield made
 
 
-def visitor(desk: Desk, address: str = "192.0.2.1") -> TestClient:
-    made = app({"study": desk}, public_url=URL, secret="s" * 32, owner_key="the-key")
+def visitor(service: Service, address: str = "192.0.2.1") -> TestClient:
+    made = app({"study": service}, public_url=URL, secret="s" * 32, owner_key="the-key")
     return TestClient(made, client=(address, 50_000))
 
 
-def rows(desk: Desk, table: str) -> int:
-    with closing(sqlite3.connect(desk.path)) as base:
+def rows(service: Service, table: str) -> int:
+    with closing(sqlite3.connect(service.path)) as base:
         (count,) = base.execute(f"SELECT count(*) FROM {table}").fetchone()
     return int(count)
 
 
-def guesses(desk: Desk, n: int) -> Counter[int]:
-    client = visitor(desk)
+def guesses(service: Service, n: int) -> Counter[int]:
+    client = visitor(service)
     paths = ("/s/{}", "/s/{}/help", "/admin?key={}")
     return Counter(client.get(paths[k % 3].format(secrets.token_urlsafe(16))).status_code for k in range(n))
 
 
-def test_guesses_are_refused_and_then_not_looked_at(desk: Desk) -> None:
-    token = begun(desk)
-    seen = guesses(desk, 120)
+def test_guesses_are_refused_and_then_not_looked_at(service: Service) -> None:
+    token = begun(service)
+    seen = guesses(service, 120)
     assert set(seen) == {403, 404, 429}
     assert seen[403] + seen[404] == 60
-    client = visitor(desk)
+    client = visitor(service)
     for _ in range(61):
         client.post(f"/s/{secrets.token_urlsafe(16)}", data={"do": "begin"})
     assert client.get("/s/x").status_code == 429
@@ -85,18 +84,18 @@ def test_guesses_are_refused_and_then_not_looked_at(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_guesses(desk: Desk) -> None:
-    begun(desk)
-    seen = guesses(desk, 10_000)
+def test_ten_thousand_guesses(service: Service) -> None:
+    begun(service)
+    seen = guesses(service, 10_000)
     assert set(seen) <= {403, 404, 429}
     assert seen[429] >= 9_000
 
 
-def test_wrong_links_look_the_same(desk: Desk) -> None:
+def test_wrong_links_look_the_same(service: Service) -> None:
     """Nothing tells a link that was once from one that never was."""
-    token = begun(desk)
-    desk.forget("w001").result()
-    client = visitor(desk)
+    token = begun(service)
+    service.forget("w001").result()
+    client = visitor(service)
     was, never = client.get(f"/s/{token}"), client.get("/s/" + "A" * 22)
     if was.status_code == 404:  # else the page says that the data are erased
         assert was.text == never.text
@@ -104,41 +103,41 @@ def test_wrong_links_look_the_same(desk: Desk) -> None:
     assert {client.get(f"/s/{one}").status_code for one in near} == {404}
 
 
-def test_an_answer_of_another_session_is_nobodys(desk: Desk) -> None:
-    mine, yours = begun(desk), begun(desk)
-    ask = asked(desk, yours)
-    client = visitor(desk)
+def test_an_answer_of_another_session_is_nobodys(service: Service) -> None:
+    mine, yours = begun(service), begun(service)
+    ask = asked(service, yours)
+    client = visitor(service)
     fields = {"do": "answer", "assignment": str(ask.assignment), "v0": "1", "seconds": "5"}
-    before = rows(desk, "judgment")
+    before = rows(service, "judgment")
     for assignment in (ask.assignment, 0, -1, 10**9, 10**30):
         client.post(f"/s/{mine}", data=fields | {"assignment": str(assignment)})
-    assert rows(desk, "judgment") == before
-    assert asked(desk, yours) == ask
+    assert rows(service, "judgment") == before
+    assert asked(service, yours) == ask
 
 
-def test_an_answer_sent_again_is_one(desk: Desk) -> None:
-    token = begun(desk)
-    ask = asked(desk, token)
-    client = visitor(desk)
+def test_an_answer_sent_again_is_one(service: Service) -> None:
+    token = begun(service)
+    ask = asked(service, token)
+    client = visitor(service)
     for value in ("1", "1", "-1", "0"):
         client.post(f"/s/{token}", data={"do": "answer", "assignment": str(ask.assignment), "v0": value})
-    assert rows(desk, "judgment") == 1
-    assert isinstance(desk.view(token).result(), Ask)
+    assert rows(service, "judgment") == 1
+    assert isinstance(service.view(token).result(), Ask)
 
 
 def test_a_hundred_people_of_one_address_are_five(tmp_path: Path) -> None:
-    with opened(tmp_path, people={"recruit": "open"}) as desk:
-        client = visitor(desk)
+    with opened(tmp_path, people={"recruit": "open"}) as service:
+        client = visitor(service)
         seen = Counter(
             client.post("/j/study", data={"name": f"somebody {k}"}, follow_redirects=False).status_code
             for k in range(100)
         )
-        assert seen[303] == rows(desk, "session") == 5
+        assert seen[303] == rows(service, "session") == 5
         assert set(seen) <= {303, 403, 429}
         others = [f"2001:db8:1:2:{k:x}::1" for k in range(20)]
         for place in others:
-            visitor(desk, place).post("/j/study", data={"name": place}, follow_redirects=False)
-        assert rows(desk, "session") == 10  # they are one network
+            visitor(service, place).post("/j/study", data={"name": place}, follow_redirects=False)
+        assert rows(service, "session") == 10  # they are one network
 
 
 @pytest.mark.parametrize(
@@ -153,22 +152,22 @@ def test_a_hundred_people_of_one_address_are_five(tmp_path: Path) -> None:
     ],
 )
 def test_a_form_of_another_origin_makes_no_visit(headers: dict[str, str], tmp_path: Path) -> None:
-    with opened(tmp_path, people={"recruit": "open"}) as desk:
-        client = visitor(desk)
+    with opened(tmp_path, people={"recruit": "open"}) as service:
+        client = visitor(service)
         assert client.post("/j/study", data={"name": "x"}, headers=headers, follow_redirects=False).status_code == 403
-        assert rows(desk, "session") == rows(desk, "worker") == 0
+        assert rows(service, "session") == rows(service, "worker") == 0
         for own in ({}, {"Origin": URL}, {"Sec-Fetch-Site": "same-origin"}):
             assert client.post("/j/study", data={"name": "x"}, headers=own, follow_redirects=False).status_code == 303
-        assert rows(desk, "session") == 3
+        assert rows(service, "session") == 3
 
 
 def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) -> None:
-    with opened(tmp_path, people={"recruit": "open"}) as desk:
-        client = visitor(desk)
+    with opened(tmp_path, people={"recruit": "open"}) as service:
+        client = visitor(service)
         for k in range(30):
             headers = dict.fromkeys(("X-Forwarded-For", "X-Real-IP", "Forwarded"), f"198.51.100.{k}")
             client.post("/j/study", data={"name": f"p{k}"}, headers=headers, follow_redirects=False)
-        assert rows(desk, "session") == 5
+        assert rows(service, "session") == 5
         headers = {"X-Forwarded-For": "198.51.100.1"}
         assert {client.get(f"/s/{k}", headers=headers).status_code for k in range(80)} == {404, 429}
 
@@ -204,29 +203,29 @@ TRAVERSAL = [
 ]
 
 
-def test_no_path_leads_to_a_file(desk: Desk, tmp_path: Path) -> None:
+def test_no_path_leads_to_a_file(service: Service, tmp_path: Path) -> None:
     (tmp_path / "link.png").symlink_to("/etc/passwd")
-    client = visitor(desk)
+    client = visitor(service)
     client.get("/admin?key=the-key")
     for folder in ("/m/", "/static/", "/", "/j/", "/admin/", "/admin/study/", "/admin/study/people/"):
-        for path in [*TRAVERSAL, "link.png", str(tmp_path / "link.png"), quote(str(desk.path), safe="")]:
+        for path in [*TRAVERSAL, "link.png", str(tmp_path / "link.png"), quote(str(service.path), safe="")]:
             reply = client.get(folder + path)
             assert reply.status_code in (400, 404, 405), folder + path
             assert "root:" not in reply.text
             assert not reply.content.startswith(b"SQLite")
 
 
-def test_a_study_is_named_only_as_it_is(desk: Desk) -> None:
-    client = visitor(desk)
+def test_a_study_is_named_only_as_it_is(service: Service) -> None:
+    client = visitor(service)
     client.get("/admin?key=the-key")
     for name in ("study.db", "Study", "study%00", "study ", "..", "%73tudy2"):
         assert client.get(f"/admin/{name}").status_code == 404, name
 
 
-def test_what_is_too_large_is_refused(desk: Desk) -> None:
-    token = begun(desk)
-    client = visitor(desk)
-    before = desk.state()
+def test_what_is_too_large_is_refused(service: Service) -> None:
+    token = begun(service)
+    client = visitor(service)
+    before = service.state()
 
     def chunks() -> Iterator[bytes]:
         yield b"do=comment&text="
@@ -242,7 +241,7 @@ def test_what_is_too_large_is_refused(desk: Desk) -> None:
     assert [reply.status_code for reply in sent] == [413] * 3
     for other in ("multipart/form-data; boundary=x", "application/json", "text/plain", ""):
         assert client.post(f"/s/{token}", content=b"{}", headers={"Content-Type": other}).status_code == 415
-    assert desk.state() == before
+    assert service.state() == before
 
 
 WORDS = [
@@ -251,10 +250,10 @@ WORDS = [
 ]
 
 
-def test_words_are_values(desk: Desk) -> None:
-    token = begun(desk)
-    tables = {name: rows(desk, name) for name in ("worker", "session", "assignment", "unit", "judgment")}
-    client = visitor(desk)
+def test_words_are_values(service: Service) -> None:
+    token = begun(service)
+    tables = {name: rows(service, name) for name in ("worker", "session", "assignment", "unit", "judgment")}
+    client = visitor(service)
     client.get("/admin?key=the-key")
     for word in WORDS:
         client.post(f"/s/{token}", data={"do": "comment", "text": word})
@@ -263,7 +262,7 @@ def test_words_are_values(desk: Desk) -> None:
             client.post(f"/admin/study/{act}", data={"worker": word, "reason": word}, headers={"Origin": URL})
         assert client.get(f"/admin/study/people/{quote(word, safe='')}").status_code in (400, 404)
         assert client.get(f"/s/{quote(word, safe='')}").status_code in (404, 429)
-    assert {name: rows(desk, name) for name in tables} == tables
+    assert {name: rows(service, name) for name in tables} == tables
     assert client.get("/admin/study/questions").status_code == 200
     assert ">49<" not in "".join(client.get("/admin/study/questions").text.split())
 
@@ -288,10 +287,10 @@ FORMULAS = [
 ]
 
 
-def test_codes_are_a_sheet_of_texts(desk: Desk) -> None:
+def test_codes_are_a_sheet_of_texts(service: Service) -> None:
     for word in FORMULAS:
-        desk.join(source="toloka", external_id=word, params={"name": word}, address=word).result()
-    client = visitor(desk)
+        service.join(source="toloka", external_id=word, params={"name": word}, address=word).result()
+    client = visitor(service)
     client.get("/admin?key=the-key")
     reply = client.get("/admin/study/codes.csv")
     assert reply.headers["content-disposition"] == 'attachment; filename="study-codes.csv"'
@@ -300,9 +299,9 @@ def test_codes_are_a_sheet_of_texts(desk: Desk) -> None:
         assert [row[column] for row in rows] == [f"'{word}" for word in FORMULAS]
 
 
-def test_no_log_holds_a_key(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    token = begun(desk)
-    client = visitor(desk)
+def test_no_log_holds_a_key(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    token = begun(service)
+    client = visitor(service)
     with caplog.at_level(logging.DEBUG):
         client.get("/admin?key=the-key")
         client.get(f"/s/{token}")
@@ -320,9 +319,9 @@ def test_no_log_holds_a_key(desk: Desk, caplog: pytest.LogCaptureFixture) -> Non
         assert "192.0.2" not in line
 
 
-def test_headers_of_everything(desk: Desk) -> None:
-    token = begun(desk)
-    client = visitor(desk)
+def test_headers_of_everything(service: Service) -> None:
+    token = begun(service)
+    client = visitor(service)
     client.get("/admin?key=the-key")
     for path in (f"/s/{token}", "/s/none", "/admin", "/admin/study", "/admin/study/codes.csv", "/none", "/health"):
         headers = client.get(path).headers
@@ -334,9 +333,9 @@ def test_headers_of_everything(desk: Desk) -> None:
         assert "access-control-allow-origin" not in headers
 
 
-def test_annotators_get_no_cookie(desk: Desk) -> None:
-    client = visitor(desk)
-    client.get(f"/s/{begun(desk)}")
+def test_annotators_get_no_cookie(service: Service) -> None:
+    client = visitor(service)
+    client.get(f"/s/{begun(service)}")
     client.get("/health")
     assert not client.cookies
 
@@ -345,11 +344,11 @@ def test_annotators_get_no_cookie(desk: Desk) -> None:
 
 
 @contextmanager
-def listening(desk: Desk, *, seconds: float, **more: Any) -> Iterator[int]:
+def listening(service: Service, *, seconds: float, **more: Any) -> Iterator[int]:
     """The site behind the protocol that `serve` uses, with less patience."""
     import uvicorn
 
-    made = app({"study": desk}, public_url="", secret="s" * 32, owner_key="k")
+    made = app({"study": service}, public_url="", secret="s" * 32, owner_key="k")
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as door:
         config = uvicorn.Config(
             made, log_config=None, access_log=False, http=patient(seconds), lifespan="off", ws="none", **more
@@ -376,8 +375,8 @@ def talk(port: int, *parts: bytes, wait: float = PATIENCE) -> bytes:
         return got
 
 
-def test_headers_without_an_end(desk: Desk) -> None:
-    with listening(desk, seconds=2 * PATIENCE) as port:
+def test_headers_without_an_end(service: Service) -> None:
+    with listening(service, seconds=2 * PATIENCE) as port:
         long = b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 40_000
         try:
             got = talk(port, long)
@@ -388,17 +387,17 @@ def test_headers_without_an_end(desk: Desk) -> None:
         assert b"200 OK" in talk(port, fine)
 
 
-def test_a_body_that_comes_with_its_headers_is_no_header(desk: Desk) -> None:
+def test_a_body_that_comes_with_its_headers_is_no_header(service: Service) -> None:
     """As a proxy sends it, in one piece: too much of it is told, and nothing is cut off."""
-    with listening(desk, seconds=2 * PATIENCE) as port:
+    with listening(service, seconds=2 * PATIENCE) as port:
         for size, said in ((40_000, b"404"), (70_000, b"413")):
             head = f"POST /s/{'x' * 22} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n"
             kind = b"Content-Type: application/x-www-form-urlencoded\r\n\r\n"
             assert said in talk(port, head.encode() + kind + b"t=" + b"y" * (size - 2)).partition(b"\r\n")[0]
 
 
-def test_who_says_nothing_is_not_waited_for(desk: Desk) -> None:
-    with listening(desk, seconds=0.2, timeout_keep_alive=1) as port:
+def test_who_says_nothing_is_not_waited_for(service: Service) -> None:
+    with listening(service, seconds=0.2, timeout_keep_alive=1) as port:
         request = b"GET /health HTTP/1.1\r\nHost: x\r\n"
         assert talk(port) == b""
         assert talk(port, request) == b""  # no end of the headers
@@ -408,7 +407,7 @@ def test_who_says_nothing_is_not_waited_for(desk: Desk) -> None:
 
 def test_what_serve_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the patience of these tests, and believes no address that a visitor claims."""
-    monkeypatch.setattr("custodes.annotate.site.connection.patient", lambda: patient(2 * PATIENCE))
+    monkeypatch.setattr("custodes.annotate.server.patient", lambda: patient(2 * PATIENCE))
     with serving([study(tmp_path / "study.db")], port=0) as site:
         try:
             got = talk(site.port, b"GET /health HTTP/1.1\r\nX: " + b"y" * 40_000)
@@ -421,10 +420,10 @@ def test_what_serve_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert (replies.count(b"HTTP/1.1 404"), replies.count(b"HTTP/1.1 429")) == (60, 10)
 
 
-def slow_ones(desk: Desk, n: int) -> None:
+def slow_ones(service: Service, n: int) -> None:
     """Thirty requests are answered while `n` connections have begun one and do not go on."""
-    token = begun(desk)
-    with listening(desk, seconds=2 * PATIENCE) as port:
+    token = begun(service)
+    with listening(service, seconds=2 * PATIENCE) as port:
         lines = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(n)]
         try:
             for k, line in enumerate(lines):
@@ -438,17 +437,17 @@ def slow_ones(desk: Desk, n: int) -> None:
                 line.close()
 
 
-def test_others_are_served_beside_slow_ones(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    slow_ones(desk, 200)
+def test_others_are_served_beside_slow_ones(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    slow_ones(service, 200)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # they left in the middle
 
 
 @pytest.mark.slow
-def test_others_are_served_beside_two_thousand_slow_ones(desk: Desk) -> None:
+def test_others_are_served_beside_two_thousand_slow_ones(service: Service) -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= hard < 4500:
         pytest.skip("this machine does not allow as many open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4500), hard))
-    slow_ones(desk, 2000)
+    slow_ones(service, 2000)

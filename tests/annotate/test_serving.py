@@ -18,8 +18,8 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.annotate import serving
-from custodes.annotate.messages import demo_texts
+from custodes.annotate import server
+from custodes.annotate.demo import demo_texts
 from custodes.errors import InputError, OptionError
 from tests.annotate.people import Browser
 from tests.waiting import PATIENCE
@@ -172,7 +172,7 @@ def test_what_would_let_others_in_or_cannot_be_is_refused(study: Path, options: 
 
 def test_who_knows_may(study: Path) -> None:
     told: list[str] = []
-    with serving.serving(
+    with server.serving(
         [study], public_url="http://ask.example.org", backup=None, i_know=True, tell=told.append
     ) as site:
         assert site.url == "http://ask.example.org"
@@ -183,13 +183,13 @@ def test_who_knows_may(study: Path) -> None:
 
 def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path) -> None:
     other = cu.annotate.new(demo_texts(items=3), tmp_path / "other.db")
-    assert serving.named([tmp_path]) == {"other": other, "study": study}
+    assert server.named([tmp_path]) == {"other": other, "study": study}
     (tmp_path / "more").mkdir()
     with pytest.raises(InputError, match="no study in this folder"):
-        serving.named([tmp_path / "more"])
+        server.named([tmp_path / "more"])
     twin = cu.annotate.new(demo_texts(items=3), tmp_path / "more" / "study.db")
     with pytest.raises(OptionError, match="one name in addresses"):
-        serving.named([study, twin])
+        server.named([study, twin])
 
 
 def test_what_is_no_study_is_told_before_anything_is_served(tmp_path: Path) -> None:

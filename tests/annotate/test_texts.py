@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.annotate import rendering, texts
+from custodes.annotate import rendering, safe_html
 from custodes.annotate.material import Item, Material, Output
 from custodes.annotate.rendering import render, rendered
-from custodes.annotate.texts import Render, Unlike, plain, shown, visible, words
+from custodes.annotate.safe_html import Render, Unlike, plain, shown, visible, words
 from custodes.errors import MissingExtraError
 from custodes.progress import silent
 
@@ -77,12 +77,12 @@ def check_allowed(made: str) -> None:
     tags.close()
     assert not tags.other
     for tag, attributes in tags.found:
-        assert tag in texts.TAGS | texts.MATH
+        assert tag in safe_html.TAGS | safe_html.MATH
         for name, value in attributes.items():
             if name == "class":
-                assert set((value or "").split()) <= texts.CLASSES[tag]
+                assert set((value or "").split()) <= safe_html.CLASSES[tag]
             else:
-                assert name in texts.ATTRIBUTES[tag]
+                assert name in safe_html.ATTRIBUTES[tag]
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -197,7 +197,7 @@ def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
 
 
 def test_what_takes_too_long_is_ended_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    long, slow = "x" * (texts.LONGEST + 1), "*a" * 20_000
+    long, slow = "x" * (safe_html.LONGEST + 1), "*a" * 20_000
     with monkeypatch.context() as patch:
         patch.setattr(rendering, "SECONDS", 0.001)  # which no machine can do
         made = rendered([slow, long], "markdown", progress=silent)

@@ -13,8 +13,8 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.annotate.keys import KEYS
-from custodes.annotate.messages import demo_texts
+from custodes.annotate.demo import demo_texts
+from custodes.annotate.plan import KEYS
 from custodes.commands.annotate_plan import IN_A_FILE
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 import custodes as cu
-from custodes.annotate.checking import check
-from custodes.annotate.exporting import export
-from custodes.annotate.overview import status
-from custodes.annotate.schema import VERSION
-from custodes.annotate.session import Ask, Done
+from custodes.annotate.check_study import check
+from custodes.annotate.export_study import export
+from custodes.annotate.study_file import VERSION
+from custodes.annotate.study_status import status
+from custodes.annotate.views import Ask, Done
 from tests.annotate.studies import answer, asked, at_once
 
 KEPT = Path(__file__).with_name("study_version_1.sql")
@@ -38,8 +38,8 @@ def kept(folder: Path) -> Path:
 
 def test_people_go_on(tmp_path: Path) -> None:
     path = kept(tmp_path)
-    with at_once(path) as desk:
-        now = desk.snapshot().result()
+    with at_once(path) as service:
+        now = service.snapshot().result()
         assert (now.state, now.answers, now.primary, now.second, now.gold, now.refused) == ("open", 20, 15, 5, 12, 1)
         assert [own.standing for own in now.people] == ["ok", "ok", "excluded", "ok"]
         assert [(own.n, own.wins, own.ties, own.losses, own.decision) for own in now.pairs] == [
@@ -48,14 +48,14 @@ def test_people_go_on(tmp_path: Path) -> None:
             (4, 3, 1, 0, 0),
         ]
         for token, question in AT_WORK.items():
-            assert asked(desk, token).assignment == question
-        assert dict(asked(desk, list(AT_WORK)[1]).given) == {"": 0}  # what was taken back
-        assert isinstance(desk.view(EXCLUDED).result(), Done)
-        state = desk.state()
-        desk._ledger.read()
-        assert desk.state() == state
+            assert asked(service, token).assignment == question
+        assert dict(asked(service, list(AT_WORK)[1]).given) == {"": 0}  # what was taken back
+        assert isinstance(service.view(EXCLUDED).result(), Done)
+        state = service.state()
+        service._log.read()
+        assert service.state() == state
         for token in AT_WORK:
-            assert isinstance(answer(desk, token), Ask)
+            assert isinstance(answer(service, token), Ask)
     with closing(sqlite3.connect(path)) as base:
         assert base.execute("PRAGMA user_version").fetchone() == (VERSION,)
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from custodes.annotate.desk import Desk
-from custodes.annotate.session import Skip, Undo
+from custodes.annotate.service import Service
+from custodes.annotate.views import Skip, Undo
 from tests.annotate.studies import Hands, asked, at_once, begun, plan_of, rightly, said, study
 
 PLAN = plan_of(
@@ -19,43 +19,45 @@ PLAN = plan_of(
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Two people answer, one takes back, one cannot judge, one is excluded, one is late."""
     hands = Hands()
-    with at_once(study(tmp_path_factory.mktemp("views") / "study.db", plan=PLAN, systems=2, items=20), hands) as desk:
-        first, second, third = (begun(desk) for _ in range(3))
+    with at_once(
+        study(tmp_path_factory.mktemp("views") / "study.db", plan=PLAN, systems=2, items=20), hands
+    ) as service:
+        first, second, third = (begun(service) for _ in range(3))
         for value in (1, 0, 0, -1):
             hands.wait(10)
-            rightly(desk, first, value)
-        view = asked(desk, first)
-        again = desk.act(first, Undo(assignment=view.assignment)).result()
+            rightly(service, first, value)
+        view = asked(service, first)
+        again = service.act(first, Undo(assignment=view.assignment)).result()
         assert again is not None
-        rightly(desk, first, 1)
-        while desk._ledger.book.given[asked(desk, second).assignment].unit is None:
-            rightly(desk, second, 0)
-        broken = asked(desk, second).assignment
+        rightly(service, first, 1)
+        while service._log.state.given[asked(service, second).assignment].unit is None:
+            rightly(service, second, 0)
+        broken = asked(service, second).assignment
         hands.wait(3)
-        desk.act(second, Skip(assignment=broken, reason="broken", seconds=2.5)).result()
+        service.act(second, Skip(assignment=broken, reason="broken", seconds=2.5)).result()
         for _ in range(7):
-            rightly(desk, second, 0, seconds=None)
-        late = asked(desk, first)
+            rightly(service, second, 0, seconds=None)
+        late = asked(service, first)
         hands.wait(5000)
-        desk.view(second).result()
-        desk.act(first, said(desk, late, 1)).result()
-        rightly(desk, third, 1)
-        desk.exclude("w003", "asked to").result()
-        yield desk
+        service.view(second).result()
+        service.act(first, said(service, late, 1)).result()
+        rightly(service, third, 1)
+        service.exclude("w003", "asked to").result()
+        yield service
 
 
-def read(desk: Desk, query: str) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(desk.path)) as base:
+def read(service: Service, query: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(service.path)) as base:
         base.row_factory = sqlite3.Row
         return [dict(row) for row in base.execute(query)]
 
 
-def test_answers_are_all_that_was_said(desk: Desk) -> None:
-    rows = read(desk, "SELECT * FROM answers")
-    judged = read(desk, "SELECT * FROM judgment ORDER BY judgment")
+def test_answers_are_all_that_was_said(service: Service) -> None:
+    rows = read(service, "SELECT * FROM answers")
+    judged = read(service, "SELECT * FROM judgment ORDER BY judgment")
     assert [row["answer_id"] for row in rows] == [own["judgment"] for own in judged]
     assert {row["rater"] for row in rows} == {"w001", "w002", "w003"}
     assert [row["excluded"] for row in rows] == [int(row["rater"] == "w003") for row in rows]
@@ -66,12 +68,12 @@ def test_answers_are_all_that_was_said(desk: Desk) -> None:
         assert row["known"] is None or row["role"] == row["known"]
         assert row["policy"] == "again" or 0 < row["p_role"] <= 1
         assert row["order"] in ("ab", "ba")
-    given = {own["assignment"]: own for own in read(desk, "SELECT * FROM assignment")}
+    given = {own["assignment"]: own for own in read(service, "SELECT * FROM assignment")}
     assert all(row["order"] == ("ba" if given[row["assignment"]]["flip"] else "ab") for row in rows)
 
 
-def test_battles_are_what_stands(desk: Desk) -> None:
-    rows = read(desk, "SELECT * FROM battles")
+def test_battles_are_what_stands(service: Service) -> None:
+    rows = read(service, "SELECT * FROM battles")
     assert [*rows[0]] == [
         *(
             "item",
@@ -89,7 +91,8 @@ def test_battles_are_what_stands(desk: Desk) -> None:
         "seconds",
     ]
     answers = read(
-        desk, "SELECT * FROM answers WHERE item IS NOT NULL AND NOT taken_back AND rater <> 'w003' ORDER BY answer_id"
+        service,
+        "SELECT * FROM answers WHERE item IS NOT NULL AND NOT taken_back AND rater <> 'w003' ORDER BY answer_id",
     )
     assert [(row["item"], row["preference"], row["rater"], row["role"]) for row in rows] == [
         (own["item"], own["answer"], own["rater"], own["role"]) for own in answers
@@ -102,20 +105,20 @@ def test_battles_are_what_stands(desk: Desk) -> None:
     assert {(row["system_a"], row["system_b"], row["kind"]) for row in rows} == {("s0", "s1", "human")}
 
 
-def test_the_rest(desk: Desk) -> None:
-    assert read(desk, "SELECT rater, person, excluded FROM raters") == [
+def test_the_rest(service: Service) -> None:
+    assert read(service, "SELECT rater, person, excluded FROM raters") == [
         {"rater": f"w00{k}", "person": 1, "excluded": int(k == 3)} for k in (1, 2, 3)
     ]
-    assert read(desk, "SELECT * FROM items")[3] == {"item": "i3", "cluster": "d1", "group": ""}
-    assert read(desk, "SELECT * FROM outputs")[1] == {"item": "i0", "system": "s1", "text": "text 0 1"}
+    assert read(service, "SELECT * FROM items")[3] == {"item": "i3", "cluster": "d1", "group": ""}
+    assert read(service, "SELECT * FROM outputs")[1] == {"item": "i0", "system": "s1", "text": "text 0 1"}
     expected = {"item": "i2", "source": "source 2", "context": "", "references": "[]"}
-    assert read(desk, "SELECT * FROM sources")[2] == expected
-    assert read(desk, "SELECT * FROM ratings") == []
-    (look,) = read(desk, "SELECT * FROM looks")
+    assert read(service, "SELECT * FROM sources")[2] == expected
+    assert read(service, "SELECT * FROM ratings") == []
+    (look,) = read(service, "SELECT * FROM looks")
     assert (look["system_a"], look["system_b"], look["look"], look["n"]) == ("s0", "s1", 1, 8)
-    assert {row["look"] for row in read(desk, "SELECT look FROM answers WHERE asked_as = 'primary'")} == {1}
+    assert {row["look"] for row in read(service, "SELECT look FROM answers WHERE asked_as = 'primary'")} == {1}
     used = read(
-        desk,
+        service,
         "SELECT answer FROM answers WHERE role = 'primary' AND NOT taken_back AND answer IS NOT NULL AND place IN"
         f" (SELECT value FROM json_each('{look['used']}'))",
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from custodes.annotate.desk import Desk, StudyBusy
-from custodes.annotate.session import Ask
-from custodes.annotate.store import whole
+from custodes.annotate.service import Service, StudyBusy
+from custodes.annotate.study_file import whole
+from custodes.annotate.views import Ask
 from custodes.errors import InputError, OptionError
 from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of, said, study
 from tests.waiting import PATIENCE
@@ -26,84 +26,89 @@ PLAN = plan_of(
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """A file that may not grow is what a full disk is to SQLite: SQLITE_FULL."""
     path = study(tmp_path / "study.db", plan=PLAN, systems=4, items=60)
-    with at_once(path) as desk:
-        token = begun(desk)
-        base = desk._base
+    with at_once(path) as service:
+        token = begun(service)
+        base = service._base
         (pages,) = base.execute("PRAGMA page_count").fetchone()
         base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
         acknowledged = 0
         told = ""
         while not told:
-            ask = asked(desk, token)
+            ask = asked(service, token)
             try:
-                answer(desk, token)
+                answer(service, token)
                 acknowledged += 1
             except StudyBusy as problem:
                 told = str(problem)
         assert "full" in told
-        state = desk.state()
-        view = desk.view(token).result()
+        state = service.state()
+        view = service.view(token).result()
         assert isinstance(view, Ask)
         assert view == ask  # the page is the same, and keeps its answer
         with pytest.raises(StudyBusy):
-            desk.act(token, said(desk, ask)).result()
-        assert desk.state() == state
+            service.act(token, said(service, ask)).result()
+        assert service.state() == state
         base.execute("PRAGMA max_page_count = 1000000").fetchone()
-        after = desk.act(token, said(desk, ask)).result()
+        after = service.act(token, said(service, ask)).result()
         assert isinstance(after, Ask)
         assert after.assignment != ask.assignment
-        assert desk.snapshot().result().answers == acknowledged + 1
+        assert service.snapshot().result().answers == acknowledged + 1
     with closing(sqlite3.connect(path)) as base:
         assert base.execute("SELECT count(*) FROM battles").fetchone() == (acknowledged + 1,)
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_another_program_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custodes.annotate.store.WAIT", 0.05)
+    monkeypatch.setattr("custodes.annotate.study_file.WAIT", 0.05)
     path = study(tmp_path / "study.db", plan=PLAN)
-    with at_once(path) as desk, closing(sqlite3.connect(path, isolation_level=None)) as other:
-        token = begun(desk)
+    with at_once(path) as service, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        token = begun(service)
         with whole(other), pytest.raises(StudyBusy, match="locked"):
-            answer(desk, token)
-        answer(desk, token)
-        assert desk.snapshot().result().answers == 1
+            answer(service, token)
+        answer(service, token)
+        assert service.snapshot().result().answers == 1
 
 
 def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
-    with Desk.open(study(tmp_path / "study.db", plan=PLAN), durable=False) as desk:
+    with Service.open(study(tmp_path / "study.db", plan=PLAN), durable=False) as service:
         gate = threading.Event()
-        waiting = desk._do(gate.wait)
+        waiting = service._do(gate.wait)
 
         def broken() -> None:
-            desk._ledger.event("broken")
+            service._log.event("broken")
             raise ZeroDivisionError
 
         def refused() -> None:
             raise InputError("not so")
 
-        futures: list[Future[object]] = [desk.invite(1), desk._do(broken), desk._do(refused), desk.invite(2)]  # type: ignore[list-item]
-        cancelled = desk.invite(5)
+        futures: list[Future[object]] = [
+            service.invite(1),
+            service._do(broken),
+            service._do(refused),
+            service.invite(2),
+        ]  # type: ignore[list-item]
+        cancelled = service.invite(5)
         assert cancelled.cancel()  # its client is gone
         gate.set()
         waiting.result()
         assert [type(own.exception()) for own in futures] == [type(None), ZeroDivisionError, InputError, type(None)]
-        assert len(desk.snapshot().result().people) == 3
-        state = desk.state()
-    with closing(sqlite3.connect(desk.path)) as base:
+        assert len(service.snapshot().result().people) == 3
+        state = service.state()
+    with closing(sqlite3.connect(service.path)) as base:
         assert base.execute("SELECT count(*) FROM event WHERE kind = 'broken'").fetchone() == (0,)
-    with at_once(desk.path) as desk:
-        assert desk.state() == state
+    with at_once(service.path) as service:
+        assert service.state() == state
 
 
-def test_a_closed_desk_says_so(tmp_path: Path) -> None:
+def test_a_closed_service_says_so(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     for threaded in (True, False):
-        desk = Desk.open(path, threaded=threaded, durable=False)
+        service = Service.open(path, threaded=threaded, durable=False)
         with pytest.raises(InputError, match="another program serves"):
-            Desk.open(path)
-        desk.close()
+            Service.open(path)
+        service.close()
         with pytest.raises(StudyBusy, match="closed"):
-            desk.invite(1).result()
+            service.invite(1).result()
 
 
 def test_a_damaged_study_is_one_line(tmp_path: Path) -> None:
@@ -111,37 +116,39 @@ def test_a_damaged_study_is_one_line(tmp_path: Path) -> None:
     whole_file = path.read_bytes()
     path.write_bytes(whole_file[:4096] + b"\xff" * (len(whole_file) - 4096))
     with pytest.raises(InputError, match="cannot be read or written.*malformed"):
-        Desk.open(path)
+        Service.open(path)
     path.write_bytes(whole_file)
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("UPDATE plan SET json = '{\"shape\": 1}'")
     with pytest.raises(InputError, match="plan in this study cannot be read.*shape"):
-        Desk.open(path)
+        Service.open(path)
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("DELETE FROM plan")
     with pytest.raises(InputError, match="without a plan"):
-        Desk.open(path)
+        Service.open(path)
 
 
 def test_a_copy_while_people_answer(tmp_path: Path) -> None:
     hands = Hands()
-    with Desk.open(study(tmp_path / "study.db", plan=PLAN, systems=4), clock=hands.clock(), durable=False) as desk:
-        tokens = [begun(desk) for _ in range(5)]
+    with Service.open(
+        study(tmp_path / "study.db", plan=PLAN, systems=4), clock=hands.clock(), durable=False
+    ) as service:
+        tokens = [begun(service) for _ in range(5)]
         copies = []
         for k in range(60):
-            answer(desk, tokens[k % 5], 0)
+            answer(service, tokens[k % 5], 0)
             if k % 20 == 10:
-                copies.append(desk.backup(tmp_path / f"copy{k}.db"))
+                copies.append(service.backup(tmp_path / f"copy{k}.db"))
         made = [copy.result() for copy in copies]
         with pytest.raises(OptionError, match="no such folder"):
-            desk.backup(tmp_path / "none" / "copy.db").result()
+            service.backup(tmp_path / "none" / "copy.db").result()
     for path in made:
         with closing(sqlite3.connect(path)) as base:
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             (n,) = base.execute("SELECT count(*) FROM judgment").fetchone()
-        with at_once(path, hands) as desk:
-            assert desk.snapshot().result().answers == n > 0
-            answer(desk, tokens[0], 0)
+        with at_once(path, hands) as service:
+            assert service.snapshot().result().answers == n > 0
+            answer(service, tokens[0], 0)
     assert not list(tmp_path.glob(".custodes*"))
 
 
@@ -149,13 +156,13 @@ def test_an_image_waits_for_no_act(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=PLAN)
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("INSERT INTO media VALUES ('a.png', 'image/png', x'0102')")
-    with Desk.open(path, durable=False) as desk:
+    with Service.open(path, durable=False) as service:
         busy, over = threading.Event(), threading.Event()
-        held = desk._do(lambda: (busy.set(), over.wait(PATIENCE)))
+        held = service._do(lambda: (busy.set(), over.wait(PATIENCE)))
         busy.wait(PATIENCE)
         with ThreadPoolExecutor() as pool:
             try:
-                assert pool.submit(desk.media, "a.png").result(PATIENCE) == ("image/png", b"\x01\x02")
+                assert pool.submit(service.media, "a.png").result(PATIENCE) == ("image/png", b"\x01\x02")
             finally:
                 over.set()
         assert held.result(PATIENCE)

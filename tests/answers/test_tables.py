@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.annotate.overview import Status
 from custodes.annotate.rehearsal import Rehearsal
+from custodes.annotate.study_status import Status
 from custodes.answers.tables import (
     TABLE,
     Table,

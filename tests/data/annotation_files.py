@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from custodes.annotate import schema
+from custodes.annotate import study_file
 from custodes.annotate.plan import StudyPlan
 from custodes.data.loading.running import ANNOTATION_STUDY
 
@@ -47,7 +47,7 @@ def new_file(
     plan = plan or StudyPlan(name=path.stem)
     items, systems = tuple(items), tuple(systems)
     base = connected(path)
-    base.executescript(schema.TABLES + schema.INDEXES + schema.VIEWS)
+    base.executescript(study_file.TABLES + study_file.INDEXES + study_file.VIEWS)
     base.execute("INSERT INTO plan VALUES (1, 0, ?)", (msgspec.json.encode(plan).decode(),))
     for n, item in enumerate(items):
         row = (n, item, f"doc{n // 2}", "news", f"source of {item}", "")
@@ -69,7 +69,7 @@ def new_file(
             [(pair * len(items) + place, pair, place, place) for place in range(len(items))],
         )
     base.execute(f"PRAGMA application_id = {ANNOTATION_STUDY}")
-    base.execute(f"PRAGMA user_version = {schema.VERSION}")
+    base.execute(f"PRAGMA user_version = {study_file.VERSION}")
     base.execute("PRAGMA journal_mode = WAL")
     base.close()
     return path

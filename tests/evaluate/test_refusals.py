@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.annotate.checking import check
-from custodes.annotate.session import Skip
+from custodes.annotate.check_study import check
+from custodes.annotate.views import Skip
 from custodes.evaluate.check.refusals import refusals
 from custodes.reporting.sections.annotators import looks_of, looks_sentences
 from tests.annotate import studies

@@ -1,4 +1,4 @@
-"""People of `custodes.annotate.crowd` as arrays: careful ones who disagree honestly, and careless ones."""
+"""People of `custodes.annotate.simulated_crowd` as arrays: careful ones who disagree honestly, and careless ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.annotate.crowd import DIFFICULTY, SPREAD, Habits, gap_of
+from custodes.annotate.simulated_crowd import DIFFICULTY, SPREAD, Habits, gap_of
 from custodes.data.simulate import marks
 from custodes.stats.annotator_quality import CarefulMargins, careful_margins
 

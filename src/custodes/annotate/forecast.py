@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.annotate.assignment_policy import BEYOND
 from custodes.annotate.plan import Ending
-from custodes.annotate.policy import BEYOND
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.arrays import Floats, Ints

@@ -1,19 +1,35 @@
-"""Material: what is shown to people, out of any study with texts; items and systems in a fixed order."""
+"""What annotators see of a study: items, outputs, images, and the preferences of a metric on them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import io
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from custodes.arguments import value_list
+from custodes.data.comparisons import FLOAT_NOISE
+from custodes.data.loading import check_exists
+from custodes.data.panel import label_codes
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, shown, suggestion
+from custodes.errors import InputError, MissingExtraError, OptionError, listed, shown, suggestion
+from custodes.evaluate.comparison import all_raters
+from custodes.progress import Progress
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Signs
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 
 Pair = tuple[str, str | None]
 """Two systems that are compared, or one that is rated."""
@@ -146,3 +162,148 @@ def _pair(given: Any, known: Sequence[str]) -> Pair:
         raise OptionError(f"pairs: {shown(given)} is a system against itself")
     first, second = sorted(names)
     return first, second
+
+
+LARGEST = 5 * 2**20
+"""Bytes of an image."""
+PIXELS = 40_000_000
+"""Of an image, all its pictures together where it moves."""
+TYPES = {
+    "PNG": ("image/png", "png"),
+    "JPEG": ("image/jpeg", "jpg"),
+    "WEBP": ("image/webp", "webp"),
+    "GIF": ("image/gif", "gif"),
+}
+"""What may be shown, by the name that Pillow has for it. SVG may hold programs, and may not."""
+KEPT = ("icc_profile", "transparency", "duration", "loop", "background")
+"""What stays of all that a file says beside its pixels: colours and movement."""
+REMOTE = ("http://", "https://", "data:", "ftp://")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Medium:
+    """An image as it is served: its name says its content (SHA-256) and its type, and nothing of who made it."""
+
+    name: str
+    type: str
+    content: bytes
+
+
+def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
+    """Each path with its image; InputError for the first that cannot be shown."""
+    known = list(dict.fromkeys(paths))
+    return {path: medium(path) for path in progress(known, total=len(known), desc="images")} if known else {}
+
+
+def medium(path: str) -> Medium:
+    """The image in a file; InputError for an address, and for what is no image that browsers show."""
+    if path.lower().startswith(REMOTE):
+        raise InputError(
+            f"image {shown(path)}: an address, and a study shows files only; download it, and give its path"
+        )
+    place = Path(path)
+    if "\0" in path:
+        raise InputError(f"image {shown(path)}: no file has such a name")
+    check_exists(place)
+    try:
+        if not place.is_file():
+            raise InputError(f"image {shown(path)}: no file")
+        size = place.stat().st_size
+        if size > LARGEST:
+            raise InputError(
+                f"image {shown(path)}: {size / 2**20:.1f} MiB, and at most {LARGEST >> 20} are shown; make it smaller"
+            )
+        content = place.read_bytes()
+    except OSError as problem:
+        raise InputError(f"image {shown(path)}: cannot be read: {problem.strerror}") from None
+    kind, made = _remade(content, path)
+    return Medium(name=f"{hashlib.sha256(made).hexdigest()}.{kind[1]}", type=kind[0], content=made)
+
+
+def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
+    """Type and bytes of the image, made anew from its pixels."""
+    try:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+    except ImportError as error:
+        raise MissingExtraError("images need Pillow: pip install 'custodes[annotate]'") from error
+    allowed = "PNG, JPEG, WebP or GIF"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Pillow warns of is measured below
+            with Image.open(io.BytesIO(content), formats=list(TYPES)) as image:
+                pixels = image.width * image.height * getattr(image, "n_frames", 1)
+                if pixels > PIXELS:
+                    raise InputError(
+                        f"image {shown(path)}: {image.width} x {image.height} pixels"
+                        f" ({pixels / 1e6:.0f} million in all), and at most {PIXELS // 10**6} million are shown"
+                    )
+                name = str(image.format)
+                moves = getattr(image, "is_animated", False)
+                return TYPES[name], _saved(image if moves else ImageOps.exif_transpose(image), name, moves=moves)
+    except Image.DecompressionBombError:
+        raise InputError(f"image {shown(path)}: more than {PIXELS // 10**6} million pixels; make it smaller") from None
+    except UnidentifiedImageError:
+        raise InputError(f"image {shown(path)}: not an image by its content; allowed are {allowed}") from None
+    except InputError:
+        raise
+    except Exception as problem:  # Pillow has no one kind of error for what is damaged
+        why = " ".join(str(problem).split())[:100] or type(problem).__name__
+        raise InputError(f"image {shown(path)}: damaged ({why}); save it again as {allowed}") from None
+
+
+def _saved(image: Image, name: str, *, moves: bool) -> bytes:
+    """The pixels as a file, upright, without what else the file said: place, camera, comments."""
+    image.load()
+    info: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
+    image.info = info
+    options: dict[str, Any] = {"format": name, "exif": b""} if name != "GIF" else {"format": name, "comment": b""}
+    if name == "JPEG":
+        options |= {"quality": 95, "icc_profile": info.get("icc_profile")}
+    if name == "WEBP":
+        options |= {"lossless": True, "xmp": b""}
+    if moves:
+        options |= {"save_all": True}
+    buffer = io.BytesIO()
+    image.save(buffer, **options)
+    return buffer.getvalue()
+
+
+def metric_signs(
+    study: Study, metric: str, material: Material, pairs: Sequence[Pair], *, aspect: str
+) -> tuple[str, Signs]:
+    """The name of the metric that a pattern selects, and its preferences (pairs, items): 1, 0, -1 or `ABSENT`.
+
+    Scores that differ by float noise tie. OptionError where the pattern selects none or several, InputError where it
+    says nothing of these outputs.
+    """
+    known = study.aspects
+    chosen = study.select(metrics=metric, aspect=aspect if aspect in known else None, one_side=True)
+    if len(chosen.metrics) != 1:
+        raise OptionError(f"metric={metric!r} selects {len(chosen.metrics)} ({listed(chosen.metrics)}); name one")
+    (name,) = chosen.metrics
+    own = aspect if aspect in known else _only(tuple(dict.fromkeys(chosen._rows_of([name])["aspect"])), metric)
+    scores = chosen.ratings.frame.filter(rater=name)["score"].to_numpy()
+    noise = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
+    comparison = all_raters(chosen, own, {"ties": noise})
+    rows = comparison.preferences.of_rater(1)
+    items = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
+    place = {pair: number for number, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}
+    signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
+    for row, (a, second) in zip(signs, pairs, strict=True):
+        b = str(second)  # a pair to compare has two systems
+        turn = 1 if (a, b) in place else -1
+        number = place.get((a, b) if turn == 1 else (b, a), -1)
+        here = (rows.pair == number) & (items[rows.item] >= 0)
+        row[items[rows.item[here]]] = turn * rows.sign[here]
+    if (signs == ABSENT).all():
+        raise InputError(f"{study.name}: {name!r} says nothing of these outputs; give its scores for these items")
+    return name, signs
+
+
+def _only(aspects: Sequence[str], metric: str) -> str:
+    if len(aspects) > 1:
+        raise OptionError(
+            f"metric={metric!r} has scores of {len(aspects)} aspects ({listed(aspects)}), and the first aspect of the"
+            " question is none of them; name it so"
+        )
+    return aspects[0]

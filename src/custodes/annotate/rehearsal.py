@@ -14,13 +14,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from custodes.annotate import store
-from custodes.annotate.clock import Clock
-from custodes.annotate.crowd import Crowd, Habits
-from custodes.annotate.desk import Desk
-from custodes.annotate.driving import LONGEST, Answering, Drive
+from custodes.annotate import study_file
+from custodes.annotate.event_log import Clock
 from custodes.annotate.plan import PLAN, StudyPlan
-from custodes.annotate.reach import STANDSTILL
+from custodes.annotate.service import Service
+from custodes.annotate.simulated_crowd import LONGEST, Answering, Crowd, Drive, Habits
+from custodes.annotate.snapshot import STANDSTILL
 from custodes.answers.question import Rng, recorded, versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, difference, label, score, share, table
@@ -192,10 +191,10 @@ def _fast() -> str | None:
 
 def emptied(path: Path, into: Path) -> StudyPlan:
     """A copy of a study without the answers, and its plan."""
-    real = store.check(path)
+    real = study_file.check(path)
     with (
-        store.told(real),
-        closing(store.connect(real, durable=False, reading=True)) as source,
+        study_file.told(real),
+        closing(study_file.connect(real, durable=False, reading=True)) as source,
         closing(sqlite3.connect(into)) as copy,
     ):
         source.backup(copy)
@@ -224,10 +223,10 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
         )
         time = [0.0]
         clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
-        with closing(Desk.open(path, clock=clock, threaded=False, durable=False)) as desk:
-            drive = Drive(desk, crowd, behind, plan, time)
+        with closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service:
+            drive = Drive(service, crowd, behind, plan, time)
             is_ended = drive.run(people)
-            now = desk.snapshot().result()
+            now = service.snapshot().result()
         found = behind.decisions() if plan.question.mode == "compare" else []
     signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in found]
     n_open = sum(pair.is_open for pair in now.pairs)

@@ -17,11 +17,10 @@ from types import TracebackType
 
 import msgspec
 
-from custodes.annotate import texts
-from custodes.annotate.gold import Known
+from custodes.annotate import safe_html
+from custodes.annotate.known_questions import Known
 from custodes.annotate.material import Item, Material
-from custodes.annotate.rendering_worker import ANSWERED, Answered, Asked
-from custodes.annotate.texts import LONGEST, Render
+from custodes.annotate.safe_html import ANSWERED, LONGEST, Render, TextRequest, TextResult
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import turns_of
 from custodes.errors import InputError, MissingExtraError
@@ -69,7 +68,7 @@ def render(material: Material, how: Render, *, known: Sequence[Known] = (), prog
     made = rendered(asked, how, progress=progress)
     refused = frozenset(item for (item, _), own in material.outputs.items() if made[own.text].why)
     outputs = {
-        (item, system): texts.plain(own.text) if item in refused else made[own.text].html
+        (item, system): safe_html.plain(own.text) if item in refused else made[own.text].html
         for (item, system), own in material.outputs.items()
     }
     items = {item: _context(parts, made) for item, parts in contexts.items()}
@@ -87,10 +86,10 @@ def _sides(known: Known) -> tuple[str, ...]:
     return (known.first.text,) if known.second is None else (known.first.text, known.second.text)
 
 
-def _known(known: Known, made: Mapping[str, Answered]) -> tuple[str, str, str]:
+def _known(known: Known, made: Mapping[str, TextResult]) -> tuple[str, str, str]:
     sides = _sides(known)
     is_plain = any(made[text].why for text in sides)
-    first, *second = (texts.plain(text) if is_plain else made[text].html for text in sides)
+    first, *second = (safe_html.plain(text) if is_plain else made[text].html for text in sides)
     return _context(_parts(known.context), made), first, "".join(second)
 
 
@@ -101,14 +100,14 @@ def _parts(item: Item) -> list[tuple[str | None, str]]:
     return [*said, (None, item.source)] if item.source.strip() else said
 
 
-def _context(parts: Sequence[tuple[str | None, str]], made: Mapping[str, Answered]) -> str:
+def _context(parts: Sequence[tuple[str | None, str]], made: Mapping[str, TextResult]) -> str:
     """HTML of what stands above; plain as a whole where a part must be."""
     is_plain = any(made[text].why for _, text in parts)
-    own = [(role, texts.plain(text) if is_plain else made[text].html) for role, text in parts]
-    return "".join(html if role is None else texts.dialogue([(role, html)]) for role, html in own)
+    own = [(role, safe_html.plain(text) if is_plain else made[text].html) for role, text in parts]
+    return "".join(html if role is None else safe_html.dialogue([(role, html)]) for role, html in own)
 
 
-def _notes(material: Material, made: Mapping[str, Answered], refused: frozenset[str]) -> list[Note]:
+def _notes(material: Material, made: Mapping[str, TextResult], refused: frozenset[str]) -> list[Note]:
     """What is shown plain, and why."""
     reasons = Counter(made[own.text].why for own in material.outputs.values())
     told = [f"{n} {WHY[why]}" for why, n in reasons.items() if why]
@@ -122,14 +121,14 @@ def _notes(material: Material, made: Mapping[str, Answered], refused: frozenset[
     )
 
 
-def rendered(asked: Iterable[str], how: Render, *, progress: Progress) -> dict[str, Answered]:
+def rendered(asked: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
     """HTML of each text, or why there is none."""
     known = list(dict.fromkeys(asked))
     if how == "plain":
-        return {text: Answered(html=texts.plain(text)) for text in known}
+        return {text: TextResult(html=safe_html.plain(text)) for text in known}
     _check_installed()
     short = [text for text in known if len(text) <= LONGEST]
-    made = {text: Answered(why="long") for text in known if len(text) > LONGEST}
+    made = {text: TextResult(why="long") for text in known if len(text) > LONGEST}
     if short:
         with _Workers(how, min(MOST, os.cpu_count() or 1, len(short))) as workers:
             answers = progress(workers.each(short), total=len(short), desc="texts")
@@ -162,27 +161,29 @@ class _Workers:
         for worker in self._all:
             worker.end()
 
-    def each(self, asked: Sequence[str]) -> Iterable[Answered]:
+    def each(self, asked: Sequence[str]) -> Iterable[TextResult]:
         """The answer to each text, in their order."""
         return self._threads.map(self._answer, asked)
 
-    def _answer(self, text: str) -> Answered:
+    def _answer(self, text: str) -> TextResult:
         worker: _Worker | None = getattr(self._own, "worker", None)
         if worker is None or worker.is_over:
             worker = self._own.worker = _Worker()
             self._all.append(worker)
-        return worker.answer(Asked(text=text, how=self._how, seconds=SECONDS))
+        return worker.answer(TextRequest(text=text, how=self._how, seconds=SECONDS))
 
 
 class _Worker:
     """A process that answers one text at a time."""
 
     def __init__(self) -> None:
-        run = f"from {__package__}.rendering_worker import main; main()"
+        run = f"from {__package__}.safe_html import main; main()"
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
         )
-        if self._asked(Asked(text="", how="markdown+math"), START).why:  # libraries are loaded before the clock runs
+        if self._asked(
+            TextRequest(text="", how="markdown+math"), START
+        ).why:  # libraries are loaded before the clock runs
             raise InputError('texts: the process that makes HTML of Markdown did not start; take render = "plain"')
 
     @property
@@ -190,11 +191,11 @@ class _Worker:
         """Whether it was ended."""
         return self._process.poll() is not None
 
-    def answer(self, asked: Asked) -> Answered:
+    def answer(self, asked: TextRequest) -> TextResult:
         """HTML of a text, or why there is none."""
         return self._asked(asked, SECONDS * PATIENCE)
 
-    def _asked(self, asked: Asked, seconds: float) -> Answered:
+    def _asked(self, asked: TextRequest, seconds: float) -> TextResult:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         timer = Timer(seconds, self._process.kill)
@@ -209,7 +210,7 @@ class _Worker:
             timer.cancel()
         if not line.endswith(b"\n"):
             self.end()
-            return Answered(why="slow")
+            return TextResult(why="slow")
         return ANSWERED.decode(line)
 
     def end(self) -> None:

@@ -1,12 +1,112 @@
-"""What the owner of a study may see while it runs: completed looks, never a running estimate."""
+"""The study as its owner may see it while it runs: completed looks and counts, never a running estimate."""
 
 from __future__ import annotations
 
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
+from custodes.annotate import assignment_policy
+from custodes.annotate.event_log import EventLog
+from custodes.annotate.participants import Worker
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.reach import Reach, notes_on
+from custodes.annotate.quality_control import FEWEST
+from custodes.annotate.state import HALF_AN_HOUR, StudyState
+from custodes.annotate.visits import people_of, standing_of
 from custodes.data.notes import Note, noted
+from custodes.errors import listed
+from custodes.evaluate.protocol.asking import Asking
+from custodes.stats.reliability import FEWEST_PEOPLE
+
+STANDSTILL, FEW_PEOPLE = "standstill", "few-people"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """Of the answers that present looks lack: how many are `free`, which nobody has before them, and how many of these
+    are `short`, which nobody there may give. `able`: who may give some; `idle`: how many others could answer, and may
+    give none."""
+
+    free: int = 0
+    short: int = 0
+    able: tuple[str, ...] = ()
+    idle: int = 0
+
+    @property
+    def there(self) -> int:
+        """Everybody who may be asked."""
+        return len(self.able) + self.idle
+
+
+def reach_of(state: StudyState) -> Reach:
+    """How far the people there are get."""
+    if state.assignments.asking is None or state.control == "stopped":
+        return Reach()
+    assignments, plan, known = state.assignments, state.plan.people, assignment_policy.there(state)
+    people = [own for own in state.workers.values() if own.is_able]
+    free, short, able = 0, 0, set[int]()
+    for pair in assignments.engine.open_pairs():
+        units = {unit.id: assignments.lacks(unit) for unit in assignments.wanted(pair)}
+        most, lacking = assignment_policy.cap(plan, assignments.engine.target[pair], known), sum(units.values())
+        free, short = free + lacking, short + lacking
+        for worker in people:
+            more = min(most - worker.load[pair], len(units) - len(worker.had & units.keys()))
+            if more > 0 and not _is_through(worker, batch=plan.batch, batches=plan.batches):
+                able.add(worker.id)
+                short -= min(more, lacking)
+                lacking -= min(more, lacking)
+    labels = tuple(state.workers[number].label for number in sorted(able))
+    return Reach(free=free, short=short, able=labels, idle=len(people) - len(able))
+
+
+def _is_through(worker: Worker, *, batch: int, batches: int) -> bool:
+    """Whether somebody has done all batches."""
+    is_within = any(own.batch == worker.batches and own.number < batch for own in worker.sessions)
+    return worker.batches >= batches and not is_within
+
+
+def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list[Note]:
+    """What an owner must know of the people; `judged_by`: how many people gave the answers of each pair that was
+    judged."""
+    few = [people for people in judged_by if people < FEWEST_PEOPLE]
+    return [
+        *_standstill(reach, has_links=has_links),
+        *noted(
+            (
+                FEW_PEOPLE,
+                len(few),
+                f"{len(few)} pairs were judged by fewer than {FEWEST_PEOPLE} people, the fewest {min(few, default=0)}:"
+                f" this speaks of these {_some(few)} people only",
+            )
+        ),
+    ]
+
+
+def _some(few: Sequence[int]) -> str:
+    low, high = min(few, default=0), max(few, default=0)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
+    if not reach.there:
+        return
+    way_out = "raise the cap (Price and limits on the owner's page)"
+    if reach.short:
+        yield Note(
+            rule=STANDSTILL,
+            message=f"the {reach.there} people there are cannot finish the present looks: {reach.short} of {reach.free}"
+            " answers that are free are beyond what each may give ([people] cap, batches); ask more people, or"
+            f" {way_out}",
+        )
+    elif has_links and reach.free and len(reach.able) <= reach.idle:
+        yield Note(
+            rule=STANDSTILL,
+            message=f"the {reach.free} answers that are free in the present looks can come from {listed(reach.able)}"
+            f" alone, and the other {reach.idle} have given their share; remind them, exclude who does not come back"
+            f" (then others may do more), or {way_out}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,3 +205,132 @@ class Snapshot:
         )
         reached = notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
         return [*reached, *noted(("unjudged", unjudged, told))]
+
+
+LookNow = tuple[int | None, int, int, int, int, float | None, float | None, float | None]
+UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
+
+
+def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
+    """Decisions of completed looks, and what came in since then as a number only.
+
+    `failing`: why nothing can be written, '' where it can.
+    """
+    state, totals = log.state, log.state.totals
+    typical, people = _typical(state), people_of(log)
+    last = state.last_answer
+    return Snapshot(
+        plan=state.plan,
+        state=_state(state),
+        failing=failing,
+        pairs=_pairs(log),
+        people=tuple(_person(log, own, typical, people) for own in state.workers.values()),
+        answers=totals.answers,
+        primary=totals.primary,
+        second=totals.second,
+        gold=totals.gold,
+        refused=totals.refused,
+        late=totals.late,
+        paid=totals.paid,
+        known=frozenset(kind for kind, _ in state.gold.values()),
+        recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in state.primaries),
+        peeked=totals.peeked,
+        comments=tuple(reversed(state.comments)),
+        last_answer=last,
+        quiet=None if last is None else max(0.0, log.clock.wall() - last),
+        reach=reach_of(state),
+    )
+
+
+def _state(state: StudyState) -> str:
+    """A study whose pairs are all closed is finished, until some are added."""
+    asking = state.assignments.asking
+    is_over = state.control == "open" and asking is not None and not any(asking.is_open)
+    return "finished" if is_over else state.control
+
+
+def _typical(state: StudyState) -> float | None:
+    """The median of people's median visible seconds, each of `FEWEST` answers or more."""
+    medians = [median(own.work.times) for own in state.workers.values() if len(own.work.times) >= FEWEST]
+    return median(medians) if medians else None
+
+
+def _pairs(log: EventLog) -> tuple[PairNow, ...]:
+    state, base, assignments = log.state, log.base, log.state.assignments
+    if assignments.asking is None:
+        return ()
+    engine, looks = assignments.asking, _last_looks(base)
+    names = {
+        pair: (first, second or "")
+        for pair, first, second in base.execute(
+            "SELECT p.pair, a.label, b.label FROM pair p JOIN system a ON a.system = p.first"
+            " LEFT JOIN system b ON b.system = p.second"
+        )
+    }
+    people = Counter(pair for own in state.workers.values() for pair in {assignments.units[n].pair for n in own.votes})
+    in_all = len(engine.rule.looks) if isinstance(engine, Asking) else 0
+    made = []
+    for k, number in enumerate(assignments.numbers):
+        done, (decision, n, wins, ties, losses, margin, low, high) = looks.get(number, UNSEEN)
+        first, second = names[number]
+        made.append(
+            PairNow(
+                first=first,
+                second=second,
+                answered=engine.n[k],
+                wanted=engine.target[k],
+                looks_done=done,
+                looks=in_all,
+                is_open=engine.is_open[k] and state.control != "stopped",
+                decision=decision,
+                n=n,
+                wins=wins,
+                ties=ties,
+                losses=losses,
+                margin=margin,
+                low=low,
+                high=high,
+                impossible=assignments.impossible[k],
+                people=people[k],
+            )
+        )
+    return tuple(made)
+
+
+def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
+    """By pair: how many looks there were, and what the last one said."""
+    rows = base.execute("SELECT pair, decision, n, wins, ties, losses, margin, low, high FROM look ORDER BY pair, look")
+    found: dict[int, tuple[int, LookNow]] = {}
+    for pair, *said in rows:
+        found[pair] = (found.get(pair, UNSEEN)[0] + 1, tuple(said))
+    return found
+
+
+def _person(log: EventLog, worker: Worker, typical: float | None, people: int) -> PersonNow:
+    work, stands = worker.work, standing_of(log, worker, typical=typical, people=people)
+    name = "excluded" if worker.by == "owner" else "blocked"
+    if not worker.excluded:
+        name = "watch" if stands.name == "blocked" else stands.name  # let back in by the owner
+    codes = [code for session in worker.sessions for code in session.codes.values()]
+    return PersonNow(
+        worker=worker.id,
+        label=worker.label,
+        source=worker.source,
+        external_id=worker.external_id,
+        name=worker.name,
+        began=any(session.begun for session in worker.sessions),
+        answers=work.answers,
+        batches=worker.batches,
+        seconds=median(work.times) if work.times else None,
+        gold_right=work.right,
+        gold_asked=work.asked,
+        first_shown=work.first_shown,
+        decided=work.decided,
+        equal=work.equal,
+        agreed=work.agreed,
+        doubled=work.doubled,
+        refused=work.refused,
+        standing=name,
+        flags=stands.flags,
+        code=codes[-1] if codes else None,
+    )

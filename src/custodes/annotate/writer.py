@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from custodes.annotate.store import StudyBusy, whole
+from custodes.annotate.study_file import StudyBusy, whole
 from custodes.errors import CustodesError
 
 T = TypeVar("T")

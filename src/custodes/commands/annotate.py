@@ -48,8 +48,8 @@ def new(
 
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --looks 10,20,40`
     """
-    from custodes.annotate.making import new as made
-    from custodes.annotate.planning import to_toml
+    from custodes.annotate.new_study import new as made
+    from custodes.annotate.plan_file import to_toml
 
     wanted = plan_from(plan, options)
     if write_plan is not None:
@@ -71,7 +71,7 @@ def told(place: Path, *, after: int = 0) -> None:
 
 def notes(place: Path) -> list[str]:
     """What was noted of a study."""
-    from custodes.annotate.overview import notes_of
+    from custodes.annotate.study_status import notes_of
 
     return notes_of(place)
 
@@ -90,7 +90,7 @@ def add(
 
     Example: `custodes annotate add study.db outputs2.jsonl`
     """
-    from custodes.annotate.adding import add as added
+    from custodes.annotate.add_to_study import add as added
 
     check_apart([study], named_by(inputs, *reading.files))
     before = len(notes(study))
@@ -105,8 +105,8 @@ def check(study: Study, *, output: Output = OUTPUT) -> int:
 
     Example: `custodes annotate check study.db`
     """
-    from custodes.annotate.checking import StudyCheck
-    from custodes.annotate.checking import check as asked
+    from custodes.annotate.check_study import StudyCheck
+    from custodes.annotate.check_study import check as asked
 
     output.check([study], StudyCheck.declared())
     made, seconds = answered(lambda _, progress: asked(study), None, output, {})
@@ -141,7 +141,7 @@ def rehearse(
 
     Example: `custodes annotate rehearse study.db --people 10 --margins 0,0.1,0.3`
     """
-    from custodes.annotate.planning import read_plan
+    from custodes.annotate.plan_file import read_plan
     from custodes.annotate.rehearsal import Rehearsal
     from custodes.annotate.rehearsal import rehearse as asked
 

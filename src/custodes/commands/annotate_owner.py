@@ -18,22 +18,22 @@ from custodes.verbs import OUTPUT, answered
 from custodes.words import SWITCH, whole
 
 if TYPE_CHECKING:
-    from custodes.annotate.desk import Desk
+    from custodes.annotate.service import Service
 
 Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
 Worker = Annotated[str, Parameter(help="The label of a person, as in w007.")]
 
 
 @contextmanager
-def held(study: Path) -> Iterator[Desk]:
+def held(study: Path) -> Iterator[Service]:
     """The study, which nobody serves now."""
-    from custodes.annotate.desk import Desk
+    from custodes.annotate.service import Service
 
-    desk = Desk.open(study, threaded=False)
+    service = Service.open(study, threaded=False)
     try:
-        yield desk
+        yield service
     finally:
-        desk.close()
+        service.close()
 
 
 def invite(
@@ -58,14 +58,14 @@ def invite(
         check_apart([output], [study])
         if check_writable(output).exists() and not is_stream(output):
             raise OptionError(f"{output} is there already, and may hold links that nobody can make again; name another")
-    from custodes.annotate.serving import check_address, local_url
+    from custodes.annotate.server import check_address, local_url
 
     if url is not None:
         check_address("--url", url)
-    with held(study) as desk:
-        start = (url or desk.address().result() or local_url()).rstrip("/")
-        made = desk.invite(people).result()
-        desk.set_address(start).result()
+    with held(study) as service:
+        start = (url or service.address().result() or local_url()).rstrip("/")
+        made = service.invite(people).result()
+        service.set_address(start).result()
     text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in made)
     if url is None:
         tell(f"note: links begin with {start}, where the study must be served; --url names another address")
@@ -83,8 +83,8 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
 
     Example: `custodes annotate status study.db --format json`
     """
-    from custodes.annotate.overview import Status
-    from custodes.annotate.overview import status as asked
+    from custodes.annotate.study_status import Status
+    from custodes.annotate.study_status import status as asked
 
     output.check([study], Status.declared())
     made, seconds = answered(lambda _, progress: asked(study), None, output, {})
@@ -97,8 +97,8 @@ def stop(study: Study, *, why: Annotated[str, Parameter(help="Kept with the stud
 
     Example: `custodes annotate stop study.db --why 'the budget is spent'`
     """
-    with held(study) as desk:
-        desk.control("stop", why).result()
+    with held(study) as service:
+        service.control("stop", why).result()
     say(f"{study}: stopped; `custodes annotate reopen` opens it again")
 
 
@@ -107,8 +107,8 @@ def reopen(study: Study, *, why: Annotated[str, Parameter(help="Kept with the st
 
     Example: `custodes annotate reopen study.db`
     """
-    with held(study) as desk:
-        desk.control("reopen", why).result()
+    with held(study) as service:
+        service.control("reopen", why).result()
     say(f"{study}: open")
 
 
@@ -122,8 +122,8 @@ def exclude(
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
-    with held(study) as desk:
-        desk.exclude(worker, why).result()
+    with held(study) as service:
+        service.exclude(worker, why).result()
     say(f"{study}: {worker} is excluded")
 
 
@@ -132,8 +132,8 @@ def forget(study: Study, worker: Worker) -> None:
 
     Example: `custodes annotate forget study.db w007`
     """
-    with held(study) as desk:
-        desk.forget(worker).result()
+    with held(study) as service:
+        service.forget(worker).result()
     say(f"{study}: nothing names {worker} any more; copies made before still do")
 
 
@@ -149,8 +149,8 @@ def reconcile(
 
     Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
     """
-    from custodes.annotate.reconciling import Reconciled
-    from custodes.annotate.reconciling import reconcile as asked
+    from custodes.annotate.completion_codes import Reconciled
+    from custodes.annotate.completion_codes import reconcile as asked
 
     output.check([study, codes], Reconciled.declared())
     made, seconds = answered(lambda _, progress: asked(study, codes), None, output, {})
@@ -168,10 +168,10 @@ def backup(
 
     Example: `custodes annotate backup study.db -o copy.db`
     """
-    from custodes.annotate import store
+    from custodes.annotate import study_file
 
     check_apart([output], [study])
-    say(str(store.copy(store.check(study), check_writable(output))))
+    say(str(study_file.copy(study_file.check(study), check_writable(output))))
 
 
 def export(
@@ -186,7 +186,7 @@ def export(
 
     Example: `custodes annotate export study.db -o export/`
     """
-    from custodes.annotate.exporting import export as written
+    from custodes.annotate.export_study import export as written
 
     say(str(written(study, output, external_ids=external_ids)))
 

@@ -11,9 +11,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 from cyclopts import Parameter
 
-from custodes.annotate.keys import KEYS, rows
-from custodes.annotate.plan import StudyPlan
-from custodes.annotate.planning import changed, plan_of, read_plan
+from custodes.annotate.plan import KEYS, StudyPlan, rows
+from custodes.annotate.plan_file import changed, plan_of, read_plan
 from custodes.arguments import members, value_list
 from custodes.errors import OptionError, shown
 

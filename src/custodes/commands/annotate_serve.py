@@ -28,8 +28,8 @@ def serve(
 
     Example: `custodes annotate serve study.db --backup copies`
     """
-    from custodes.annotate.serving import CONNECTIONS
-    from custodes.annotate.serving import serve as served
+    from custodes.annotate.server import CONNECTIONS
+    from custodes.annotate.server import serve as served
     from custodes.process import allow_open_files
 
     allow_open_files(CONNECTIONS + 256)

@@ -12,24 +12,24 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from custodes.annotate import recruit, texts
+from custodes.annotate import arrivals, safe_html
 from custodes.annotate.plan import People, Question, StudyPlan
-from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, Wait
 from custodes.annotate.site import guard, pages
+from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, Wait
 
 PLAN = StudyPlan()
 WHY = ("finished", "no-work", "failed", "blocked", "excluded", "stopped", "left", "declined", "erased")
 """`Done.why`."""
 
 
-def side(text: str, how: texts.Render = "plain") -> Side:
+def side(text: str, how: safe_html.Render = "plain") -> Side:
     try:
-        return Side(html=texts.shown(text, how))
-    except texts.Unlike:
-        return Side(html=texts.plain(text))
+        return Side(html=safe_html.shown(text, how))
+    except safe_html.Unlike:
+        return Side(html=safe_html.plain(text))
 
 
-def ask(context: str, *outputs: str, how: texts.Render = "plain", **values: Any) -> Ask:
+def ask(context: str, *outputs: str, how: safe_html.Render = "plain", **values: Any) -> Ask:
     usual = {"assignment": 7, "number": 4, "of": 15, "can_undo": True}
     sides = tuple(side(text, how) for text in outputs)
     return Ask(context=side(context, how), sides=sides, **usual | values)
@@ -43,8 +43,8 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
     several = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
     platform = replace(plan, people=People(recruit="mturk"))
     link = {"workerId": "w", "assignmentId": "a", "hitId": "h", "turkSubmitTo": "https://www.mturk.com"}
-    came = recruit.arrival(platform, link, host="here")
-    looks = recruit.arrival(platform, {}, host="here")
+    came = arrivals.arrival(platform, link, host="here")
+    looks = arrivals.arrival(platform, {}, host="here")
     opened = replace(plan, people=People(recruit="open", named=True))
     one = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
     made: dict[str, str] = {
@@ -59,7 +59,7 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
         "wait": pages.of_view(plan, Wait(seconds=600), **at),
         "paused": pages.of_view(plan, Paused(), **at),
         "join": pages.of_arrival(platform, came, link, path="/j/x", examples=()),
-        "open": pages.of_arrival(opened, recruit.arrival(opened, {}, host=""), {}, path="/j/x", examples=()),
+        "open": pages.of_arrival(opened, arrivals.arrival(opened, {}, host=""), {}, path="/j/x", examples=()),
         "preview": pages.of_arrival(platform, looks, {}, path="/j/x", examples=(example,)),
         "submit": pages.of_view(platform, Done(why="finished", code="K7QM", answers=15, params=link), **at),
         "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import polars as pl
 
-from custodes.annotate.desk import Desk
-from custodes.annotate.making import new
+from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, People, StudyPlan, Texts
+from custodes.annotate.service import Service
 
 SYSTEMS = ("Asterisk-7B", "Birchwood-Large")
 TOKEN = re.compile(r"/s/([\w-]+)")
@@ -60,16 +60,16 @@ def pictured(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(template: Path, path: Path) -> Iterator[Desk]:
-    """The desk of a copy of a study."""
+def opened(template: Path, path: Path) -> Iterator[Service]:
+    """The service of a copy of a study."""
     shutil.copy(template, path)
-    with Desk.open(path) as desk:
-        yield desk
+    with Service.open(path) as service:
+        yield service
 
 
-def invited(desk: Desk) -> str:
+def invited(service: Service) -> str:
     """A token of somebody new."""
-    ((_, token),) = desk.invite(1).result()
+    ((_, token),) = service.invite(1).result()
     return token
 
 

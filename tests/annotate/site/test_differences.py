@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.annotate.session import Side
-from custodes.annotate.site.differences import LONGEST, marked
-from custodes.annotate.texts import plain, shown
+from custodes.annotate.safe_html import plain, shown
+from custodes.annotate.site.pages import LONGEST_COMPARED, marked
+from custodes.annotate.views import Side
 
 TEXTS = st.text(st.sampled_from("ab <>&*`\n$|-"), max_size=60)
 
@@ -56,4 +56,4 @@ def test_markdown_and_mathematics_stay() -> None:
 
 
 def test_long_outputs_are_left_alone() -> None:
-    assert marked(Side(html="<p>" + "a " * (LONGEST + 1) + "</p>"), Side(html="<p>a</p>")) is None
+    assert marked(Side(html="<p>" + "a " * (LONGEST_COMPARED + 1) + "</p>"), Side(html="<p>a</p>")) is None

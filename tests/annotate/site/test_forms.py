@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, Texts
-from custodes.annotate.session import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
 from custodes.annotate.site.forms import UnreadError, act_of
+from custodes.annotate.views import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
 
 PLAN = StudyPlan()
 BAD = StudyPlan(question=Question(both_bad=True))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from custodes.annotate.desk import Desk
+from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
 from tests.annotate.studies import plan_of, study
@@ -20,10 +20,13 @@ pytestmark = pytest.mark.browser
 def test_somebody_comes_by_an_open_link(browser: Any, host: str, tmp_path: Path) -> None:
     """Chromium sends `Sec-Fetch-Site` to 127.0.0.1 and, without TLS, to no other host: there the origin decides."""
     plan = plan_of(people={"recruit": "open"})
-    with Desk.open(study(tmp_path / "study.db", plan=plan), durable=False) as desk, served(app({"study": desk})) as at:
+    with (
+        Service.open(study(tmp_path / "study.db", plan=plan), durable=False) as service,
+        served(app({"study": service})) as at,
+    ):
         page = browser.new_page()
         page.goto(f"{at.replace('127.0.0.1', host)}/j/study")
         page.click("main button")
         page.wait_for_url("**/s/*")
         page.close()
-        assert desk.snapshot().result().people
+        assert service.snapshot().result().people

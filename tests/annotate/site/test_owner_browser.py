@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from custodes.annotate.desk import Desk
-from custodes.annotate.session import Comment, Skip
-from custodes.annotate.store import create
+from custodes.annotate.service import Service
+from custodes.annotate.study_file import create
+from custodes.annotate.views import Comment, Skip
 from tests.annotate import studies
 from tests.annotate.studies import asked, begun, plan_of
 
@@ -27,7 +27,7 @@ from tests.annotate.test_security import visitor
 PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
 
 
-def filled(path: Path, texts: list[str]) -> Desk:
+def filled(path: Path, texts: list[str]) -> Service:
     """A study in which everything that may be somebody's text is one of these."""
     plan = plan_of(people={"recruit": "open", "cap": 1.0}, name=texts[0], texts={"title": texts[1]})
 
@@ -38,20 +38,20 @@ def filled(path: Path, texts: list[str]) -> Desk:
         )
         studies.add_systems(base, texts[:3], seed=0)
 
-    desk = Desk.open(create(path, plan, fill), durable=False)
+    service = Service.open(create(path, plan, fill), durable=False)
     for k, text in enumerate(texts):
-        token = desk.join(source="open", external_id="", params={"name": text}, address=f"192.0.{k}.1").result()
+        token = service.join(source="open", external_id="", params={"name": text}, address=f"192.0.{k}.1").result()
         assert token is not None
     for _ in range(2):
-        token = begun(desk)
+        token = begun(service)
         for text in texts[:30]:
-            ask = asked(desk, token)
-            desk.act(token, Comment(text=text, assignment=ask.assignment)).result()
+            ask = asked(service, token)
+            service.act(token, Comment(text=text, assignment=ask.assignment)).result()
     for _ in range(4):
-        desk.act(token, Skip(assignment=asked(desk, token).assignment, reason="other")).result()
-    desk.exclude("w001", texts[5]).result()
-    desk.control("stop", texts[6]).result()
-    return desk
+        service.act(token, Skip(assignment=asked(service, token).assignment, reason="other")).result()
+    service.exclude("w001", texts[5]).result()
+    service.control("stop", texts[6]).result()
+    return service
 
 
 NAMES = ("hostile", "plain")
@@ -59,7 +59,7 @@ PAGES = ("/admin", "/admin/study", "/admin/study/questions", "/admin/study/peopl
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Iterator[tuple[Desk, Desk]]:
+def both(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
     with (
         closing(filled(tmp_path / "hostile.db", PAYLOADS)) as hostile,
         closing(filled(tmp_path / "plain.db", PLAIN)) as plain,
@@ -67,12 +67,12 @@ def both(tmp_path: Path) -> Iterator[tuple[Desk, Desk]]:
         yield hostile, plain
 
 
-def test_no_text_becomes_markup(both: tuple[Desk, Desk]) -> None:
+def test_no_text_becomes_markup(both: tuple[Service, Service]) -> None:
     """The pages of the same study with plain words have the same tags."""
     for path in PAGES:
         tags = []
-        for desk in both:
-            client = visitor(desk)
+        for service in both:
+            client = visitor(service)
             client.get("/admin?key=the-key")
             page = client.get(path)
             assert page.status_code == 200, path
@@ -81,7 +81,7 @@ def test_no_text_becomes_markup(both: tuple[Desk, Desk]) -> None:
 
 
 @pytest.fixture
-def address(both: tuple[Desk, Desk]) -> Iterator[str]:
+def address(both: tuple[Service, Service]) -> Iterator[str]:
     made = app(dict(zip(NAMES, both, strict=True)), public_url="", secret="s" * 32, owner_key="the-key")
     with served(made) as url:
         yield url
@@ -152,7 +152,9 @@ def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size:
 
 
 @pytest.mark.browser
-def test_a_foreign_page_cannot_pause_a_study(address: str, browser: Any, cookies: Any, both: tuple[Desk, Desk]) -> None:
+def test_a_foreign_page_cannot_pause_a_study(
+    address: str, browser: Any, cookies: Any, both: tuple[Service, Service]
+) -> None:
     """A form of another port of this machine, the same site but another origin, sent by the owner's browser."""
     act = f"{address}/admin/hostile/reopen"
     content = f"<form method=post action='{act}'><input name=sent value=1><button>x</button></form>"

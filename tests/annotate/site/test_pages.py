@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from msgspec.structs import replace
 
 from custodes.annotate.plan import People, Question, StudyPlan, Texts
-from custodes.annotate.session import Ask, Consent, Done, Example
 from custodes.annotate.site import pages
+from custodes.annotate.views import Ask, Consent, Done, Example
 from tests.annotate.site.gallery import ask, every, side
 
 PLAN = StudyPlan(texts=Texts(consent="Why.", instructions="How.", contact="anna@example.org"))

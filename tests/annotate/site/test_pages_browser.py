@@ -11,8 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, Texts
-from custodes.annotate.session import Ask, Example, Side
 from custodes.annotate.site.pages import of_view
+from custodes.annotate.views import Ask, Example, Side
 from tests.annotate.hostile import EVENTS, PAYLOADS
 from tests.annotate.site.gallery import ask, every, gallery, side
 from tests.annotate.site.served import served

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
 
-from custodes.annotate.desk import Desk, StudyBusy
+from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
 from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, hidden, invited, judgments, made, opened, pictured, told
@@ -47,28 +47,28 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def desk(template: Path, tmp_path: Path) -> Iterator[Desk]:
+def service(template: Path, tmp_path: Path) -> Iterator[Service]:
     with opened(template, tmp_path / "study.db") as own:
         yield own
 
 
-def site(desk: Desk, name: str = "hotels", **options: str) -> TestClient:
-    return TestClient(app({name: desk}, **{"secret": "s", "owner_key": "k"} | options))
+def site(service: Service, name: str = "hotels", **options: str) -> TestClient:
+    return TestClient(app({name: service}, **{"secret": "s", "owner_key": "k"} | options))
 
 
 @pytest.fixture
-def visitor(desk: Desk) -> Iterator[Visitor]:
-    with site(desk) as client:
-        yield Visitor(client, invited(desk))
+def visitor(service: Service) -> Iterator[Visitor]:
+    with site(service) as client:
+        yield Visitor(client, invited(service))
 
 
-def recruiting(desk: Desk, recruit: Any, **people: Any) -> None:
+def recruiting(service: Service, recruit: Any, **people: Any) -> None:
     """Let people come in another way."""
-    plan = replace(desk.plan, people=replace(desk.plan.people, recruit=recruit, **people))
-    desk.replan(plan).result()
+    plan = replace(service.plan, people=replace(service.plan.people, recruit=recruit, **people))
+    service.replan(plan).result()
 
 
-def test_a_whole_session(visitor: Visitor, desk: Desk) -> None:
+def test_a_whole_session(visitor: Visitor, service: Service) -> None:
     page = visitor.get()
     assert "We ask which text is better." in page
     assert "Instructions" in visitor.post(do="agree", agree="1", digest=hidden(page)["digest"])
@@ -84,48 +84,48 @@ def test_a_whole_session(visitor: Visitor, desk: Desk) -> None:
         page = visitor.post(**hidden(page), v0="0")
     (code,) = re.findall(r'id="code" readonly value="(\w+)"', page)
     assert visitor.get() == page
-    assert [row[1] for row in judgments(desk.path)][3:] == [0.0, 0.0, 0.0]
-    assert {abs(float(str(row[1]))) for row in judgments(desk.path)[:3]} == {1.0}
-    assert [row[3] for row in judgments(desk.path)] == [0.0001] * 3 + [None] * 3
-    assert code in str(told(desk.path, "SELECT json FROM event WHERE kind = 'code'"))
+    assert [row[1] for row in judgments(service.path)][3:] == [0.0, 0.0, 0.0]
+    assert {abs(float(str(row[1]))) for row in judgments(service.path)[:3]} == {1.0}
+    assert [row[3] for row in judgments(service.path)] == [0.0001] * 3 + [None] * 3
+    assert code in str(told(service.path, "SELECT json FROM event WHERE kind = 'code'"))
     assert not any(name in own for own in [*seen, page] for name in SYSTEMS)
 
 
-def test_no_question_without_consent(visitor: Visitor, desk: Desk) -> None:
+def test_no_question_without_consent(visitor: Visitor, service: Service) -> None:
     for fields in ({"do": "begin"}, {"do": "agree", "agree": "1", "digest": "other"}, {"do": "answer", "v0": "1"}):
         assert "I have read this" in visitor.client.post(visitor.path, data=fields).text
     assert "You have left the study" in visitor.post(do="decline")
-    assert not judgments(desk.path)
+    assert not judgments(service.path)
 
 
-def test_an_answer_counts_once_and_a_reload_changes_nothing(visitor: Visitor, desk: Desk) -> None:
+def test_an_answer_counts_once_and_a_reload_changes_nothing(visitor: Visitor, service: Service) -> None:
     page = visitor.asked()
     assert visitor.get() == page
     after = visitor.post(**hidden(page), v0="1")
     assert visitor.post(**hidden(page), v0="-1") == after  # once more, and another answer
     assert visitor.get() == after
-    assert len(judgments(desk.path)) == 1
+    assert len(judgments(service.path)) == 1
 
 
-def test_answers_that_are_none(visitor: Visitor, desk: Desk) -> None:
+def test_answers_that_are_none(visitor: Visitor, service: Service) -> None:
     page = visitor.asked()
     own = hidden(page)
     for fields in ({"v0": "2"}, {"v0": "x"}, {}, {"assignment": "x", "v0": "1"}):
         assert 'role="status"' in visitor.post(422, **own | fields)
     assert "Please answer every question" in visitor.post(422, **own)
-    assert not judgments(desk.path)
+    assert not judgments(service.path)
     assert visitor.get() == page
 
 
-def test_a_question_of_somebody_else_is_unknown(visitor: Visitor, desk: Desk) -> None:
+def test_a_question_of_somebody_else_is_unknown(visitor: Visitor, service: Service) -> None:
     own = hidden(visitor.asked())
-    other = Visitor(visitor.client, invited(desk))
+    other = Visitor(visitor.client, invited(service))
     other.asked()
     other.post(404, **own | {"v0": "1"})
-    assert not judgments(desk.path)
+    assert not judgments(service.path)
 
 
-def test_undo_skip_and_comment(visitor: Visitor, desk: Desk) -> None:
+def test_undo_skip_and_comment(visitor: Visitor, service: Service) -> None:
     first = visitor.asked()
     second = visitor.post(**hidden(first), v0="1")
     assert "Change my last answer" not in first
@@ -137,8 +137,8 @@ def test_undo_skip_and_comment(visitor: Visitor, desk: Desk) -> None:
     assert "Comparison 2 of 3" in visitor.post(do="comment", text="Ünclear", assignment=hidden(third)["assignment"])
     fourth = visitor.post(do="skip", reason="broken", assignment=hidden(third)["assignment"], seconds="0.0001")
     assert "Comparison 3 of 3" in fourth
-    assert judgments(desk.path)[-1][1:] == (None, "broken", 0.0001)
-    assert "Ünclear" in str(desk.snapshot().result().comments)
+    assert judgments(service.path)[-1][1:] == (None, "broken", 0.0001)
+    assert "Ünclear" in str(service.snapshot().result().comments)
 
 
 def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
@@ -153,8 +153,8 @@ def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
     assert "I have read" not in visitor.client.get(visitor.path, params={"said": "agree_tick"}).text
 
 
-def test_words_that_differ_on_request(visitor: Visitor, desk: Desk) -> None:
-    desk.replan(replace(desk.plan, texts=replace(desk.plan.texts, differences=True))).result()
+def test_words_that_differ_on_request(visitor: Visitor, service: Service) -> None:
+    service.replan(replace(service.plan, texts=replace(service.plan.texts, differences=True))).result()
     page = visitor.asked()
     fields = {"do": "mark", "assignment": hidden(page)["assignment"]}
     assert "<mark>" not in page
@@ -163,7 +163,7 @@ def test_words_that_differ_on_request(visitor: Visitor, desk: Desk) -> None:
     reply = visitor.client.post(visitor.path, data=fields, headers={"Sec-Fetch-Mode": "navigate"})
     assert (reply.text, str(reply.url.query)) == (shown, str(b"marks=1"))
     assert visitor.get() == page
-    assert len(told(desk.path, "SELECT 1 FROM event WHERE kind = 'marked' AND assignment IS NOT NULL")) == 2
+    assert len(told(service.path, "SELECT 1 FROM event WHERE kind = 'marked' AND assignment IS NOT NULL")) == 2
 
 
 def test_instructions_again(visitor: Visitor) -> None:
@@ -184,20 +184,20 @@ def test_an_open_page_keeps_its_question(visitor: Visitor) -> None:
     assert visitor.client.post("/s/nobody/seen", data={"assignment": "1"}).status_code in (204, 404)
 
 
-def test_paused_and_stopped(visitor: Visitor, desk: Desk) -> None:
+def test_paused_and_stopped(visitor: Visitor, service: Service) -> None:
     page = visitor.asked()
-    desk.control("pause").result()
+    service.control("pause").result()
     paused = visitor.get()
     assert "The study is paused" in paused
     assert '<meta http-equiv="refresh"' in paused
-    desk.control("resume").result()
+    service.control("resume").result()
     assert visitor.get() == page
-    desk.control("stop").result()
+    service.control("stop").result()
     assert "The study is over" in visitor.get()
 
 
 def test_what_cannot_be_written_comes_back_with_the_page(
-    visitor: Visitor, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    visitor: Visitor, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = visitor.asked()
 
@@ -205,13 +205,13 @@ def test_what_cannot_be_written_comes_back_with_the_page(
         raise StudyBusy("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(desk, "act", full)
+        patch.setattr(service, "act", full)
         reply = visitor.client.post(visitor.path, data=dict(hidden(page), v0="-1", seconds="4.0"))
     assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
     assert "not saved yet" in reply.text
     assert dict(hidden(reply.text)) == dict(hidden(page), v0="-1", seconds="4.0")
     assert "Comparison 2 of 3" in visitor.post(**hidden(reply.text))
-    assert len(judgments(desk.path)) == 1
+    assert len(judgments(service.path)) == 1
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_what_cannot_be_written_comes_back_with_the_page(
         "/x",
     ],
 )
-def test_nothing_is_where_nothing_is(desk: Desk, path: str) -> None:
-    with site(desk) as client:
+def test_nothing_is_where_nothing_is(service: Service, path: str) -> None:
+    with site(service) as client:
         reply = client.get(path)
     assert reply.status_code == 404
     assert "Nothing is here" in reply.text
@@ -259,9 +259,9 @@ def test_only_small_forms_are_read(visitor: Visitor) -> None:
     assert status(content=b"\xff%ff=%00", headers={"content-type": "application/x-www-form-urlencoded"}) == 422
 
 
-def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, desk: Desk) -> None:
-    with opened(template, tmp_path / "two.db") as second, TestClient(app({"one": desk, "two": second})) as client:
-        for own in (second, desk):
+def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, service: Service) -> None:
+    with opened(template, tmp_path / "two.db") as second, TestClient(app({"one": service, "two": second})) as client:
+        for own in (second, service):
             token = invited(own)
             Visitor(client, token).asked()
             assert len(told(own.path, "SELECT 1 FROM assignment")) == 1
@@ -269,14 +269,14 @@ def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, desk: 
         assert client.get("/").status_code == 404
 
 
-def test_health(visitor: Visitor, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health(visitor: Visitor, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert visitor.client.get("/health").text == "ok"
     monkeypatch.setattr("custodes.annotate.site.app.HEALTHY", 0.0)
     assert visitor.client.get("/health").status_code == 503
 
 
-def test_static_files_are_packed_where_they_may_be(desk: Desk) -> None:
-    with site(desk) as client:
+def test_static_files_are_packed_where_they_may_be(service: Service) -> None:
+    with site(service) as client:
         for name, file in pages.static().items():
             assert client.get(f"/static/{name}").content == file.bytes
             plain = client.get(f"/static/{name}", headers={"accept-encoding": "identity"})
@@ -284,9 +284,9 @@ def test_static_files_are_packed_where_they_may_be(desk: Desk) -> None:
             assert "content-encoding" not in plain.headers
 
 
-def test_an_open_study(desk: Desk) -> None:
-    recruiting(desk, "open", named=True)
-    with site(desk) as client:
+def test_an_open_study(service: Service) -> None:
+    recruiting(service, "open", named=True)
+    with site(service) as client:
         assert "Your name" in client.get("/").text
         reply = client.post("/j/hotels", data={"name": "Änne"})
         path = reply.url.path
@@ -300,23 +300,23 @@ def test_an_open_study(desk: Desk) -> None:
         assert client.post("/j/hotels", data={"name": "x" * 200}).status_code == 400
         client.get("/admin?key=k")
         assert client.get("/admin/hotels").text.count("Änne") == 2
-        desk.forget("w001").result()
+        service.forget("w001").result()
         assert client.get("/admin/hotels").text.count("Änne") == 1
-    assert told(desk.path, "SELECT external_id, external_hash = '' FROM worker") == [("", 0), ("", 0)]
-    assert told(desk.path, "SELECT params FROM session") == [("{}",), ('{"name": "Änne"}',)]
+    assert told(service.path, "SELECT external_id, external_hash = '' FROM worker") == [("", 0), ("", 0)]
+    assert told(service.path, "SELECT params FROM session") == [("{}",), ('{"name": "Änne"}',)]
 
 
-def test_nobody_is_asked_for_a_name_unless_the_plan_does(desk: Desk) -> None:
-    recruiting(desk, "open")
-    with site(desk) as client:
+def test_nobody_is_asked_for_a_name_unless_the_plan_does(service: Service) -> None:
+    recruiting(service, "open")
+    with site(service) as client:
         assert "Your name" not in client.get("/j/hotels?name=Bob").text
         client.post("/j/hotels", data={"name": "Bob"})
-    assert told(desk.path, "SELECT external_id, params FROM worker JOIN session USING (worker)") == [("", "{}")]
+    assert told(service.path, "SELECT external_id, params FROM worker JOIN session USING (worker)") == [("", "{}")]
 
 
-def test_a_study_that_is_full(desk: Desk) -> None:
-    recruiting(desk, "open", most=1)
-    with site(desk) as client:
+def test_a_study_that_is_full(service: Service) -> None:
+    recruiting(service, "open", most=1)
+    with site(service) as client:
         assert client.post("/j/hotels", data={"name": ""}).status_code == 200
         reply = client.post("/j/hotels", data={"name": ""})
         assert reply.status_code == 403
@@ -327,21 +327,21 @@ PROLIFIC = {"PROLIFIC_PID": "5f1d", "STUDY_ID": "st", "SESSION_ID": "se"}
 MTURK = {"workerId": "A1", "assignmentId": "3XY", "hitId": "H", "turkSubmitTo": "https://workersandbox.mturk.com"}
 
 
-def test_people_of_prolific(desk: Desk) -> None:
-    recruiting(desk, "prolific")
-    with site(desk) as client:
+def test_people_of_prolific(service: Service) -> None:
+    recruiting(service, "prolific")
+    with site(service) as client:
         assert "PROLIFIC_PID" in client.get("/j/hotels").text  # says what is missing
         assert client.get("/j/hotels").status_code == 400
         page = client.get("/j/hotels", params=PROLIFIC | {"other": "x"}).text
         assert dict(hidden(page)) == PROLIFIC
-        assert told(desk.path, "SELECT 1 FROM worker") == []  # looking at a link makes nobody
+        assert told(service.path, "SELECT 1 FROM worker") == []  # looking at a link makes nobody
         client.post("/j/hotels", data=hidden(page))
-    assert told(desk.path, "SELECT source, external_id FROM worker") == [("prolific", "5f1d")]
+    assert told(service.path, "SELECT source, external_id FROM worker") == [("prolific", "5f1d")]
 
 
-def test_people_of_mturk_in_its_frame(desk: Desk) -> None:
-    recruiting(desk, "mturk", batches=1)
-    with site(desk) as client:
+def test_people_of_mturk_in_its_frame(service: Service) -> None:
+    recruiting(service, "mturk", batches=1)
+    with site(service) as client:
         preview = client.get("/j/hotels", params=MTURK | {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"})
         assert "This is a preview" in preview.text
         assert "Read both." in preview.text
@@ -365,8 +365,8 @@ def test_a_door_of_an_own_study_is_closed(visitor: Visitor) -> None:
 
 
 def test_images(tmp_path: Path) -> None:
-    with opened(pictured(tmp_path), tmp_path / "copy.db") as desk, site(desk) as client:
-        page = Visitor(client, invited(desk)).asked()
+    with opened(pictured(tmp_path), tmp_path / "copy.db") as service, site(service) as client:
+        page = Visitor(client, invited(service)).asked()
         images = re.findall(r'<img src="(/m/\w{64}\.png)" alt="Image of Response \d">', page)
         assert len(set(images)) == 2
         for image in images:
@@ -382,21 +382,21 @@ def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:
     from custodes.annotate.plan import Ending, Question
 
     plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1))
-    with opened(made(tmp_path / "a.db", plan), tmp_path / "b.db") as desk, site(desk) as client:
-        visitor = Visitor(client, invited(desk))
+    with opened(made(tmp_path / "a.db", plan), tmp_path / "b.db") as service, site(service) as client:
+        visitor = Visitor(client, invited(service))
         page = visitor.asked()
         assert "Please answer every question" in visitor.post(422, **hidden(page), v0="1")
         visitor.post(**hidden(page), v0="1", v1="0")
         assert [
-            (row[0], abs(float(str(row[1])))) for row in told(desk.path, "SELECT aspect, answer FROM judgment")
+            (row[0], abs(float(str(row[1])))) for row in told(service.path, "SELECT aspect, answer FROM judgment")
         ] == [
             ("Adequacy", 1.0),
             ("Fluency", 0.0),
         ]
     rate = replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending())
-    with opened(made(tmp_path / "c.db", rate), tmp_path / "d.db") as desk, site(desk) as client:
-        visitor = Visitor(client, invited(desk))
+    with opened(made(tmp_path / "c.db", rate), tmp_path / "d.db") as service, site(service) as client:
+        visitor = Visitor(client, invited(service))
         page = visitor.asked()
         assert "Response 1 of 3" in page
         visitor.post(**hidden(page), v0="4")
-        assert told(desk.path, "SELECT answer FROM judgment") == [(4.0,)]
+        assert told(service.path, "SELECT answer FROM judgment") == [(4.0,)]

@@ -1,4 +1,4 @@
-"""A person at the site, in headless Chromium, with the real desk behind it."""
+"""A person at the site, in headless Chromium, with the real service behind it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from custodes.annotate.desk import Desk
-from custodes.annotate.making import new
+from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, Question, Texts
+from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
 from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, pictured, texts, told
@@ -40,7 +40,7 @@ class Own(NamedTuple):
 
     page: Any
     url: str
-    desk: Desk
+    service: Service
     came: list[bytes]
     context: Any
 
@@ -73,8 +73,8 @@ def own(browser: Any, templates: dict[str, Path], tmp_path: Path) -> Iterator[Ca
         site: list[str] = []
 
         def make(name: str = "compare", *, consented: bool = True, **options: Any) -> Own:
-            desk = stack.enter_context(opened(templates[name], tmp_path / f"{name}.db"))
-            url = stack.enter_context(served(app({name: desk}, secret="s", owner_key="k")))
+            service = stack.enter_context(opened(templates[name], tmp_path / f"{name}.db"))
+            url = stack.enter_context(served(app({name: service}, secret="s", owner_key="k")))
             site.append(url)
             context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}} | options)
             stack.callback(context.close)
@@ -84,7 +84,7 @@ def own(browser: Any, templates: dict[str, Path], tmp_path: Path) -> Iterator[Ca
             page.on("request", lambda request: asked.append(request.url))
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("response", lambda reply: came.append(_body(reply)))
-            one = Own(page, f"{url}/s/{invited(desk)}", desk, came, context)
+            one = Own(page, f"{url}/s/{invited(service)}", service, came, context)
             page.goto(one.url)
             if consented:
                 if page.locator("[name=agree]").count():
@@ -119,12 +119,12 @@ def later(page: Any) -> None:
     page.clock.fast_forward(DEAD)
 
 
-def answers(desk: Desk) -> list[object]:
-    return [row[1] for row in judgments(desk.path)]
+def answers(service: Service) -> list[object]:
+    return [row[1] for row in judgments(service.path)]
 
 
 def test_a_batch_by_keyboard(own: Callable[..., Own]) -> None:
-    page, _, desk, _, _ = own(consented=False)
+    page, _, service, _, _ = own(consented=False)
     for key in ("Tab", "Space", "Tab", "Enter"):  # the box, the button
         page.keyboard.press(key)
     page.get_by_role("heading", name="Instructions").wait_for()
@@ -136,13 +136,13 @@ def test_a_batch_by_keyboard(own: Callable[..., Own]) -> None:
         later(page)
         page.keyboard.press(key)
     page.get_by_role("heading", name="Time for a break").wait_for()
-    flips = [flip for (flip,) in told(desk.path, "SELECT flip FROM assignment ORDER BY assignment")]
-    assert answers(desk) == [(-1 if flip else 1) * shown for flip, shown in zip(flips, (1, -1, 0), strict=True)]
-    assert all(0 < float(str(row[3])) < PATIENCE for row in judgments(desk.path))  # no longer than the server waited
+    flips = [flip for (flip,) in told(service.path, "SELECT flip FROM assignment ORDER BY assignment")]
+    assert answers(service) == [(-1 if flip else 1) * shown for flip, shown in zip(flips, (1, -1, 0), strict=True)]
+    assert all(0 < float(str(row[3])) < PATIENCE for row in judgments(service.path))  # no longer than the server waited
 
 
 def test_a_batch_by_mouse(own: Callable[..., Own]) -> None:
-    page, _, desk, _, _ = own()
+    page, _, service, _, _ = own()
     for n, name in enumerate(("1 is better", "Equal", "2 is better"), start=1):
         number(page, n)
         later(page)
@@ -154,7 +154,7 @@ def test_a_batch_by_mouse(own: Callable[..., Own]) -> None:
     page.get_by_role("button", name="Something is broken or missing").click()
     number(page, 2)
     assert page.locator("summary").count() == 2
-    assert judgments(desk.path)[-1][2] == "broken"
+    assert judgments(service.path)[-1][2] == "broken"
     page.locator("summary", has_text="Comment").click()
     page.locator("textarea").fill("1 2 0 what is this?")  # keys within a text answer nothing
     page.keyboard.press("1")
@@ -168,11 +168,11 @@ def test_a_batch_by_mouse(own: Callable[..., Own]) -> None:
     page.get_by_role("dialog").get_by_text("Read both.").wait_for()
     page.keyboard.press("1")  # behind the dialogue nothing is answered
     page.get_by_role("button", name="Close").click()
-    assert len(judgments(desk.path)) == 4
+    assert len(judgments(service.path)) == 4
 
 
 def test_a_batch_by_touch(own: Callable[..., Own]) -> None:
-    page, _, desk, _, _ = own(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page, _, service, _, _ = own(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     for n in (1, 2, 3):
         number(page, n)
         bar, second = page.locator(".bar").bounding_box(), page.locator(".sides .card").nth(1).bounding_box()
@@ -184,11 +184,11 @@ def test_a_batch_by_touch(own: Callable[..., Own]) -> None:
     page.get_by_role("button", name="Stop here").tap()
     page.get_by_role("heading", name="Thank you").wait_for()
     assert page.get_by_text("Your completion code").count() == 1
-    assert len(judgments(desk.path)) == 3
+    assert len(judgments(service.path)) == 3
 
 
 def test_a_batch_without_javascript(own: Callable[..., Own]) -> None:
-    page, url, desk, _, _ = own(java_script_enabled=False)
+    page, url, service, _, _ = own(java_script_enabled=False)
     for n in (1, 2, 3):
         number(page, n)
         page.get_by_role("button", name="Equal").click()
@@ -204,43 +204,43 @@ def test_a_batch_without_javascript(own: Callable[..., Own]) -> None:
         page.get_by_role("button", name="1 is better").click()
     page.get_by_text("Your completion code").wait_for()
     assert page.url == url
-    assert [row[3] for row in judgments(desk.path)] == [None] * 6
+    assert [row[3] for row in judgments(service.path)] == [None] * 6
 
 
 PRESS = "(how) => document.body.dispatchEvent(new KeyboardEvent('keydown', how))"
 
 
 def test_fast_presses_are_one_answer(own: Callable[..., Own]) -> None:
-    page, _, desk, _, _ = own()
+    page, _, service, _, _ = own()
     number(page, 1)
     status = page.get_by_role("status")
     page.keyboard.press("1")  # nobody has read anything
     status.get_by_text("too soon to count").wait_for()
     later(page)
-    assert answers(desk) == []
+    assert answers(service) == []
     for _ in range(3):
         page.keyboard.press("1")
     number(page, 2)
     page.get_by_role("button", name="1 is better").click()
     status.get_by_text("too soon to count").wait_for()
-    assert len(answers(desk)) == 1
+    assert len(answers(service)) == 1
     later(page)
     page.get_by_role("button", name="Equal").click(click_count=3)
     number(page, 3)
     page.wait_for_timeout(100)
-    assert len(answers(desk)) == 2
+    assert len(answers(service)) == 2
     later(page)
     for more in ({"repeat": True}, {"ctrlKey": True}):
         page.evaluate(PRESS, {"key": "1", "code": "Digit1", "bubbles": True} | more)
     page.wait_for_timeout(100)
-    assert len(answers(desk)) == 2
+    assert len(answers(service)) == 2
     page.keyboard.press("1")
     page.get_by_role("heading", name="Time for a break").wait_for()
     assert status.inner_text() == ""
 
 
 def test_reload_back_and_two_tabs(own: Callable[..., Own]) -> None:
-    page, url, desk, _, context = own()
+    page, url, service, _, context = own()
     number(page, 1)
     shown = page.locator(".sides").inner_text()
     page.reload()
@@ -254,32 +254,32 @@ def test_reload_back_and_two_tabs(own: Callable[..., Own]) -> None:
     page.get_by_role("button", name="2 is better").click()  # the same question, in the tab that is behind
     number(page, 2)
     assert page.locator(".sides").inner_text() == other.locator(".sides").inner_text()
-    assert len(answers(desk)) == 1
+    assert len(answers(service)) == 1
     page.goto(url.rsplit("/", 2)[0] + "/s/nobody")
     page.go_back()
     number(page, 2)
 
 
 def test_offline_and_back(own: Callable[..., Own]) -> None:
-    page, _, desk, _, context = own()
+    page, _, service, _, context = own()
     number(page, 1)
     later(page)
     context.set_offline(True)
     page.keyboard.press("1")
     page.get_by_role("status").get_by_text("Your answer is kept").wait_for()
     number(page, 1)
-    assert answers(desk) == []
+    assert answers(service) == []
     context.set_offline(False)
     number(page, 2)
     assert page.get_by_role("status").inner_text() == ""
-    assert len(answers(desk)) == 1
+    assert len(answers(service)) == 1
 
 
 def test_a_study_that_cannot_write_is_asked_again(own: Callable[..., Own], monkeypatch: pytest.MonkeyPatch) -> None:
-    from custodes.annotate.desk import StudyBusy
+    from custodes.annotate.service import StudyBusy
 
-    page, _, desk, _, _ = own()
-    act, failed = desk.act, []
+    page, _, service, _, _ = own()
+    act, failed = service.act, []
 
     def full(token: str, what: Any) -> Any:
         if not failed:
@@ -287,40 +287,40 @@ def test_a_study_that_cannot_write_is_asked_again(own: Callable[..., Own], monke
             raise StudyBusy("the disk is full")
         return act(token, what)
 
-    monkeypatch.setattr(desk, "act", full)
+    monkeypatch.setattr(service, "act", full)
     number(page, 1)
     later(page)
     page.keyboard.press("2")
     number(page, 2)
-    assert len(answers(desk)) == len(failed) == 1
+    assert len(answers(service)) == len(failed) == 1
 
 
 def test_an_open_page_keeps_its_question_and_a_paused_one_goes_on(
     own: Callable[..., Own], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, _, desk, _, _ = own()
-    seen, kept = list[int](), desk.seen
+    page, _, service, _, _ = own()
+    seen, kept = list[int](), service.seen
 
     def watched(token: str, assignment: int) -> Any:
         seen.append(assignment)
         return kept(token, assignment)
 
-    monkeypatch.setattr(desk, "seen", watched)
+    monkeypatch.setattr(service, "seen", watched)
     with page.expect_response("**/seen") as reply:
         page.clock.fast_forward(31_000)
     assert reply.value.status == 204
     (assignment,) = seen
     assert assignment == int(page.locator("main").get_attribute("data-assignment"))
-    desk.control("pause").result()
+    service.control("pause").result()
     page.keyboard.press("1")
     page.get_by_role("heading", name="The study is paused").wait_for()
-    desk.control("resume").result()
+    service.control("resume").result()
     page.clock.fast_forward(61_000)
     number(page, 2)
 
 
 def test_several_aspects_by_keys_and_a_code_that_is_copied(own: Callable[..., Own]) -> None:
-    page, _, desk, _, context = own("aspects")
+    page, _, service, _, context = own("aspects")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     for n in (1, 2, 3):
         number(page, n)
@@ -331,14 +331,14 @@ def test_several_aspects_by_keys_and_a_code_that_is_copied(own: Callable[..., Ow
     page.get_by_role("button", name="Copy").click()
     page.get_by_role("status").get_by_text("Copied.").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.locator("#code").input_value()
-    found = told(desk.path, "SELECT aspect, abs(answer) FROM judgment")
+    found = told(service.path, "SELECT aspect, abs(answer) FROM judgment")
     assert found == [("Adequacy", 1.0), ("Fluency", 0.0)] * 3
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
 @pytest.mark.parametrize("name", LONG)
 def test_next_is_in_sight_beside_long_texts(own: Callable[..., Own], name: str, size: tuple[int, int]) -> None:
-    page, _, desk, _, _ = own(name, viewport={"width": size[0], "height": size[1]})
+    page, _, service, _, _ = own(name, viewport={"width": size[0], "height": size[1]})
     button = page.get_by_role("button", name="Next")
 
     def is_in_sight(*elements: Any) -> bool:
@@ -351,7 +351,7 @@ def test_next_is_in_sight_beside_long_texts(own: Callable[..., Own], name: str, 
     later(page)
     button.click()  # asks for what is missing, and shows it above the button
     choices = page.locator(".bar :is([type=radio], [type=number])")
-    assert answers(desk) == []
+    assert answers(service) == []
     assert is_in_sight(button, choices.first)
     assert choices.first.bounding_box()["y"] < button.bounding_box()["y"]
     for group in page.locator(".bar fieldset").all():
@@ -361,7 +361,7 @@ def test_next_is_in_sight_beside_long_texts(own: Callable[..., Own], name: str, 
             group.locator("[type=number]").fill("70")
     button.click()
     page.get_by_role("heading", name=" 2 of 3").wait_for()
-    assert len(answers(desk)) == page.locator(".bar fieldset").count()
+    assert len(answers(service)) == page.locator(".bar fieldset").count()
 
 
 @pytest.mark.slow
@@ -373,25 +373,25 @@ def test_images(own: Callable[..., Own]) -> None:
 
 @pytest.mark.slow
 def test_ratings(own: Callable[..., Own]) -> None:
-    page, _, desk, _, _ = own("rate")
+    page, _, service, _, _ = own("rate")
     later(page)
     page.keyboard.press("4")
     page.get_by_role("heading", name="Response 2 of 3").wait_for()
-    assert answers(desk) == [4.0]
+    assert answers(service) == [4.0]
 
 
 def test_a_slider_with_its_number(own: Callable[..., Own]) -> None:
-    page, _, desk, _, _ = own("slide")
+    page, _, service, _, _ = own("slide")
     assert page.locator("[type=number]").input_value() == ""  # nothing is suggested
     later(page)
     page.get_by_role("button", name="Next").click()
     page.wait_for_timeout(100)
-    assert answers(desk) == []
+    assert answers(service) == []
     page.locator("[type=range]").fill("70")
     assert page.locator("[type=number]").input_value() == "70"
     page.get_by_role("button", name="Next").click()
     page.get_by_role("heading", name="Response 2 of 3").wait_for()
-    assert answers(desk) == [70.0]
+    assert answers(service) == [70.0]
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from custodes.annotate.acting import SKIPPING
 from custodes.annotate.site import pages
 from custodes.annotate.site.words import ENGLISH, LANGUAGES, words
+from custodes.annotate.visits import SKIPPING
 from tests.annotate.site.gallery import WHY
 
 TEMPLATES = [path.read_text() for path in sorted((pages.HERE / "templates").glob("*.html"))]

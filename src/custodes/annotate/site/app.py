@@ -1,4 +1,4 @@
-"""The routes of the site, thin: a request to the desk, its view to a page."""
+"""The routes of the site, thin: a request to the service, its view to a page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from custodes.annotate import recruit
-from custodes.annotate.desk import Desk, StudyBusy
+from custodes.annotate import arrivals
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Comment, Example, Mark, Undo, View
-from custodes.annotate.site import forms, guard, owner, pages, watch
+from custodes.annotate.service import Service, StudyBusy
+from custodes.annotate.site import forms, guard, owner, pages
+from custodes.annotate.views import Comment, Example, Mark, Undo, View
 from custodes.errors import InputError
 
 HEALTHY = 2.0
@@ -39,84 +39,84 @@ def known(view: View | None) -> View:
     return view
 
 
-async def examples_of(desk: Desk) -> tuple[Example, ...]:
+async def examples_of(service: Service) -> tuple[Example, ...]:
     """Worked examples of a study, which are read from its file."""
-    return await run_in_threadpool(lambda: desk.examples)
+    return await run_in_threadpool(lambda: service.examples)
 
 
 class Site:
     """What the handlers share: the studies by name, and to which of them a token belongs."""
 
-    def __init__(self, desks: Mapping[str, Desk], public_url: str) -> None:
-        self.desks, self.public_url, self.host = desks, public_url, urlsplit(public_url).netloc
-        self._homes: dict[str, Desk] = {}
+    def __init__(self, services: Mapping[str, Service], public_url: str) -> None:
+        self.services, self.public_url, self.host = services, public_url, urlsplit(public_url).netloc
+        self._homes: dict[str, Service] = {}
 
-    async def find(self, token: str) -> Desk:
+    async def find(self, token: str) -> Service:
         """The study of a token; HTTPException 404 where it is of none."""
-        if len(self.desks) == 1:
-            return next(iter(self.desks.values()))  # which says itself whether it knows it
+        if len(self.services) == 1:
+            return next(iter(self.services.values()))  # which says itself whether it knows it
         if token not in self._homes:
-            for desk in self.desks.values():
-                if await asyncio.wrap_future(desk.view(token)) is not None:
+            for service in self.services.values():
+                if await asyncio.wrap_future(service.view(token)) is not None:
                     break
             else:
                 raise HTTPException(404)
             if len(self._homes) >= REMEMBERED:
                 self._homes.clear()
-            self._homes[token] = desk
+            self._homes[token] = service
         return self._homes[token]
 
-    def page(self, desk: Desk, content: str, status: int = 200) -> HTMLResponse:
-        policy = guard.policy(desk.plan.people.recruit)
+    def page(self, service: Service, content: str, status: int = 200) -> HTMLResponse:
+        policy = guard.policy(service.plan.people.recruit)
         return HTMLResponse(content, status, {"Content-Security-Policy": policy})
 
-    def busy(self, desk: Desk, content: str) -> HTMLResponse:
-        response = self.page(desk, content, 503)
+    def busy(self, service: Service, content: str) -> HTMLResponse:
+        response = self.page(service, content, 503)
         response.headers["Retry-After"] = "5"
         return response
 
     async def index(self, request: Request) -> Response:
         """One open study is the only thing that a visitor without a link can have come for."""
-        if len(self.desks) == 1:
-            name, desk = next(iter(self.desks.items()))
-            if desk.plan.people.recruit == "open":
+        if len(self.services) == 1:
+            name, service = next(iter(self.services.items()))
+            if service.plan.people.recruit == "open":
                 return RedirectResponse(f"/j/{name}", 303)
         raise HTTPException(404)
 
-    def _joined(self, request: Request) -> tuple[str, Desk]:
+    def _joined(self, request: Request) -> tuple[str, Service]:
         name = request.path_params["study"]
-        desk = self.desks.get(name)
-        if desk is None or desk.plan.people.recruit == "links":
+        service = self.services.get(name)
+        if service is None or service.plan.people.recruit == "links":
             raise HTTPException(404)
-        return name, desk
+        return name, service
 
     async def arrive(self, request: Request) -> Response:
-        name, desk = self._joined(request)
-        plan, params = desk.plan, dict(request.query_params)
+        name, service = self._joined(request)
+        plan, params = service.plan, dict(request.query_params)
         try:
             arrival = await self._arrival(plan, params)
         except InputError as problem:
-            return self.page(desk, pages.message("unknown", plan, what=str(problem)), 400)
-        examples = await examples_of(desk) if arrival.preview else ()
-        return self.page(desk, pages.of_arrival(plan, arrival, params, path=f"/j/{name}", examples=examples))
+            return self.page(service, pages.message("unknown", plan, what=str(problem)), 400)
+        examples = await examples_of(service) if arrival.preview else ()
+        return self.page(service, pages.of_arrival(plan, arrival, params, path=f"/j/{name}", examples=examples))
 
     async def join(self, request: Request) -> Response:
-        _, desk = self._joined(request)
-        if watch.is_foreign(request, self.public_url):
+        _, service = self._joined(request)
+        if guard.is_foreign(request, self.public_url):
             raise HTTPException(403)
         fields = await guard.form(request)
         if fields.pop("website", ""):  # a field that nobody sees
             raise HTTPException(400)
-        plan = desk.plan
+        plan = service.plan
         try:
             arrival = await self._arrival(plan, fields)
         except InputError as problem:
-            return self.page(desk, pages.message("unknown", plan, what=str(problem)), 400)
+            return self.page(service, pages.message("unknown", plan, what=str(problem)), 400)
         if arrival.preview:
             raise HTTPException(400)
         params = dict(arrival.params) | ({"verified": "yes"} if arrival.verified else {})
         token = await asyncio.wrap_future(
-            desk.join(
+            service.join(
                 source=arrival.source,
                 external_id=arrival.external_id,
                 params=params,
@@ -124,68 +124,68 @@ class Site:
             )
         )
         if token is None:
-            return self.page(desk, pages.message("refused", plan), 403)
+            return self.page(service, pages.message("refused", plan), 403)
         return RedirectResponse(f"/s/{token}", 303)
 
-    async def _arrival(self, plan: StudyPlan, params: Mapping[str, str]) -> recruit.Arrival:
+    async def _arrival(self, plan: StudyPlan, params: Mapping[str, str]) -> arrivals.Arrival:
         """In a thread: a platform may have to be asked for its keys."""
-        return await run_in_threadpool(recruit.arrival, plan, params, host=self.host)
+        return await run_in_threadpool(arrivals.arrival, plan, params, host=self.host)
 
     async def show(self, request: Request) -> Response:
         token = request.path_params["token"]
-        desk = await self.find(token)
-        view = known(await asyncio.wrap_future(desk.view(token)))
+        service = await self.find(token)
+        view = known(await asyncio.wrap_future(service.view(token)))
         said, marks = request.query_params.get("said", ""), "marks" in request.query_params
         how = {"path": f"/s/{token}", "said": said if said in TOLD else ""}
-        return self.page(desk, await self.shown(desk, view, marks=marks, **how))
+        return self.page(service, await self.shown(service, view, marks=marks, **how))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
         token = request.path_params["token"]
-        desk = await self.find(token)
+        service = await self.find(token)
         path, said, status, marks = f"/s/{token}", "", 200, False
         try:
-            act = forms.act_of(desk.plan, fields)
+            act = forms.act_of(service.plan, fields)
         except forms.UnreadError as problem:
-            view, said, status = known(await asyncio.wrap_future(desk.view(token))), str(problem), 422
+            view, said, status = known(await asyncio.wrap_future(service.view(token))), str(problem), 422
         else:
             try:
-                view, said = known(await asyncio.wrap_future(desk.act(token, act))), SAID.get(type(act), "")
+                view, said = known(await asyncio.wrap_future(service.act(token, act))), SAID.get(type(act), "")
                 marks = isinstance(act, Mark)
             except InputError:
                 raise HTTPException(422) from None
             except StudyBusy:  # it could not be written down: what was said comes back with the page
-                return self.busy(desk, pages.message("busy", desk.plan, path=path, fields=fields))
+                return self.busy(service, pages.message("busy", service.plan, path=path, fields=fields))
             # A browser that goes to the answer would ask before it came back to it: it is sent to where the page is.
             if request.headers.get("sec-fetch-mode") == "navigate":
                 query = f"?said={said}" if said else "?marks=1" if marks else ""
                 return RedirectResponse(path + query, 303)
-        return self.page(desk, await self.shown(desk, view, path=path, said=said, marks=marks), status)
+        return self.page(service, await self.shown(service, view, path=path, said=said, marks=marks), status)
 
-    async def shown(self, desk: Desk, view: View, *, path: str, said: str, marks: bool) -> str:
+    async def shown(self, service: Service, view: View, *, path: str, said: str, marks: bool) -> str:
         """The page of a view; in a thread where words have to be compared."""
-        page = partial(pages.of_view, desk.plan, view, path=path, said=said, marks=marks)
+        page = partial(pages.of_view, service.plan, view, path=path, said=said, marks=marks)
         return await run_in_threadpool(page) if marks else page()
 
     async def seen(self, request: Request) -> Response:
         fields = await guard.form(request)
         token = request.path_params["token"]
-        desk = await self.find(token)
+        service = await self.find(token)
         try:
-            await asyncio.wrap_future(desk.seen(token, forms.alive(fields)))
+            await asyncio.wrap_future(service.seen(token, forms.alive(fields)))
         except forms.UnreadError:
             raise HTTPException(422) from None
         return Response(status_code=204)
 
     async def help(self, request: Request) -> Response:
         token = request.path_params["token"]
-        desk = await self.find(token)
-        known(await asyncio.wrap_future(desk.view(token)))
-        return self.page(desk, pages.of_help(desk.plan, await examples_of(desk), path=f"/s/{token}"))
+        service = await self.find(token)
+        known(await asyncio.wrap_future(service.view(token)))
+        return self.page(service, pages.of_help(service.plan, await examples_of(service), path=f"/s/{token}"))
 
     async def media(self, request: Request) -> Response:
-        for desk in self.desks.values():
-            found = await run_in_threadpool(desk.media, request.path_params["name"])
+        for service in self.services.values():
+            found = await run_in_threadpool(service.media, request.path_params["name"])
             if found is not None:
                 kind, content = found
                 kept = {"Cache-Control": "private, max-age=86400, immutable", "Content-Security-Policy": "sandbox"}
@@ -204,11 +204,11 @@ class Site:
     async def health(self, request: Request) -> Response:
         try:
             async with asyncio.timeout(HEALTHY):
-                for desk in self.desks.values():
-                    await asyncio.wrap_future(desk.view(""))
+                for service in self.services.values():
+                    await asyncio.wrap_future(service.view(""))
         except TimeoutError:
             return PlainTextResponse("busy", 503)
-        if any(desk.failing for desk in self.desks.values()):
+        if any(service.failing for service in self.services.values()):
             return PlainTextResponse("cannot write", 503)
         return PlainTextResponse("ok")
 
@@ -220,12 +220,12 @@ class Site:
         return HTMLResponse(pages.of_error(500), 500)
 
 
-def app(desks: Mapping[str, Desk], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
+def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
     """The site of some studies, by the name of each in addresses.
 
     `public_url`: where people find it. `secret` signs the owner's cookie, which
     `owner_key` gives out."""
-    site = Site(desks, public_url)
+    site = Site(services, public_url)
     return Starlette(
         routes=[
             Route("/", site.index),
@@ -238,8 +238,8 @@ def app(desks: Mapping[str, Desk], *, public_url: str = "", secret: str = "", ow
             Route("/m/{name}", site.media),
             Route("/static/{name}", site.static),
             Route("/health", site.health),
-            *owner.routes(desks, owner_key=owner_key, public_url=public_url, secret=secret),
+            *owner.routes(services, owner_key=owner_key, public_url=public_url, secret=secret),
         ],
-        middleware=[Middleware(guard.Headers), Middleware(watch.Watch)],
+        middleware=[Middleware(guard.Headers), Middleware(guard.Watch)],
         exception_handlers={HTTPException: site.refuse, StudyBusy: site.refuse, 500: site.refuse},
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from custodes.annotate.acting import SKIPPING
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
+from custodes.annotate.views import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
+from custodes.annotate.visits import SKIPPING
 
 BOTH_BAD = "bad"
 """The value of a tie of two bad outputs."""

@@ -1,14 +1,37 @@
-"""What stands between the network and the pages: headers of every response, and how much of a body is read."""
+"""Between the network and the pages: headers, limits of forms, guesses of links, forms of other sites."""
 
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import parse_qsl
+import logging
+import time
+from urllib.parse import parse_qsl, urlsplit
 
+from limits import parse
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from custodes.annotate.arrivals import network
+from custodes.annotate.site import pages
+
+GUESSES = "60/minute"
+
+
+class Rates:
+    """What addresses tried lately."""
+
+    def __init__(self, guesses: str = GUESSES) -> None:
+        self._window, self._guesses = MovingWindowRateLimiter(MemoryStorage()), parse(guesses)
+
+    def guess(self, address: str) -> bool:
+        """A link or key that does not exist was asked for: whether that was still within the limit."""
+        return bool(self._window.hit(self._guesses, network(address)))
+
 
 LARGEST, FIELDS, PATIENCE = 64 * 1024, 40, 10.0
 """Bytes and fields of a body at most, and the seconds that it may take to arrive."""
@@ -82,3 +105,74 @@ async def form(request: Request) -> dict[str, str]:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS))
     except ValueError:
         raise HTTPException(413) from None
+
+
+LOG = logging.getLogger("custodes.annotate.access")
+"""A line a request: method, name of the page, status, milliseconds. Never a path: links are keys. Never an address."""
+
+
+class Watch:
+    """Middleware that answers 429 to an address that goes on guessing links.
+
+    A link that exists always works, however many others were tried from its address: a whole institution may share
+    one."""
+
+    def __init__(self, app: ASGIApp, rates: Rates | None = None) -> None:
+        self.app, self.rates = app, rates or Rates()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status, is_refused = time.perf_counter(), 0, False
+
+        async def watched(message: Message) -> None:
+            nonlocal status, is_refused
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if _is_guess(scope, status) and not self.rates.guess(_address(scope)):
+                    status, is_refused = 429, True
+                    await HTMLResponse(pages.of_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
+            if not is_refused:
+                await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        finally:
+            name = getattr(scope.get("endpoint"), "__name__", "nothing")
+            LOG.info("%s %s %d %.0f ms", _method(scope), name, status, 1000 * (time.perf_counter() - began))
+
+
+def is_own(request: Request, public_url: str) -> bool:
+    """Whether a form was sent by our own page: by `Sec-Fetch-Site` where the browser says it, else by `Origin`.
+
+    Source: OWASP, "Cross-Site Request Forgery Prevention" (Fetch Metadata, with the origin as fallback).
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = urlsplit(request.headers.get("origin", ""))
+    own = urlsplit(public_url or str(request.base_url))
+    return bool(origin.netloc) and (origin.scheme, origin.netloc) == (own.scheme, own.netloc)
+
+
+def is_foreign(request: Request, public_url: str) -> bool:
+    """Whether a browser says that another site's page sent a form; a program that is no browser says nothing of it."""
+    tells = "sec-fetch-site" in request.headers or "origin" in request.headers
+    return tells and not is_own(request, public_url)
+
+
+def _is_guess(scope: Scope, status: int) -> bool:
+    """A link or a key of the owner that there is not."""
+    path: str = scope["path"]
+    return (status == 404 and path.startswith("/s/")) or (status == 403 and b"key=" in scope["query_string"])
+
+
+def _address(scope: Scope) -> str:
+    """The one that uvicorn has: of the connection, or what a proxy of this machine says (`--public-url`)."""
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def _method(scope: Scope) -> str:
+    """Of those that there are: it may be any word."""
+    return scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"

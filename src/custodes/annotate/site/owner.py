@@ -1,15 +1,18 @@
-"""The owner's pages: how a study stands by its completed looks, the people in it, and what may be done to it."""
+"""The owner's pages: progress by completed looks, annotators, and what may be done to a study."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from functools import wraps
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,12 +22,144 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from custodes.annotate.forecast import forecast
-from custodes.annotate.site import details, guard, showing, watch
-from custodes.annotate.site.acts import ACTS, whole
-from custodes.annotate.site.downloads import codes, sent, zipped
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.site import guard, owner_formats
+from custodes.annotate.site.owner_formats import codes, sent, zipped
 from custodes.annotate.snapshot import Snapshot
-from custodes.annotate.store import StudyBusy
-from custodes.errors import CustodesError, OptionError
+from custodes.annotate.study_file import StudyBusy
+from custodes.errors import CustodesError, InputError, OptionError
+
+Act = Callable[[Any, dict[str, str]], Awaitable[None]]
+
+
+async def _control(what: str, service: Any, fields: dict[str, str]) -> None:
+    await asyncio.wrap_future(service.control(what, fields.get("why", "")))
+
+
+async def _person(what: str, service: Any, fields: dict[str, str]) -> None:
+    label = fields.get("worker", "")
+    reason = (fields.get("reason", "") or "no reason given",) if what == "exclude" else ()
+    await asyncio.wrap_future(getattr(service, what)(label, *reason))
+
+
+async def _replan(service: Any, fields: dict[str, str]) -> None:
+    """Price, people at most, their share of a look and budget: what may change while a study runs."""
+    plan: StudyPlan = service.plan
+    price = _number("price", fields.get("price", ""), such_as=0.15)
+    cap = _number("cap", fields.get("cap", str(plan.people.cap)), such_as=0.25)
+    if not 0 <= price < 1e6:
+        raise OptionError(f"price {price:g}: must be a number of 0 or more")
+    budget = fields.get("budget", "").strip()
+    await asyncio.wrap_future(
+        service.replan(
+            msgspec.structs.replace(
+                plan,
+                money=msgspec.structs.replace(plan.money, price=price),
+                people=msgspec.structs.replace(plan.people, most=whole("most", fields.get("most", "")), cap=cap),
+                stopping=msgspec.structs.replace(
+                    plan.stopping, budget=whole("budget", budget) if budget else plan.stopping.budget
+                ),
+            )
+        )
+    )
+
+
+def _number(name: str, text: str, *, such_as: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"{name} {text!r}: a number, such as {such_as:g}") from None
+
+
+def whole(name: str, text: str, *, most: int = 10**9) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= most):
+        raise OptionError(f"{name} {text[:20]!r}: a whole number from 1 to {most}")
+    return int(text)
+
+
+ACTS: Mapping[str, Act] = {
+    **{what: partial(_control, what) for what in ("pause", "resume", "stop", "reopen")},
+    **{what: partial(_person, what) for what in ("exclude", "restore", "forget")},
+    "replan": _replan,
+}
+"""By the last word of the address."""
+
+
+MOST = 200
+"""Rows of a page."""
+
+Row = Mapping[str, Any]
+
+_ANSWERS = """
+SELECT answered_at, item, known, aspect, role, "order", answer, reason, visible_seconds, late, taken_back, expected,
+    system_b IS NULL AND gold IS NULL AS is_rating
+FROM answers WHERE rater = ? ORDER BY answer_id DESC LIMIT ?
+"""
+_TROUBLED = """
+SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
+    count(DISTINCT CASE WHEN answer IS NULL THEN assignment END) AS refused,
+    group_concat(DISTINCT CASE WHEN answer IS NULL THEN reason END) AS reasons
+FROM answers WHERE unit IS NOT NULL AND NOT taken_back
+GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?
+"""
+_COMMENTS = """
+SELECT e.at AS at, coalesce(v.label, w.label) AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
+FROM event e
+LEFT JOIN worker w ON w.worker = e.worker
+LEFT JOIN session s ON s.session = e.session LEFT JOIN worker v ON v.worker = s.worker
+LEFT JOIN assignment a ON a.assignment = e.assignment LEFT JOIN unit u ON u.unit = a.unit
+LEFT JOIN item i ON i.item = u.item
+WHERE e.kind = 'comment' ORDER BY e.event DESC LIMIT ?
+"""
+_RUNNING = """
+SELECT system_a, system_b, sum(answer = 1) AS wins, sum(answer = 0) AS ties, sum(answer = -1) AS losses
+FROM answers
+WHERE role = 'primary' AND system_b IS NOT NULL AND NOT taken_back AND NOT excluded AND answer IS NOT NULL
+    AND aspect = ?
+GROUP BY pair
+"""
+
+
+_SIGNED = """
+SELECT DISTINCT w.label AS label FROM session s JOIN worker w ON w.worker = s.worker
+WHERE json_extract(s.params, '$.verified') = 'yes'
+"""
+
+
+def signed(path: str | Path) -> set[str]:
+    """The people whose platform signed who they are; of all others their link said so."""
+    return {row["label"] for row in _rows(path, _SIGNED)}
+
+
+def answers_of(path: str | Path, label: str) -> list[Row]:
+    """A person's last answers, the newest first."""
+    return _rows(path, _ANSWERS, (label, MOST))
+
+
+def troubled(path: str | Path) -> list[Row]:
+    """Questions that somebody could not judge, the most often refused first."""
+    return _rows(path, _TROUBLED, (MOST,))
+
+
+def comments_of(path: str | Path) -> list[Row]:
+    """What people wrote, the newest first."""
+    return _rows(path, _COMMENTS, (MOST,))
+
+
+def running(path: str | Path, aspect: str) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Wins, ties and losses of every pair so far: what a peek shows, and nothing else does."""
+    rows = _rows(path, _RUNNING, (aspect,))
+    return {(row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in rows}
+
+
+def _rows(path: str | Path, statement: str, values: Sequence[object] = ()) -> list[Row]:
+    try:
+        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as base:
+            base.row_factory = sqlite3.Row
+            return [dict(row) for row in base.execute(statement, values)]
+    except sqlite3.Error as problem:
+        raise InputError(f"{Path(path).name}: cannot be read now ({problem})") from None
+
 
 COOKIE = "custodes_owner"
 HOURS = 12
@@ -35,9 +170,9 @@ INVITED = 500
 Handler = Callable[..., Awaitable[Response]]
 
 
-def routes(desks: Mapping[str, Any], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
+def routes(services: Mapping[str, Any], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
     """The pages under `/admin`, for who came with `owner_key` (once) and has the cookie since, signed by `secret`."""
-    own = Owner(desks, owner_key=owner_key, public_url=public_url)
+    own = Owner(services, owner_key=owner_key, public_url=public_url)
     cookie = Middleware(
         SessionMiddleware,
         secret_key=secret,
@@ -68,8 +203,8 @@ def routes(desks: Mapping[str, Any], *, owner_key: str, public_url: str, secret:
 class Owner:
     """What the handlers share: the studies, and the keys that still sign somebody in."""
 
-    def __init__(self, desks: Mapping[str, Any], *, owner_key: str, public_url: str) -> None:
-        self.desks, self.public_url = desks, public_url
+    def __init__(self, services: Mapping[str, Any], *, owner_key: str, public_url: str) -> None:
+        self.services, self.public_url = services, public_url
         self._keys = {_digest(owner_key)} if owner_key else set[str]()
         self._signed_in_now = set[str]()
 
@@ -78,12 +213,12 @@ class Owner:
 
         @wraps(handler)
         async def inner(request: Request) -> Response:
-            if request.method == "POST" and not watch.is_own(request, self.public_url):
+            if request.method == "POST" and not guard.is_own(request, self.public_url):
                 raise HTTPException(403)
             if request.method == "GET" and "key" in request.query_params and (response := self._sign_in(request)):
                 return response
             if request.session.get("owner") not in self._signed_in_now:
-                return showing.page("owner/door.html", status=403)
+                return owner_formats.page("owner/door.html", status=403)
             try:
                 return await handler(request)
             except CustodesError as problem:
@@ -102,36 +237,36 @@ class Owner:
         request.session["owner"] = name
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # The browser would not send the new cookie along a redirect that began on another site.
-            return showing.page("owner/continue.html")
+            return owner_formats.page("owner/continue.html")
         return RedirectResponse("/admin", 303)
 
     async def studies(self, request: Request) -> Response:
         """All studies."""
-        now = {name: await asyncio.wrap_future(desk.snapshot()) for name, desk in self.desks.items()}
-        return showing.page("owner/studies.html", studies=now)
+        now = {name: await asyncio.wrap_future(service.snapshot()) for name, service in self.services.items()}
+        return owner_formats.page("owner/studies.html", studies=now)
 
     async def new_key(self, request: Request) -> Response:
         """Another link that signs in once: for another browser, or a colleague."""
         key = secrets.token_urlsafe(16)
         self._keys.add(_digest(key))
-        return showing.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
+        return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
 
     async def leave(self, request: Request) -> Response:
         """Sign out: the cookie is worth nothing from now on, wherever it is."""
         self._signed_in_now.discard(request.session["owner"])
         request.session.clear()
-        return showing.page("owner/door.html")
+        return owner_formats.page("owner/door.html")
 
     async def study(self, request: Request) -> Response:
         """How a study stands."""
-        return await self._study(request, said=showing.SAID.get(request.query_params.get("said", ""), ""))
+        return await self._study(request, said=owner_formats.SAID.get(request.query_params.get("said", ""), ""))
 
     async def _study(self, request: Request, status: int = 200, **more: Any) -> HTMLResponse:
-        name, desk = self._desk(request)
-        now: Snapshot = await asyncio.wrap_future(desk.snapshot())
+        name, service = self._service(request)
+        now: Snapshot = await asyncio.wrap_future(service.snapshot())
         ahead = await run_in_threadpool(forecast, now)
         return await run_in_threadpool(  # a thousand people are a tenth of a second
-            showing.page,
+            owner_formats.page,
             "owner/study.html",
             status=status,
             **{"said": "", "problem": "", "peeked": None} | more,
@@ -143,81 +278,83 @@ class Owner:
 
     async def person(self, request: Request) -> Response:
         """One person's answers, by the side that was shown, never by system: nobody should stop by eye."""
-        name, desk = self._desk(request)
-        now: Snapshot = await asyncio.wrap_future(desk.snapshot())
+        name, service = self._service(request)
+        now: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
         found = [one for one in now.people if one.label == label]
         if not found:
             raise HTTPException(404)
-        rows = await run_in_threadpool(details.answers_of, desk.path, label)
-        is_signed = label in await run_in_threadpool(details.signed, desk.path)
-        return showing.page("owner/person.html", name=name, now=now, person=found[0], rows=rows, is_signed=is_signed)
+        rows = await run_in_threadpool(answers_of, service.path, label)
+        is_signed = label in await run_in_threadpool(signed, service.path)
+        return owner_formats.page(
+            "owner/person.html", name=name, now=now, person=found[0], rows=rows, is_signed=is_signed
+        )
 
     async def questions(self, request: Request) -> Response:
         """Comparisons that somebody could not judge or wrote about."""
-        name, desk = self._desk(request)
-        rows = await run_in_threadpool(details.troubled, desk.path)
-        comments = await run_in_threadpool(details.comments, desk.path)
-        return showing.page("owner/questions.html", name=name, rows=rows, comments=comments)
+        name, service = self._service(request)
+        rows = await run_in_threadpool(troubled, service.path)
+        comments = await run_in_threadpool(comments_of, service.path)
+        return owner_formats.page("owner/questions.html", name=name, rows=rows, comments=comments)
 
     async def do(self, request: Request) -> Response:
         """What changes a study: each is an event in its file."""
-        name, desk = self._desk(request)
+        name, service = self._service(request)
         what = request.path_params["what"]
         if what not in ("invite", "peek", *ACTS):
             raise HTTPException(404)
         fields = await guard.form(request)
         if what == "invite":
-            return await self._invite(request, name, desk, fields)
-        if what == "peek" and desk.plan.question.mode == "rate":
+            return await self._invite(request, name, service, fields)
+        if what == "peek" and service.plan.question.mode == "rate":
             raise OptionError("people rate outputs: there are no running numbers of pairs to look at")
         if what == "peek":
-            await asyncio.wrap_future(desk.peek())
-            first = desk.plan.question.aspects[0]
-            return await self._study(request, peeked=await run_in_threadpool(details.running, desk.path, first))
-        await ACTS[what](desk, fields)
+            await asyncio.wrap_future(service.peek())
+            first = service.plan.question.aspects[0]
+            return await self._study(request, peeked=await run_in_threadpool(running, service.path, first))
+        await ACTS[what](service, fields)
         return RedirectResponse(f"/admin/{name}?said={what}", 303)
 
-    async def _invite(self, request: Request, name: str, desk: Any, fields: dict[str, str]) -> Response:
+    async def _invite(self, request: Request, name: str, service: Any, fields: dict[str, str]) -> Response:
         people = whole("people", fields.get("people", ""), most=INVITED)
-        made = await asyncio.wrap_future(desk.invite(people))
+        made = await asyncio.wrap_future(service.invite(people))
         links = [(label, f"{self._base(request)}/s/{token}") for label, token in made]
-        return showing.page("owner/invited.html", name=name, links=links)
+        return owner_formats.page("owner/invited.html", name=name, links=links)
 
     async def export(self, request: Request) -> Response:
         """The study as files that every verb reads."""
-        name, desk = self._desk(request)
-        from custodes.annotate.exporting import export
+        name, service = self._service(request)
+        from custodes.annotate.export_study import export
 
-        return await sent(lambda folder: zipped(export, desk.path, folder / name), f"{name}.zip", "application/zip")
+        return await sent(lambda folder: zipped(export, service.path, folder / name), f"{name}.zip", "application/zip")
 
     async def backup(self, request: Request) -> Response:
         """The whole file, as it is now."""
-        name, desk = self._desk(request)
+        name, service = self._service(request)
 
         def make(folder: Path) -> Path:
-            return Path(desk.backup(folder / f"{name}.db").result())
+            return Path(service.backup(folder / f"{name}.db").result())
 
         return await sent(make, f"{name}.db", "application/vnd.sqlite3")
 
     async def codes(self, request: Request) -> Response:
         """Who is to be paid: a table for spreadsheet programs."""
-        name, desk = self._desk(request)
-        now: Snapshot = await asyncio.wrap_future(desk.snapshot())
-        return codes(name, now.people, await run_in_threadpool(details.signed, desk.path))
+        name, service = self._service(request)
+        now: Snapshot = await asyncio.wrap_future(service.snapshot())
+        return codes(name, now.people, await run_in_threadpool(signed, service.path))
 
     async def _told(self, request: Request, problem: CustodesError) -> Response:
         """What went wrong, above the study that it is about."""
         status = 503 if isinstance(problem, StudyBusy) else 409
         if "study" in request.path_params and request.method == "POST":
             return await self._study(request, status=status, problem=str(problem))
-        return showing.page("owner/problem.html", status=status, problem=str(problem))
+        return owner_formats.page("owner/problem.html", status=status, problem=str(problem))
 
-    def _desk(self, request: Request) -> tuple[str, Any]:
+    def _service(self, request: Request) -> tuple[str, Any]:
         name = request.path_params["study"]
-        if name not in self.desks:
+        if name not in self.services:
             raise HTTPException(404)
-        return name, self.desks[name]
+        return name, self.services[name]
 
     def _base(self, request: Request) -> str:
         return self.public_url or str(request.base_url).rstrip("/")

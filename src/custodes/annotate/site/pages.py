@@ -1,22 +1,105 @@
-"""What each page needs, and its HTML: a view of a session in, a page out."""
+"""The pages of annotators: a view in, HTML out; on request with the words marked that differ."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import cache, lru_cache
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from custodes.annotate import recruit, texts
-from custodes.annotate.acting import LONGEST, SKIPPING
+from custodes.annotate import arrivals, safe_html
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instructions, Paused, View, Wait
-from custodes.annotate.site.differences import marked
 from custodes.annotate.site.forms import BOTH_BAD
 from custodes.annotate.site.words import ENGLISH, words
+from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, View, Wait
+from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
+
+LONGEST_COMPARED = 3000
+"""Words of an output; longer ones stay as they are."""
+
+_SPACE = re.compile(r"(\s+)")
+
+
+@lru_cache(maxsize=512)
+def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
+    """Both with the words that the other one lacks in `mark`; None where one is too long. Formulas are not compared.
+
+    >>> [side.html for side in marked(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
+    ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
+    """
+    one, two = _Parts.of(first.html), _Parts.of(second.html)
+    if max(len(one.words), len(two.words)) > LONGEST_COMPARED:
+        return None
+    blocks = SequenceMatcher(None, one.compared(), two.compared()).get_matching_blocks()
+    in_one = {block.a + k for block in blocks for k in range(block.size)}
+    in_two = {block.b + k for block in blocks for k in range(block.size)}
+    return Side(html=one.html(in_one), media=first.media), Side(html=two.html(in_two), media=second.media)
+
+
+class _Parts(HTMLParser):
+    """Tags, words and spaces of HTML as they stand there; `words`: the places of the words that are compared."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.parts: list[str] = []
+        self.words: list[int] = []
+        self._in_math = False
+        self._text = ""
+
+    @classmethod
+    def of(cls, html: str) -> _Parts:
+        made = cls()
+        made.feed(html)
+        made.close()
+        made._end()
+        return made
+
+    def compared(self) -> list[str]:
+        """The words that are compared."""
+        return [self.parts[at] for at in self.words]
+
+    def html(self, common: set[int]) -> str:
+        """All of it, the words not in `common` marked."""
+        other = {at for k, at in enumerate(self.words) if k not in common}
+        return "".join(f"<mark>{part}</mark>" if at in other else part for at, part in enumerate(self.parts))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._end()
+        self._in_math = self._in_math or tag == "math"
+        self.parts.append(self.get_starttag_text() or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._end()
+        self.parts.append(self.get_starttag_text() or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._end()
+        self._in_math = self._in_math and tag != "math"
+        self.parts.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_entityref(self, name: str) -> None:
+        self._text += f"&{name};"
+
+    def handle_charref(self, name: str) -> None:
+        self._text += f"&#{name};"
+
+    def _end(self) -> None:
+        """A run of text is over."""
+        for part in filter(None, _SPACE.split(self._text)):
+            if not self._in_math and not part.isspace():
+                self.words.append(len(self.parts))
+            self.parts.append(part)
+        self._text = ""
+
 
 HERE = Path(__file__).parent
 BUTTONS = 11
@@ -36,7 +119,7 @@ TEMPLATES = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class AnswerButton:
     """One of the answers to a question: what it sends, what it says, the keys that choose it and the one that is shown,
     and the owner's word for it."""
 
@@ -48,12 +131,12 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AspectForm:
     """One aspect of a question: the name of its field, its choices (none: a number), and what was answered before."""
 
     field: str
     aspect: str
-    choices: tuple[Choice, ...]
+    choices: tuple[AnswerButton, ...]
     given: str | None
 
 
@@ -97,7 +180,7 @@ def prose(text: str) -> Any:
     """A text of the owner, Markdown, as safe HTML; made once."""
     from markupsafe import Markup
 
-    return Markup(texts.prose(text))
+    return Markup(safe_html.prose(text))
 
 
 def render(template: str, *, plan: StudyPlan | None = None, said: str = "", **values: Any) -> str:
@@ -121,7 +204,7 @@ def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "", marks: bo
         values |= {
             "asked": asked(plan, view),
             "reasons": SKIPPING,
-            "longest": LONGEST,
+            "longest": LONGEST_COMMENT,
             "marked": found is not None,
             "may_mark": may,
         }
@@ -132,7 +215,7 @@ def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "", marks: bo
     elif isinstance(view, Paused):
         values["refresh"] = PAUSED
     elif isinstance(view, Done):
-        values["back"] = recruit.ending(plan, view)
+        values["back"] = arrivals.ending(plan, view)
     return render(TEMPLATES[type(view)], plan=plan, said=said, **values)
 
 
@@ -142,13 +225,13 @@ def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str
 
 
 def of_arrival(
-    plan: StudyPlan, arrival: recruit.Arrival, params: Mapping[str, str], *, path: str, examples: tuple[Example, ...]
+    plan: StudyPlan, arrival: arrivals.Arrival, params: Mapping[str, str], *, path: str, examples: tuple[Example, ...]
 ) -> str:
     """The door of a study: what it is, and a button that carries on what the link says; for who only looks, all that
     there is to read."""
-    link = recruit.LINKS[arrival.source]
+    link = arrivals.LINKS[arrival.source]
     asks_who = link.person if plan.people.named and not arrival.params else ""
-    names = (link.person, *link.others, recruit.TOKEN)
+    names = (link.person, *link.others, arrivals.TOKEN)
     kept = {name: params[name] for name in names if name in params and name != asks_who}
     return render(
         "join.html",
@@ -177,33 +260,35 @@ def of_error(status: int) -> str:
     )
 
 
-def asked(plan: StudyPlan, ask: Ask) -> tuple[Asked, ...]:
+def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
     """The aspects of a question, in their order."""
     choices = choices_of(plan)
     given = {aspect: str(value) for aspect, value in ask.given.items()}
     return tuple(
-        Asked(field=f"v{place}", aspect=aspect, choices=choices, given=given.get(aspect))
+        AspectForm(field=f"v{place}", aspect=aspect, choices=choices, given=given.get(aspect))
         for place, aspect in enumerate(plan.question.aspects)
     )
 
 
 @lru_cache(maxsize=64)
-def choices_of(plan: StudyPlan) -> tuple[Choice, ...]:
+def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     """What may be answered to each aspect, from left to right; nothing where it is a number."""
     question, w = plan.question, words(plan.texts.language)
     if question.mode == "compare":
-        made = [Choice("1", w["first_better"], ("1", "ArrowLeft"), "←")]
+        made = [AnswerButton("1", w["first_better"], ("1", "ArrowLeft"), "←")]
         if question.equal:
-            made.append(Choice("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
+            made.append(AnswerButton("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
         if question.equal and question.both_bad and len(question.aspects) == 1:  # of several, one box says it of all
-            made.append(Choice(BOTH_BAD, w["both_bad"], ("b",), "b"))
-        return (*made, Choice("-1", w["second_better"], ("2", "ArrowRight"), "→"))
+            made.append(AnswerButton(BOTH_BAD, w["both_bad"], ("b",), "b"))
+        return (*made, AnswerButton("-1", w["second_better"], ("2", "ArrowRight"), "→"))
     low, high = question.scale
     if high - low >= BUTTONS:
         return ()
     points = range(low, high + 1)
     labels = dict(zip(points, question.labels, strict=True)) if len(question.labels) == len(points) else {}
-    return tuple(Choice(str(p), str(p), (str(p),) if 0 <= p <= 9 else (), label=labels.get(p, "")) for p in points)
+    return tuple(
+        AnswerButton(str(p), str(p), (str(p),) if 0 <= p <= 9 else (), label=labels.get(p, "")) for p in points
+    )
 
 
 def answer_of(plan: StudyPlan) -> dict[int, str]:

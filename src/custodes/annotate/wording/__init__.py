@@ -1,15 +1,97 @@
-"""What people are told: templates of instructions, consent and thanks, and their blanks filled from the plan."""
+"""Templates of instructions, consent and thanks, and the sentences that fill their blanks, by language.
+
+and a file for each template.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.wording.sentences import LANGUAGES, spoken
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentences:
+    """`identity`: what is stored of a person, by how people come. `pay` has blanks for the price of an answer and of a
+    batch. `question`: the usual one, by mode. `checks`: that there are questions with known answers; `qualification`:
+    that some come first, with blanks for how many and how many must be right. `other`, `equal`, `rating`: what the text
+    of an attention check says to answer."""
+
+    question: Mapping[str, str]
+    identity: Mapping[str, str]
+    pay: str
+    no_pay: str
+    no_contact: str
+    checks: str
+    qualification: str
+    other: str
+    equal: str
+    rating: str
+
+
+def _identity(platform: str, **own: str) -> dict[str, str]:
+    names = {"prolific": "Prolific", "mturk": "Mechanical Turk", "toloka": "Toloka"}
+    return {**own, **{key: platform.format(name=name) for key, name in names.items()}}
+
+
+ENGLISH = Sentences(
+    question={"compare": "Which response is better?", "rate": "How good is this response?"},
+    identity=_identity(
+        "The id that {name} gives us stands for you; we never learn your name.",
+        links="The link that you were given stands for you.",
+        open="A number that we draw stands for you.",
+    ),
+    pay="You are paid {answer} for an answer, {batch} for a batch.",
+    no_pay="This page pays nothing.",
+    no_contact="Write to the person who gave you the link.",
+    checks="Some questions may have a known answer, to see whether texts are read. Who often answers these wrongly is"
+    " asked nothing more.",
+    qualification="The first {asked} questions have known answers: who has fewer than {passed} right is asked nothing"
+    " more.",
+    other="This is not a response. It is here to see whether both sides are read. Please answer that the other one is"
+    " better.",
+    equal="This is not a response. It is here to see whether both sides are read. Please answer that they are equal.",
+    rating="This is not a response. It is here to see whether texts are read. Please give the rating {least}.",
+)
+GERMAN = Sentences(
+    question={"compare": "Welche Antwort ist besser?", "rate": "Wie gut ist diese Antwort?"},
+    identity=_identity(
+        "Für Sie steht die Kennung, die {name} uns gibt; Ihren Namen erfahren wir nie.",
+        links="Für Sie steht der Link, den Sie bekommen haben.",
+        open="Für Sie steht eine Nummer, die wir ziehen.",
+    ),
+    pay="Sie bekommen {answer} für eine Antwort, {batch} für einen Durchgang.",
+    no_pay="Diese Seite bezahlt nichts.",
+    no_contact="Schreiben Sie an die Person, die Ihnen den Link gegeben hat.",
+    checks="Bei manchen Fragen kann die Antwort bekannt sein, um zu sehen, ob Texte gelesen werden. Wer diese oft"
+    " falsch beantwortet, wird nichts mehr gefragt.",
+    qualification="Bei den ersten {asked} Fragen ist die Antwort bekannt: Wer weniger als {passed} davon richtig hat,"
+    " wird nichts mehr gefragt.",
+    other="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
+    " dass die andere besser ist.",
+    equal="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
+    " dass beide gleich sind.",
+    rating="Dies ist keine Antwort. Es steht hier, um zu sehen, ob Texte gelesen werden. Bitte geben Sie die Note"
+    " {least}.",
+)
+LANGUAGES = {"en": ENGLISH, "de": GERMAN}
+
+
+def spoken(language: str) -> str:
+    """The language of ours for a language tag; English where we have none.
+
+    >>> spoken("de-CH"), spoken("fr")
+    ('de', 'en')
+    """
+    own = language.partition("-")[0].lower()
+    return own if own in LANGUAGES else "en"
+
 
 TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
 """Texts that a plan may name. `adequacy` is in the spirit of the instructions in Figure 4 of the correction paper

@@ -1,0 +1,219 @@
+"""Which question a person gets next, with the probability that it was this one, which is kept with it.
+
+Within a pair the first free place of an order that was drawn beforehand is taken, so the items of a prefix are a simple
+random sample whoever comes; what is drawn here is the role and the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from random import Random
+from typing import NamedTuple
+
+from custodes.annotate.participants import Session, Unit, Worker
+from custodes.annotate.plan import People
+from custodes.annotate.state import StudyState
+
+EVEN = "even-1"
+"""Comparisons: all open pairs alike."""
+TOGETHER = "together-1"
+"""Ratings: all outputs of an item by one person, apart from each other where that can be."""
+LEAST_CAP = 2
+BEYOND = 3
+"""So many second opinions, and known comparisons of an idle person, may be more than their share of the answers."""
+ACTIVE = 3
+"""Items whose outputs one person rates in turn."""
+
+
+class NextQuestion(NamedTuple):
+    """What is asked, and how it was chosen: one of `eligible` pairs (of ratings: outputs)."""
+
+    role: str
+    unit: Unit | None
+    gold: int | None
+    flip: int
+    look: int | None
+    eligible: int | None
+    p_role: float
+    p_pair: float | None
+    policy: str
+
+
+def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
+    """The places of known comparisons in a batch, by kind."""
+    people, kinds = state.plan.people, [kind for kind, _ in state.gold.values()]
+    gold = round(people.batch / people.gold_every) if people.gold_every else 0
+    gold += gold > 0 and batch == 1  # somebody new is looked at twice
+    wanted = ["gold"] * (gold if "gold" in kinds else 0)
+    wanted += ["attention"] * (people.attention if "attention" in kinds else 0)
+    wanted = wanted[: people.batch - 1]
+    return dict(zip(sorted(rng.sample(range(1, people.batch + 1), len(wanted))), _mixed(wanted, rng), strict=True))
+
+
+def _mixed(names: Sequence[str], rng: Random) -> list[str]:
+    return rng.sample(names, len(names))
+
+
+def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
+    """A known comparison that this person has not seen."""
+    new = [number for number, (own, _) in state.gold.items() if own == kind and number not in session.worker.known]
+    if not new:
+        return None
+    flip = 0 if state.plan.question.mode == "rate" else rng.getrandbits(1)
+    return NextQuestion(kind, None, rng.choice(new), flip, None, None, 1.0, None, EVEN)
+
+
+def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
+    """A comparison or a rating; None where there is none for this person now."""
+    worker = session.worker
+    if state.plan.question.mode == "rate":
+        primary = rating(state, session, rng)
+    else:
+        free = primaries(state, worker)
+        primary = None
+        if free:
+            unit = free[rng.randrange(len(free))]
+            p = 1 / len(free)
+            look = state.assignments.engine.look[unit.pair]
+            primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, len(free), 1.0, p, EVEN)
+    share = state.plan.people.overlap
+    doubled = seconds(state, worker) if has_room(state) else []
+    if not doubled:
+        return primary
+    if primary is None:
+        return _second(state, worker, doubled, 1.0, rng)
+    if rng.random() < share:
+        return _second(state, worker, doubled, share, rng)
+    return primary._replace(p_role=1 - share)
+
+
+def has_room(state: StudyState) -> bool:
+    """Whether one more second opinion is no more than their share of the answers, and `BEYOND`."""
+    share = state.plan.people.overlap
+    second = state.totals.second + state.assignments.asked_again + 1
+    return share > 0 and second <= share * (state.totals.primary + second) + BEYOND
+
+
+def has_room_known(state: StudyState, worker: Worker) -> bool:
+    """Whether somebody who is idle may be asked one more known comparison: no more than their share, and `BEYOND`."""
+    every, work = state.plan.people.gold_every, worker.work
+    return every > 0 and work.asked + 1 <= work.answers / every + BEYOND
+
+
+def cap(people: People, target: int, there: int | None) -> int:
+    """Answers of one person to a pair with so many in its looks at most; `there`: how many people there are, where that
+    is known. Then they can do all of it, however few they are.
+
+    >>> cap(People(), 10, None), cap(People(), 10, 4), cap(People(), 10, 1)
+    (2, 3, 10)
+    """
+    alike = ceil(target * people.per_item / there) if there else 0
+    return max(LEAST_CAP, int(people.cap * target), alike)
+
+
+def there(state: StudyState) -> int | None:
+    """How many people may answer, where each has a link of their own; None where nobody knows who will come."""
+    return sum(own.is_able for own in state.workers.values()) if state.plan.people.recruit == "links" else None
+
+
+def below_cap(state: StudyState, worker: Worker) -> set[int]:
+    """Open pairs of which this person has not had their share."""
+    engine, people, known = state.assignments.engine, state.plan.people, there(state)
+    return {
+        pair
+        for pair, is_open in enumerate(engine.is_open)
+        if is_open and worker.load[pair] < cap(people, engine.target[pair], known)
+    }
+
+
+def primaries(state: StudyState, worker: Worker) -> list[Unit]:
+    """Of every eligible pair the unit that this person would get."""
+    own = below_cap(state, worker)
+    units = [_first(state, worker, pair) for pair in state.assignments.engine.open_pairs() if pair in own]
+    return [unit for unit in units if unit is not None]
+
+
+def _first(state: StudyState, worker: Worker, pair: int) -> Unit | None:
+    """The first free place whose item this person has not seen, else the first that he has not had."""
+    other = None
+    for unit in state.assignments.wanted(pair):
+        if unit.item not in worker.seen:
+            return unit
+        if other is None and unit.id not in worker.had:
+            other = unit
+    return other
+
+
+def seconds(state: StudyState, worker: Worker) -> list[int]:
+    """Pairs with a unit that others have answered, and that this person never had."""
+    return [
+        pair
+        for pair, units in enumerate(state.assignments.singles)
+        if units and any(unit not in worker.had for unit in units)
+    ]
+
+
+def _second(state: StudyState, worker: Worker, pairs: Sequence[int], p_role: float, rng: Random) -> NextQuestion:
+    pair = pairs[rng.randrange(len(pairs))]
+    able = [unit for number, unit in state.assignments.singles[pair].items() if number not in worker.had]
+    able = [unit for unit in able if unit.item not in worker.seen] or able
+    unit = able[rng.randrange(len(able))]
+    n = state.assignments.seconds_given[pair]
+    flip = 0 if state.plan.question.mode == "rate" else _side(state, f"second {pair}", n)
+    look = state.assignments.engine.look[pair]
+    return NextQuestion("second", unit, None, flip, look, len(pairs), p_role, 1 / len(pairs), EVEN)
+
+
+def flip_of(state: StudyState, unit: Unit) -> int:
+    """Whether the second system is shown first: balanced in blocks of two places, drawn by the seed of the plan, so
+    that the answers of a prefix are balanced whoever gave them; where several people answer, they take turns."""
+    turn = len(unit.votes) + len(unit.holders)
+    return _side(state, str(unit.pair), unit.place) ^ (turn & 1)
+
+
+def _side(state: StudyState, what: str, n: int) -> int:
+    return Random(f"{state.plan.seed} {what} {n // 2}").getrandbits(1) ^ (n & 1)
+
+
+def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
+    """An output of an item that this person has begun, not the one before; or of a new item; or what others left."""
+    worker = session.worker
+    free: dict[int, list[Unit]] = {}
+    for pair in state.assignments.engine.open_pairs():
+        for unit in state.assignments.wanted(pair):
+            if unit.id not in worker.had:
+                free.setdefault(unit.item, []).append(unit)
+    begun = [item for item in free if item in worker.seen]
+    choice = [unit for item in begun if item != session.last_item for unit in free[item]]
+    own = below_cap(state, worker)
+    new = {
+        item: [unit for unit in units if unit.pair in own] for item, units in free.items() if item not in worker.seen
+    }
+    if len(begun) < ACTIVE:
+        choice = _first_item(new, {item for item in new if _is_new(state, item)}) or choice
+    choice = choice or [unit for item in begun for unit in free[item]]
+    choice = choice or _first_item(new, {item for item in new if _is_left(state, item)})
+    if not choice:
+        return None
+    unit = choice[rng.randrange(len(choice))]
+    return NextQuestion("primary", unit, None, 0, 0, len(choice), 1.0, 1 / len(choice), TOGETHER)
+
+
+def _is_new(state: StudyState, item: int) -> bool:
+    """Whether one more person may begin it."""
+    return len(state.began.get(item, ())) < state.plan.people.per_item
+
+
+def _is_left(state: StudyState, item: int) -> bool:
+    """Whether nobody who began it is at work."""
+    return not any(
+        not given.expired for worker in state.began.get(item, ()) for own in worker.sessions for given in own.open
+    )
+
+
+def _first_item(units: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
+    """The outputs of the first of these items."""
+    able = [item for item in items if units[item]]
+    first = min(able, key=lambda item: (min(unit.place for unit in units[item]), item), default=None)
+    return [] if first is None else units[first]

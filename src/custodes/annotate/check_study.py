@@ -1,0 +1,497 @@
+"""Problems of a study before anybody is asked: texts, looks, people and pay."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from itertools import chain
+from math import ceil
+from pathlib import Path
+from statistics import median
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from custodes.annotate import study_file
+from custodes.annotate.add_to_study import Held
+from custodes.annotate.assignment_policy import cap
+from custodes.annotate.engine import budget_of, rule_of
+from custodes.annotate.material import Material, Pair
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan_rules import LOOKS_CUT
+from custodes.annotate.snapshot import FEW_PEOPLE
+from custodes.annotate.study_status import snapshot_of_file
+from custodes.annotate.wording import LANGUAGES, completed
+from custodes.answers.question import versions
+from custodes.answers.result import Provenance, result
+from custodes.answers.tables import count, label, table
+from custodes.arguments import checked
+from custodes.data.notes import Note
+from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
+from custodes.evaluate.check.refusals import ASKED, refusals
+from custodes.stats import ABSENT
+from custodes.stats.reliability import FEWEST_PEOPLE
+from custodes.stats.stopping.allocation import KINDS, tables
+from custodes.stats.stopping.rules import rule_on
+
+SERIOUS = (
+    "outputs-plain",
+    "contexts-plain",
+    "no-boundary",
+    "nothing-to-ask",
+    "outputs-not-added",
+    "metric-not-added",
+    "level-grew",
+)
+"""Notes of a study's making that are warnings; others are for information."""
+
+
+@result
+class StudyCheck(OfProblems):
+    """What a study of people's answers holds, and what would fool somebody. See `check`."""
+
+    BY: ClassVar[str] = ""
+
+    summary: pl.DataFrame = table(
+        "One row: the study.",
+        label("name", "of the plan"),
+        count("items", "whose outputs are shown"),
+        count("systems", "that are compared or rated"),
+        count("pairs", "of systems that are compared, or systems that are rated"),
+        count("questions", "that can be asked: items of each pair"),
+        count("known", "questions with a known answer that people meet: gold, qualification, attention"),
+        count("images", "of items and outputs", essential=False),
+        count("answers", "that are there already", essential=False),
+    )
+    problems: pl.DataFrame = problem_table("What would fool somebody.", page="planning a study")
+
+
+@checked
+def check(path: str | Path) -> StudyCheck:
+    """What would fool people or the reader of a study, before anybody is asked; it is only read.
+
+    `problems`: severity (error, warning, info), rule, message with the way out, and examples. Outputs that say who
+    wrote them, systems that are formatted or cut unlike others (sign tests over items that keep .05 for all pairs
+    together), looks and budgets that cannot be reached, also by the people who are there, too few of these, a plan
+    that decides nothing, strangers without known comparisons, pay below the wage, consent without contact or pay,
+    what was noted when the study was made, and of a study that runs what people could not judge, also in looks that are
+    not complete (it does not tell who is ahead). Raises InputError for what is no study.
+
+    >>> import polars as pl, tempfile
+    >>> from custodes.annotate.new_study import new
+    >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["As an AI, I agree.", "Yes."]})
+    >>> found = check(new(texts, Path(tempfile.mkdtemp()) / "study.db"))
+    >>> "names-itself" in found.problems["rule"].to_list()
+    True
+    """
+    place = study_file.check(path)
+    with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as opened:
+        copy = study_file.copy(place, Path(folder, "study.db"))  # which an earlier version may have made
+        opened.enter_context(study_file.told(place))
+        base = opened.enter_context(closing(study_file.connect(copy, durable=False)))
+        study_file.migrate(base, copy)
+        held = Held.read(base)
+        known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
+        seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
+        asked = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
+        notes = held.notes
+        (images,) = base.execute("SELECT count(*) FROM media").fetchone()
+        (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
+        (came,) = base.execute("SELECT count(*) FROM worker").fetchone()
+    now = snapshot_of_file(place) if came else None
+    noted = [
+        Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
+        for note in dict.fromkeys(notes)
+        if note.rule != LOOKS_CUT  # the rules tell of every pair, as it is now
+    ]
+    found = chain(
+        text_problems(held.material, list(held.pairs.values())),
+        stopping_problems(held),
+        people_problems(
+            held.plan,
+            known=known,
+            seconds=seconds,
+            links=now.reach.there if now and held.plan.people.recruit == "links" else 0,
+            notes=now.notes if now else (),
+        ),
+        refusals(asked),
+        noted,
+    )
+    order = {"error": 0, "warning": 1, "info": 2}
+    problems = sorted(found, key=lambda problem: order[problem.severity])
+    summary = {
+        "name": [held.plan.name],
+        "items": [len(held.material.items)],
+        "systems": [len(held.material.systems)],
+        "pairs": [len(held.pairs)],
+        "questions": [sum(map(len, held.asked.values()))],
+        "known": [sum(kind != "example" for kind in known)],
+        "images": [images],
+        "answers": [answers],
+    }
+    provenance = Provenance(
+        question="annotate check", study=place.name, digest="", options={}, seed=None, versions=versions()
+    )
+    parts = [StudyCheck.part(summary=summary, problems=columns_of(problems))]
+    return StudyCheck.of(parts, (), provenance=provenance)
+
+
+_SECONDS = """
+SELECT coalesce(visible_seconds, server_seconds) FROM judgment j JOIN assignment a ON a.assignment = j.assignment
+WHERE a.unit IS NOT NULL
+"""
+
+_ASKED = """
+SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
+WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
+"""
+"""As `ASKED`, also of looks that are not complete."""
+
+
+WIN_ALONE = 3
+"""The kind of an answer for the first system where no metric says anything (see `stats.stopping.allocation`)."""
+
+
+def stopping_problems(held: Held) -> Iterator[Problem]:
+    """All that is wrong with the stopping."""
+    looks = held.plan.stopping.looks
+    sizes = {pair: len(held.asked[number]) for number, pair in held.pairs.items()}
+    if held.plan.question.mode == "rate":
+        yield from _rated(held.plan, list(sizes.values()))
+        return
+    named = {pair: " and ".join(filter(None, pair)) for pair in sizes}
+    few = [named[pair] for pair, n in sizes.items() if 0 < n < looks[0]]
+    if few:
+        yield Problem(
+            "warning",
+            "few-items",
+            f"{len(few)} pairs have fewer items than the first look has answers ({looks[0]}): they are looked at once,"
+            " with all there are; add items, or make the looks smaller",
+            few[:5],
+        )
+    short = [named[pair] for pair, n in sizes.items() if looks[0] <= n < looks[-1]]
+    if short:
+        least = min(n for n in sizes.values() if n >= looks[0])
+        yield Problem(
+            "info",
+            LOOKS_CUT,
+            f"{len(short)} pairs have fewer items than the last look has answers ({looks[-1]}), the smallest {least}:"
+            " its looks end there",
+            short[:5],
+        )
+    yield from _reach(held, max(sizes.values(), default=0))
+    if max(sizes.values(), default=0):
+        yield from _decides(held, max(sizes.values()))
+
+
+def _reach(held: Held, most: int) -> Iterator[Problem]:
+    """Whether there can be enough answers."""
+    plan, people = held.plan, held.plan.people
+    looks = [min(n, most) for n in plan.stopping.looks]
+    each = cap(people, looks[-1], people.most if people.recruit == "links" else None)
+    if people.most * each < looks[-1] * people.per_item:
+        yield Problem(
+            "error",
+            "too-few-people",
+            f"{people.most} people at most, who may each give {each} of the {looks[-1]} answers of a pair (cap"
+            f" {people.cap:g}): its last look cannot be reached; allow more people, or a larger cap",
+        )
+    first = len(held.pairs) * looks[0] * people.per_item
+    if plan.stopping.budget is not None and plan.stopping.budget < first:
+        yield Problem(
+            "error",
+            "small-budget",
+            f"budget {plan.stopping.budget}: the first look of all {len(held.pairs)} pairs takes {first} answers that"
+            " decide; ask about fewer pairs or systems, or allow more",
+        )
+    yield from _work(plan, first, "the first look of all pairs")
+
+
+def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
+    """Whether every system can be rated, and all outputs; `sizes`: outputs of each."""
+    wanted, budget = sum(sizes) * plan.people.per_item, plan.stopping.budget
+    if budget is not None and budget < wanted:
+        is_none = budget < len(sizes) * plan.people.per_item
+        yield Problem(
+            "error" if is_none else "info",
+            "small-budget",
+            f"budget {budget}: all {sum(sizes)} outputs take {wanted} answers that decide;"
+            + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, as many of each system")
+            + "; ask about fewer outputs, or allow more",
+        )
+    yield from _work(plan, min(wanted, wanted if budget is None else budget), "what is rated")
+
+
+def _work(plan: StudyPlan, wanted: int, what: str) -> Iterator[Problem]:
+    """Whether people may do as much as that."""
+    people = plan.people
+    work = people.most * people.batch * people.batches
+    if work < wanted:
+        yield Problem(
+            "error",
+            "little-work",
+            f"{people.most} people with {people.batches} batches of {people.batch} give {work} answers, and {what}"
+            f" takes {wanted}; allow more",
+        )
+
+
+def _decides(held: Held, most: int) -> Iterator[Problem]:
+    """Whether answers that all say the same would decide a pair."""
+    rule = rule_of(held.plan, pairs=len(held.pairs), items=most, has_metric=held.has_metric)
+    if rule.estimator.uses_metric or rule.estimator.needs_items:
+        return
+    n = rule.looks[-1]
+    counts = np.zeros((1, KINDS), dtype=np.int64)
+    counts[0, WIN_ALONE] = n
+    made = tables(counts, np.zeros((1, 3), dtype=np.int64))
+    decision, _, _ = rule_on(
+        rule, made, look=len(rule.looks) - 1, last=np.array([n]), items=None, judged=np.array([True])
+    )
+    if not decision[0]:
+        yield Problem(
+            "error",
+            "decides-nothing",
+            f"even {n} answers that all prefer one system would not decide a pair; allow more answers (looks, items),"
+            " or a larger gamma",
+        )
+
+
+STRANGERS = ("open", "prolific", "mturk", "toloka")
+"""Ways of recruiting whose people nobody knows."""
+PAID = ("prolific", "mturk", "toloka")
+SECONDS = 40.0
+"""An answer takes about so long where nobody has answered yet: 1.5 a minute (Deriu et al. 2023, appendix)."""
+FEWEST = 10
+"""Answers from which on their own times count."""
+
+
+def people_problems(
+    plan: StudyPlan, *, known: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
+) -> Iterator[Problem]:
+    """All that is wrong with how people are asked; `known`: kinds of the known questions; `seconds`: times so far;
+    `links`: people who may answer, where they have links of their own; `notes`: on those who are there."""
+    yield from (Problem("warning", note.rule, note.message) for note in notes)
+    if 0 < links < FEWEST_PEOPLE and not any(note.rule == FEW_PEOPLE for note in notes):
+        yield Problem(
+            "warning",
+            FEW_PEOPLE,
+            f"{links} people have a link: decisions will speak of these people only. With 3 people .23 of pairs that"
+            " are alike for most people are declared different, with 5 .16, with 10 .10, with 20 .08; invite more",
+        )
+    yield from _checked(plan, known)
+    yield from _paid(plan, seconds)
+    yield from _told(plan)
+
+
+def _checked(plan: StudyPlan, known: Sequence[str]) -> Iterator[Problem]:
+    people = plan.people
+    gold = sum(kind == "gold" for kind in known)
+    if people.recruit in STRANGERS and not gold:
+        yield Problem(
+            "warning",
+            "no-gold",
+            f"people come by {people.recruit}, and no comparison has a known answer: who clicks at random is found by"
+            " attention checks alone; give --gold with some dozen clear cases",
+        )
+    most = ceil(people.batch * people.batches / people.gold_every) if people.gold_every else 0
+    if 0 < gold < most:
+        yield Problem(
+            "info",
+            "little-gold",
+            f"{gold} comparisons with known answers, and one person may meet {most}: who has seen all of them is asked"
+            " none any more",
+        )
+
+
+def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
+    money, people = plan.money, plan.people
+    if not money.price:
+        if people.recruit in PAID:
+            yield Problem(
+                "warning",
+                "no-price",
+                f"people come by {people.recruit}, and the plan says no price: cost and wage cannot be told; say"
+                " [money] price, of one answer",
+            )
+        return
+    measured = len(seconds) >= FEWEST
+    typical = median(seconds) if measured else SECONDS
+    hourly = money.price * 3600 / typical
+    if hourly < money.wage:
+        whence = "the median so far" if measured else "as in other studies; rehearse, or time yourself"
+        yield Problem(
+            "warning",
+            "low-pay",
+            f"{money.price:g} {money.currency} an answer is {hourly:.2f} an hour at {typical:.0f} s ({whence}), below"
+            f" the wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f}",
+        )
+
+
+def _told(plan: StudyPlan) -> Iterator[Problem]:
+    texts = plan.texts
+    if not texts.contact.strip():
+        yield Problem(
+            "warning",
+            "no-contact",
+            "people are not told whom they may write to; say [texts] contact, an address that somebody reads",
+        )
+    elif texts.contact not in texts.consent:
+        yield Problem(
+            "warning", "consent-without-contact", "the consent does not hold the contact; write {contact} in it"
+        )
+    price = f"{plan.money.price:.2f}"
+    if plan.money.price and price not in texts.consent:
+        yield Problem(
+            "warning",
+            "consent-without-pay",
+            f"the consent does not say what is paid ({price} {plan.money.currency} an answer); write {{pay}} in it",
+        )
+    usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
+    english = [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
+    if plan.question.text == LANGUAGES["en"].question[plan.question.mode]:
+        english = ["question", *english]
+    if texts.language.partition("-")[0].lower() not in LANGUAGES and english:
+        yield Problem(
+            "warning",
+            "english-texts",
+            f"the language of the study is {texts.language}, and these texts are the usual English ones:"
+            f" {', '.join(english)}; write your own. Attention checks are in English, too: give your own in --gold",
+        )
+
+
+MODELS = r"chat ?gpt|gpt-?\d[\w.]*|claude|gemini|llama|mistral|deepseek|qwen|grok|copilot|bard"
+MAKERS = r"openai|anthropic|google|meta ai|microsoft|alibaba|mistral ai|xai|deepseek"
+ITSELF = re.compile(
+    rf"\bas an? (?:large |artificial intelligence )?(?:ai|language)(?: language)? (?:model|assistant)\b"
+    rf"|\bas an (?:ai|artificial intelligence)\b|\bi(?:'m| am|’m) an? (?:large )?(?:ai|language model)\b"
+    rf"|\b(?:i(?:'m| am|’m)|my name is|this is) (?:{MODELS})\b|\b(?:made|trained|developed|created) by (?:{MAKERS})\b"
+    rf"|\bchatgpt\b|\bgpt-\d",
+    re.IGNORECASE,
+)
+"""Words by which models say that they are models, or which one."""
+FORMAT = re.compile(r"^(?:#{1,6} |\s*[-*+] |\s*\d{1,3}[.)] |```|\|.*\|\s*$)|\*\*\S", re.MULTILINE)
+"""Signs of Markdown: headings, lists, code, tables, bold words."""
+CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
+"""How a text ends within a sentence: with a word, or with what asks for one. Marks, quotes and emoji do not."""
+APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
+"""Last lines that need no mark at their end: headings, items of lists, rows, code, one word alone, an address."""
+LEAST = 0.25
+"""Shares that differ by less are not worth a word."""
+LEVEL = 0.05
+SHORTEST = 3
+"""Letters of a label that can be looked for in texts."""
+
+
+def text_problems(material: Material, pairs: Sequence[Pair]) -> Iterator[Problem]:
+    """All that is wrong with the texts."""
+    yield from names_itself(material)
+    yield from names_system(material)
+    compared = [(first, second) for first, second in pairs if first is not None and second is not None]
+    yield from _unlike(
+        material,
+        compared,
+        "unlike-format",
+        lambda text: bool(FORMAT.search(text)),
+        "have signs of Markdown",
+        "people may judge form; bring all into one form, or say in the instructions that form does not count",
+    )
+    yield from _unlike(
+        material,
+        compared,
+        "unlike-ending",
+        _is_cut,
+        "end within a sentence",
+        "were outputs cut? Make them again with a higher limit",
+    )
+
+
+def _is_cut(text: str) -> bool:
+    """Whether it ends within a sentence."""
+    last = text.rstrip().rpartition("\n")[2]
+    return bool(CUT.search(last)) and not APART.match(last)
+
+
+def names_itself(material: Material) -> Iterator[Problem]:
+    """Outputs that say that a model wrote them, or which one."""
+    found = [(key, match) for key, own in material.outputs.items() if (match := ITSELF.search(own.text))]
+    if found:
+        systems = sorted({system for (_, system), _ in found})
+        words = sorted({match[0].lower() for _, match in found})
+        yield Problem(
+            "warning",
+            "names-itself",
+            f"{len(found)} outputs of {len(systems)} systems say who wrote them ({', '.join(words[:3])}): people judge"
+            " the name; leave these items out, or take the words out of all systems' outputs",
+            [item for (item, _), _ in found[:5]],
+        )
+
+
+def names_system(material: Material) -> Iterator[Problem]:
+    """Outputs that hold the label of a system, which what stands above them does not."""
+    above = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
+    lowered = {key: own.text.lower() for key, own in material.outputs.items()}
+    for system in material.systems:
+        if len(system) < SHORTEST:
+            continue
+        name = system.lower()
+        word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+        items = [
+            item
+            for (item, _), text in lowered.items()
+            if name in text and word.search(text) and name not in above[item]
+        ]
+        if items:
+            yield Problem(
+                "warning",
+                "names-system",
+                f"{len(items)} outputs hold the name of the system {system!r}: who reads it may know what wrote it;"
+                " leave these items out, or take the name out",
+                items[:5],
+            )
+
+
+def _unlike(
+    material: Material,
+    pairs: Sequence[tuple[str, str]],
+    rule: str,
+    has: Callable[[str], bool],
+    what: str,
+    way_out: str,
+) -> Iterator[Problem]:
+    """Pairs of systems of which one has something much more often, by exact sign tests over the items of both.
+
+    The level is shared by all pairs and both rules, so that among systems that are alike a word is said in at most one
+    of twenty studies.
+    """
+    from scipy.stats import binomtest
+
+    rows = {system: row for row, system in enumerate(material.systems)}
+    columns = {item.label: column for column, item in enumerate(material.items)}
+    found = np.full((len(rows), len(columns)), ABSENT, dtype=np.int8)
+    for (item, system), own in material.outputs.items():
+        if own.text.strip():
+            found[rows[system], columns[item]] = has(own.text)
+    unlike = list[tuple[float, str, str, float, float]]()
+    for first, second in pairs:
+        both = found[[rows[first], rows[second]]]
+        both = both[:, (both != ABSENT).all(axis=0)]
+        n = both.shape[1]
+        more, less = int((both[0] > both[1]).sum()), int((both[0] < both[1]).sum())
+        if not n or abs(more - less) < LEAST * n:
+            continue
+        if binomtest(more, more + less).pvalue <= LEVEL / (2 * len(pairs)):
+            a, b = both.mean(axis=1).tolist()
+            unlike.append((abs(a - b), *((first, second, a, b) if a > b else (second, first, b, a))))
+    if unlike:
+        _, first, second, a, b = max(unlike)
+        others = f"; so it is in {len(unlike)} of {len(pairs)} pairs" if len(unlike) > 1 else ""
+        yield Problem(
+            "warning",
+            rule,
+            f"{a:.0%} of the outputs of {first} {what}, and {b:.0%} of those of {second}{others}: {way_out}",
+            list(dict.fromkeys(name for _, name, *_ in sorted(unlike, reverse=True)))[:5],
+        )

@@ -1,1 +1,0 @@
-"""Rules of `check`, by what they look at."""

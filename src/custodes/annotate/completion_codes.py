@@ -1,0 +1,133 @@
+"""The platform's list of codes against the study's: whom to pay, and who claims what is not theirs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import polars as pl
+
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.snapshot import PersonNow
+from custodes.answers.question import versions
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.tables import count, label, table
+from custodes.arguments import checked
+from custodes.data.loading import load_table
+from custodes.errors import InputError, listed
+
+PERSON = ("participant id", "workerid", "assignment:worker_id", "worker_id", "external_id", "person")
+CODE = ("completion code", "answer.code", "output:code", "code")
+STATUS = ("status", "assignmentstatus", "assignment:status")
+"""Columns by the platforms' names for them (Prolific's export of submissions, Mechanical Turk's results, Toloka's
+assignments), or plain ones; capitals do not matter."""
+
+OURS, OTHER_CODE, OTHER_PERSON, UNKNOWN, MISSING, TWICE = (
+    *("ours", "no such code", "another's code", "unknown", "missing", "twice"),
+)
+
+
+@result
+class Reconciled(Result):
+    """Codes of a platform's list against those of a study; see `reconcile`."""
+
+    BY: ClassVar[str] = ""
+
+    codes: pl.DataFrame = table(
+        "A row for each of the list, then one for each person who has a code and is not on it.",
+        label("person", "as the platform names them"),
+        label("worker", "the label in the study; empty: nobody of this name"),
+        label("code", "as the list has it"),
+        label(
+            "verdict",
+            "ours: the person and the code are; no such code: a person of ours without it; another's code: one of "
+            "ours, but not this person's; unknown: neither; missing: has a code, and is not on the list; twice: an "
+            "earlier row is the same",
+        ),
+        label("standing", "ok, watch, blocked or excluded"),
+        count("answers", "to real comparisons"),
+        label("status", "what the platform says", essential=False),
+    )
+
+    @property
+    def status(self) -> int:
+        """1 where somebody claims what is not theirs, or is missing."""
+        return int(any(verdict != OURS for verdict in self.codes["verdict"]))
+
+
+@checked
+def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
+    """Compare a platform's list of people and completion codes (a table) with a study, which may be served meanwhile.
+
+    Raises `InputError` where the list has no column of people or of codes.
+    """
+    from custodes.annotate import study_file
+    from custodes.annotate.service import Service
+
+    frame = load_table(codes).frame
+    with tempfile.TemporaryDirectory(prefix="custodes-reconcile-") as folder:
+        copy = study_file.copy(study_file.check(study), Path(folder, "study.db"))
+        with closing(Service.open(copy, threaded=False)) as service:
+            now = service.snapshot().result()
+    rows = matched(frame, now.people, now.plan, name=Path(codes).name)
+    origin = Provenance(
+        question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
+    )
+    return Reconciled.of([Reconciled.part(codes=rows)], (), provenance=origin)
+
+
+def matched(
+    frame: pl.DataFrame, people: Sequence[PersonNow], plan: StudyPlan, *, name: str
+) -> Iterator[Mapping[str, Any]]:
+    """The rows of `Reconciled.codes`. Codes that the platform fixed for all are anybody's."""
+    persons, given = _column(frame, PERSON, "people", name), _column(frame, CODE, "codes", name)
+    states = _column(frame, STATUS, "", name)
+    fixed = {code for code in msgspec.structs.astuple(plan.people.codes) if code}
+    by_id = {one.external_id: one for one in people if one.external_id}
+    owned = {one.code for one in people if one.code} - fixed
+    seen = Counter[tuple[str, str]]()
+    for person, code, state in zip(persons, given, states, strict=True):
+        own = by_id.get(person)
+        seen[person, code] += 1
+        if seen[person, code] > 1:
+            verdict = TWICE
+        elif own is not None and code and (code in fixed or code == own.code):
+            verdict = OURS
+        elif code in owned:
+            verdict = OTHER_PERSON
+        else:
+            verdict = UNKNOWN if own is None else OTHER_CODE
+        yield _row(own, person, code, verdict, state)
+    listed_people = set(persons)
+    for own in people:
+        if own.code and own.external_id and own.external_id not in listed_people:
+            yield _row(own, own.external_id, own.code, MISSING, "")
+
+
+def _row(own: PersonNow | None, person: str, code: str, verdict: str, state: str) -> Mapping[str, Any]:
+    return {
+        "person": person,
+        "worker": "" if own is None else own.label,
+        "code": code,
+        "verdict": verdict,
+        "standing": "" if own is None else own.standing,
+        "answers": 0 if own is None else own.answers,
+        "status": state,
+    }
+
+
+def _column(frame: pl.DataFrame, names: Iterable[str], what: str, name: str) -> list[str]:
+    by_lower = {column.strip().lower(): column for column in frame.columns}
+    found = next((by_lower[own] for own in names if own in by_lower), None)
+    if found is None and what:
+        raise InputError(
+            f"{name}: no column of {what}; it is one of {', '.join(names)}; there are {listed(frame.columns)}"
+        )
+    if found is None:
+        return [""] * frame.height
+    return [str(value).strip() for value in frame[found].cast(pl.String).fill_null("").to_list()]

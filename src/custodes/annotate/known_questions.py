@@ -1,0 +1,160 @@
+"""Questions whose answer is known: gold, qualification and examples from a file, attention checks from the study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import polars as pl
+
+from custodes.annotate.material import Item, Material, Output, Pair
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.wording import LANGUAGES, spoken
+from custodes.data.loading import load_table
+from custodes.data.table import check_columns, label_column, to_polars
+from custodes.errors import InputError, shown, suggestion
+
+Kind = Literal["gold", "attention", "qualification", "example"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+COLUMNS = ("kind", "item", "system_a", "system_b", "context", "text_a", "text_b", "expected", "why")
+WORDS = {"1": 1, "equal": 0, "2": -1}
+"""What may be expected of a comparison, and what it is for the first output."""
+USUAL = "gold"
+MOST_CHECKS = 40
+"""Attention checks of one study: nobody needs more different ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A question with a known answer: `expected` of the first output (1, 0, -1), or a rating. `asked`: the comparison
+    of the study that it is, which is not asked as a real one."""
+
+    kind: Kind
+    context: Item
+    first: Output
+    second: Output | None
+    expected: int
+    why: str = ""
+    asked: tuple[str, Pair] | None = None
+
+
+def read_gold(given: Any, material: Material, plan: StudyPlan) -> list[Known]:
+    """Known questions from a table or file: the outputs of an item (item, system_a, system_b) or texts of their own
+    (text_a, text_b, context), what is expected ('1', 'equal', '2', or a rating), kind (default gold), and why.
+
+    InputError names the row that cannot be asked.
+    """
+    table = load_table(given) if isinstance(given, str | Path) else None
+    frame, where = (table.frame, table.name) if table else (to_polars(given, where="gold"), "gold")
+    check_columns(frame, where=where, required=("expected",), optional=COLUMNS)
+    columns = {name: label_column(frame, name, where=where, empty=True) for name in COLUMNS}
+    rows = pl.DataFrame(columns).iter_rows(named=True)
+    made = [_known(row, material, plan, f"{where}, row {number}") for number, row in enumerate(rows, start=1)]
+    if not made:
+        raise InputError(f"{where}: no rows; give at least one question with a known answer")
+    _check_answers(made, where)
+    return made
+
+
+def _check_answers(known: Sequence[Known], where: str) -> None:
+    """Raise InputError for a question that nobody can answer as expected: two that contradict each other."""
+    expected: dict[tuple[object, ...], tuple[int, int]] = {}
+    for row, own in enumerate(known, start=1):
+        sides: tuple[object, ...] = (own.first, own.second)
+        told = own.expected
+        if own.second is not None and (own.second.text, own.second.images) < (own.first.text, own.first.images):
+            sides, told = sides[::-1], -told
+        before, answer = expected.setdefault((own.context.label, own.context.context, *sides), (row, told))
+        if answer != told:
+            raise InputError(f"{where}: rows {before} and {row} expect different answers to one question; take one out")
+
+
+def _known(row: Mapping[str, str], material: Material, plan: StudyPlan, where: str) -> Known:
+    kind = row["kind"] or USUAL
+    if kind not in KINDS:
+        raise InputError(f"{where}: kind {kind!r}; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}")
+    is_rating = plan.question.mode == "rate"
+    expected = _expected(row["expected"], plan, where)
+    asked: tuple[str, Pair] | None = None
+    if row["item"] and not row["text_a"]:
+        if row["text_b"] or row["context"]:
+            raise InputError(f"{where}: an item of the study and texts beside it; give one of them")
+        item = next((own for own in material.items if own.label == row["item"]), None)
+        if item is None:
+            near = suggestion(row["item"], [own.label for own in material.items])
+            raise InputError(f"{where}: no item {shown(row['item'])} in the study{near}")
+        names = (row["system_a"],) if is_rating else (row["system_a"], row["system_b"])
+        outputs = [_output(row["item"], name, material, where) for name in names]
+        if not is_rating and row["system_a"] == row["system_b"]:
+            raise InputError(f"{where}: system_a and system_b are the same, {row['system_a']!r}")
+        low, high = min(names), max(names)
+        asked = (row["item"], (low, None if is_rating else high))
+        context = item
+    else:
+        if row["system_a"] or row["system_b"]:
+            raise InputError(f"{where}: systems and texts; name an item with its systems, or give texts")
+        needed = ("text_a",) if is_rating else ("text_a", "text_b")
+        if missing := [name for name in needed if not row[name]]:
+            raise InputError(f"{where}: {missing[0]} is empty; give the texts, or an item with system_a and system_b")
+        outputs = [Output(text=row[name]) for name in needed]
+        context = Item(label="", context=row["context"])
+    if is_rating and row["text_b"]:
+        raise InputError(f"{where}: text_b, and a rating is of one text; leave it empty")
+    if not is_rating and outputs[0] == outputs[1] and expected != 0:
+        raise InputError(f"{where}: both outputs are the same; expected is equal")
+    second = None if is_rating else outputs[1]
+    return Known(
+        kind=kind, context=context, first=outputs[0], second=second, expected=expected, why=row["why"], asked=asked
+    )
+
+
+def _expected(text: str, plan: StudyPlan, where: str) -> int:
+    if plan.question.mode == "rate":
+        low, high = plan.question.scale
+        if not (text.removeprefix("-").isdecimal() and text.isascii() and low <= int(text) <= high):
+            raise InputError(f"{where}: expected {text!r}; a whole number from {low} to {high}, the scale of the plan")
+        return int(text)
+    if text not in WORDS:
+        raise InputError(f"{where}: expected {text!r}; allowed: {', '.join(WORDS)} (1: the first output is better)")
+    if text == "equal" and not plan.question.equal:
+        raise InputError(f"{where}: expected 'equal', and the plan does not let people say so (equal = false)")
+    return WORDS[text]
+
+
+def _output(item: str, system: str, material: Material, where: str) -> Output:
+    if system not in material.systems:
+        raise InputError(f"{where}: no system {shown(system)} in the study{suggestion(system, material.systems)}")
+    if (item, system) not in material.outputs:
+        raise InputError(f"{where}: {system!r} has no output for item {item!r}")
+    return material.outputs[item, system]
+
+
+def attention_checks(material: Material, plan: StudyPlan) -> list[Known]:
+    """Obvious questions from the study's own texts: an output beside a text that says what to answer.
+
+    Which items, systems and sides is drawn by the plan's seed. As many as one person can meet, at most 40.
+    """
+    own = plan.people
+    wanted = min(own.attention * own.batches, MOST_CHECKS) if own.attention else 0
+    said = LANGUAGES[spoken(plan.texts.language)]
+    rng = np.random.default_rng([plan.seed, 1])
+    keys = [key for key, output in material.outputs.items() if not output.is_empty]
+    drawn: Sequence[int] = rng.permutation(len(keys))[:wanted].tolist()
+    items = {item.label: item for item in material.items}
+    made = []
+    for number, place in enumerate(drawn):
+        item, _ = key = keys[place]
+        if plan.question.mode == "rate":
+            least = plan.question.scale[0]
+            text = Output(text=said.rating.format(least=least))
+            made.append(Known(kind="attention", context=items[item], first=text, second=None, expected=least))
+            continue
+        is_equal = plan.question.equal and number % 3 == 2
+        told = Output(text=said.equal if is_equal else said.other)
+        sides = (material.outputs[key], told) if number % 2 == 0 else (told, material.outputs[key])
+        expected = 0 if is_equal else 1 if number % 2 == 0 else -1
+        made.append(Known(kind="attention", context=items[item], first=sides[0], second=sides[1], expected=expected))
+    return made

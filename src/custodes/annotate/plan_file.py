@@ -1,0 +1,151 @@
+"""The plan of a study as a TOML file: read, checked, changed by options, written to be edited."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from custodes.annotate.plan import KEYS, SECTIONS, StudyPlan, converted
+from custodes.annotate.plan_rules import check_plan, in_words
+from custodes.data.loading import small_file, utf8_text
+from custodes.errors import InputError, OptionError, shown, suggestion
+
+FROM_FILE = "@"
+"""What a text of a plan begins with where it stands in a file of its own, beside the plan."""
+PROSE = ("instructions", "consent", "thanks")
+"""Texts that may be a template's name, or stand in a file."""
+
+
+def read_plan(path: str | Path) -> StudyPlan:
+    """The plan in a TOML file, checked; InputError names the key that is wrong, what is allowed, and the way out.
+
+    A text such as `instructions = "@instructions.md"` is that file, beside the plan.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "study.toml"
+    >>> _ = place.write_text("[people]\\nbatch = 10\\n")
+    >>> read_plan(place).people.batch
+    10
+    """
+    place = Path(path)
+    try:
+        said = tomllib.loads(utf8_text(small_file(place, "a plan"), place.name))
+    except OSError as problem:
+        raise InputError(f"plan {place}: cannot be read: {problem.strerror}") from None
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{place.name}: not TOML: {problem}; `custodes annotate new --write-plan` makes one") from None
+    return plan_of(said, where=place.name, folder=place.parent)
+
+
+def plan_of(said: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
+    """The plan that sections and keys say; texts that begin with @ are files in the folder."""
+    whole: dict[str, Any] = {}
+    for name, value in said.items():
+        if name in SECTIONS:
+            if not isinstance(value, Mapping):
+                raise InputError(f"{where}: {name} = {shown(value)}; it is a section: [{name}]")
+            known = KEYS[name]
+            for key in value:
+                if key not in known:
+                    raise InputError(
+                        f"{where}: [{name}] {key} is unknown{_elsewhere(key, known)}; keys: {', '.join(known)}"
+                    )
+            whole[name] = {key: _word(name, key, own, where=where) for key, own in value.items()}
+        elif name in KEYS[""]:
+            whole[name] = value
+        else:
+            raise InputError(
+                f"{where}: {name} is unknown{_elsewhere(name, (*KEYS[''], *SECTIONS))};"
+                f" keys: {', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
+            )
+    texts = whole.get("texts", {})
+    for key in PROSE:
+        if isinstance(texts.get(key), str):
+            texts[key] = _prose(texts[key], key, where=where, folder=folder)
+    try:
+        plan = converted(whole)
+    except msgspec.ValidationError as problem:
+        raise InputError(f"{where}: {in_words(str(problem))}") from None
+    try:
+        return check_plan(plan)
+    except OptionError as problem:
+        raise InputError(f"{where}: {problem}") from None
+
+
+def _word(section: str, key: str, value: Any, *, where: str) -> Any:
+    """A value as it is; one of a few words is checked here, so that the error names them."""
+    words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
+    if words and isinstance(value, str) and all(isinstance(word, str) for word in words) and value not in words:
+        raise InputError(
+            f"{where}: [{section}] {key} = {shown(value)}; allowed: {', '.join(words)}{suggestion(value, words)}"
+        )
+    return value
+
+
+def _elsewhere(key: str, known: Any) -> str:
+    """What an unknown key may mean: one that is alike, or the same in another section."""
+    homes = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
+    return f" here; it belongs to {homes[0]}" if homes else suggestion(key, known)
+
+
+def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
+    """A text by value, by the name of a template, or from a file."""
+    if not text.startswith(FROM_FILE):
+        return text
+    place = folder / text.removeprefix(FROM_FILE)
+    try:
+        return utf8_text(small_file(place, f"a text ({key})"), place.name)
+    except OSError as problem:
+        raise InputError(
+            f"{where}: [texts] {key} = {text!r}: {place} cannot be read: {problem.strerror}; it stands beside the plan"
+        ) from None
+
+
+def changed(plan: StudyPlan, said: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
+    """The plan with other values by section ('' is the plan itself) and key, checked again; what the options of a
+    command line say counts more than a file.
+
+    >>> changed(StudyPlan(), {"people": {"batch": 10}, "": {"seed": 3}}).people.batch
+    10
+    """
+    sections = {name: msgspec.structs.replace(getattr(plan, name), **own) for name, own in said.items() if name}
+    return check_plan(msgspec.structs.replace(plan, **said.get("", {}), **sections))
+
+
+def to_toml(plan: StudyPlan) -> str:
+    """The plan as `read_plan` reads it: every key with what it means; what is not set is a comment.
+
+    >>> to_toml(StudyPlan()).splitlines()[:2]
+    ['# a name for the study, and of its files', 'name = "study"']
+    """
+    return "\n".join(_lines(plan)).strip() + "\n"
+
+
+def _lines(plan: StudyPlan) -> Iterator[str]:
+    for section, keys in KEYS.items():
+        if section:
+            yield from ("", f"[{section}]")
+        own = getattr(plan, section) if section else plan
+        for key, told in keys.items():
+            yield f"# {told}"
+            value = getattr(own, key)
+            yield f"# {key} = " if value is None else f"{key} = {_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    """A value of TOML; text of several lines between three quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, msgspec.Struct):
+        return f"{{ {', '.join(f'{key} = {_toml(own)}' for key, own in msgspec.structs.asdict(value).items())} }}"
+    lines = [json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")]
+    return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'

@@ -1,0 +1,131 @@
+"""Rows of the event log: one class per table, how each is written, and all of them in the order of what happened."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
+from typing import NamedTuple
+
+from custodes.evaluate.protocol.asking import Ruling
+
+
+class WorkerRow(NamedTuple):
+    """A person came, or was invited."""
+
+    worker: int
+    label: str
+    source: str
+    external_hash: str
+    external_id: str
+    at: float
+
+
+class SessionRow(NamedTuple):
+    """A visit began; `params`: JSON."""
+
+    session: int
+    worker: int
+    token_hash: str
+    at: float
+    params: str
+
+
+class AssignmentRow(NamedTuple):
+    """A question was given out."""
+
+    assignment: int
+    session: int
+    batch: int
+    number: int
+    unit: int | None
+    gold: int | None
+    role: str
+    flip: int
+    look: int | None
+    again: int | None
+    at: float
+    eligible: int | None
+    p_role: float | None
+    p_pair: float | None
+    policy: str
+
+
+class JudgmentRow(NamedTuple):
+    """It was answered, in one aspect; `answer` None: it could not be judged, for a `reason`."""
+
+    judgment: int
+    assignment: int
+    aspect: str
+    role: str
+    answer: float | None
+    reason: str
+    visible_seconds: float | None
+    server_seconds: float
+    at: float
+    late: int
+
+
+class ExclusionRow(NamedTuple):
+    """A person does not count any more, or again."""
+
+    exclusion: int
+    worker: int
+    excluded: int
+    by: str
+    reason: str
+    at: float
+
+
+class EventRow(NamedTuple):
+    """Anything else."""
+
+    event: int
+    at: float
+    session: int | None
+    worker: int | None
+    assignment: int | None
+    kind: str
+    json: str
+
+
+Row = WorkerRow | SessionRow | AssignmentRow | JudgmentRow | ExclusionRow | EventRow
+
+WRITING: dict[type, str] = {
+    WorkerRow: "INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?)",
+    SessionRow: "INSERT INTO session VALUES (?, ?, ?, ?, ?)",
+    AssignmentRow: "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    JudgmentRow: "INSERT INTO judgment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    ExclusionRow: "INSERT INTO exclusion VALUES (?, ?, ?, ?, ?, ?)",
+    EventRow: "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
+}
+
+READING: dict[type, str] = {
+    WorkerRow: "SELECT * FROM worker ORDER BY worker",
+    SessionRow: "SELECT * FROM session ORDER BY session",
+    AssignmentRow: "SELECT * FROM assignment ORDER BY assignment",
+    JudgmentRow: "SELECT * FROM judgment ORDER BY judgment",
+    ExclusionRow: "SELECT * FROM exclusion ORDER BY exclusion",
+    EventRow: "SELECT * FROM event ORDER BY event",
+}
+
+
+def happened(base: sqlite3.Connection) -> Iterator[Row]:
+    """All rows, the first first (their numbers come from one count), one at a time: they are many."""
+    tables = (map(kind._make, base.execute(statement)) for kind, statement in READING.items())  # type: ignore[attr-defined]
+    return merge(*tables, key=itemgetter(0))
+
+
+LookRow = tuple[
+    int, int, int, int, int, int, int, int, float | None, float | None, float | None, float | None, str, float
+]
+
+
+def look_row(ruling: Ruling, *, pair: int, at: float) -> LookRow:
+    """A look as it is kept. `pair`: its number in the file."""
+    numbers = [None if math.isnan(own) else own for own in (ruling.theta, ruling.margin, ruling.low, ruling.high)]
+    counts = (ruling.n, ruling.wins, ruling.ties, ruling.losses, ruling.decision, int(ruling.is_open))
+    return (pair, ruling.look, *counts, *numbers, json.dumps(ruling.used), at)  # type: ignore[return-value]

@@ -1,0 +1,321 @@
+"""Simulated annotators who answer a study through its service, on a clock of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count as counting
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from custodes.annotate import study_file
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.service import Service
+from custodes.annotate.views import (
+    Act,
+    Agree,
+    Answer,
+    Ask,
+    Begin,
+    Break,
+    Consent,
+    Done,
+    Instructions,
+    Paused,
+    View,
+    Wait,
+)
+from custodes.data.simulate import LIKERT, marks, simulate
+from custodes.errors import CustodesError
+from custodes.stats.arrays import Floats
+
+Habit = Literal["careful", "side", "random"]
+
+SPREAD, DIFFICULTY = 0.7, 0.5
+"""Standard deviations of what systems do not share on an item, and of what they do, in points of five."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Habits:
+    """Who the people are. `careless`: the share who answer at random, `sided`: who always take the first shown;
+    `leaving`: the chance to vanish after an answer; `seconds`: the median of an answer by careful people (others take a
+    quarter); `reliability`: correlation of a careful person's impression with the true quality."""
+
+    careless: float = 0.1
+    sided: float = 0.1
+    leaving: float = 0.02
+    seconds: float = 40.0
+    reliability: float = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownQuestion:
+    """What a person is asked, as only the study knows it: the systems in the order shown (one of a rating), or what is
+    expected of a known comparison (1 the first shown, 0, -1)."""
+
+    item: str = ""
+    shown: tuple[str, ...] = ()
+    expected: int | None = None
+
+
+class Crowd:
+    """People who come one after another. `better`: how much better each system is than the next, as the margin by which
+    careful people prefer its outputs; 0 for systems that are all alike."""
+
+    def __init__(
+        self,
+        *,
+        systems: Sequence[str],
+        items: Sequence[str],
+        aspects: Sequence[str],
+        better: float,
+        habits: Habits,
+        rng: np.random.Generator,
+    ) -> None:
+        self.habits, self.rng, self.aspects = habits, rng, tuple(aspects)
+        gap = gap_of(better, habits)
+        order = sorted(systems)
+        self.quality = {system: -gap * place for place, system in enumerate(order)}
+        truth = simulate(
+            items=len(items),
+            quality={system: [level] * len(self.aspects) for system, level in self.quality.items()},
+            aspects=self.aspects,
+            annotators={"one": 1.0},
+            metrics=[],
+            difficulty=DIFFICULTY,
+            spread=SPREAD,
+            rng=rng,
+        ).truth
+        self._latent: Floats = truth.latent
+        self._item = {item: place for place, item in enumerate(items)}
+        self._system = {system: place for place, system in enumerate(truth.systems)}
+        self._people: list[Habit] = []
+
+    def arrive(self) -> int:
+        """The number of one more person."""
+        draw = self.rng.random()
+        shares = self.habits
+        habit: Habit = (
+            "random" if draw < shares.careless else "side" if draw < shares.careless + shares.sided else "careful"
+        )
+        self._people.append(habit)
+        return len(self._people) - 1
+
+    def leaves(self) -> bool:
+        """Whether somebody vanishes now."""
+        return bool(self.rng.random() < self.habits.leaving)
+
+    def seconds(self, person: int) -> float:
+        """How long an answer takes."""
+        median = self.habits.seconds * (1.0 if self._people[person] == "careful" else 0.25)
+        return float(median * np.exp(0.5 * self.rng.normal()))
+
+    def act(
+        self, person: int, view: View, question: ShownQuestion | None, *, scale: tuple[int, int] | None = None
+    ) -> Act:
+        """What a person does on a page; `scale` of ratings, None for comparisons."""
+        if isinstance(view, Consent):
+            return Agree(digest=view.digest)
+        if isinstance(view, Instructions | Break):
+            return Begin()
+        assert isinstance(view, Ask), view
+        assert question is not None
+        values = self.values(person, question, scale=scale)
+        return Answer(assignment=view.assignment, values=values, seconds=self.seconds(person))
+
+    def values(
+        self, person: int, question: ShownQuestion, *, scale: tuple[int, int] | None = None
+    ) -> Mapping[str, int]:
+        """An answer to every aspect: the first shown is better (1), equal (0), the second (-1); or a rating."""
+        habit = self._people[person]
+        if scale is not None:
+            return {aspect: self._rating(habit, question, place, scale) for place, aspect in enumerate(self.aspects)}
+        return {aspect: self._preference(habit, question, place) for place, aspect in enumerate(self.aspects)}
+
+    def _preference(self, habit: Habit, question: ShownQuestion, aspect: int) -> int:
+        if habit == "side":
+            return 1
+        if habit == "random":
+            return int(self.rng.integers(-1, 2))
+        if question.expected is not None:
+            return question.expected if self.rng.random() < KNOWN else int(self.rng.integers(-1, 2))
+        first, second = (self._mark(question.item, system, aspect) for system in question.shown)
+        return int(np.sign(first - second))
+
+    def _rating(self, habit: Habit, question: ShownQuestion, aspect: int, scale: tuple[int, int]) -> int:
+        low, high = scale
+        if habit == "side":
+            return low
+        if habit == "random" or not question.shown:
+            return int(self.rng.integers(low, high + 1))
+        mark = self._mark(question.item, question.shown[0], aspect)
+        return round(low + (mark - 1) / (LIKERT - 1) * (high - low))
+
+    def _mark(self, item: str, system: str, aspect: int) -> float:
+        latent = self._latent[self._item[item], self._system[system], aspect]
+        drawn = marks(np.array(latent), reliability=self.habits.reliability, sd=_SD, rng=self.rng)
+        return float(drawn)
+
+
+KNOWN = 0.93
+"""How often careful people take a known comparison for what it is."""
+
+_SD = float(np.hypot(DIFFICULTY, SPREAD))
+_DRAWS = 20_000
+
+
+def gap_of(margin: float, habits: Habits) -> float:
+    """How much better, in points of five, a system is that careful people prefer by this margin: wins less losses.
+
+    >>> gap_of(0.0, Habits()), round(gap_of(0.2, Habits()), 1)
+    (0.0, 0.4)
+    """
+    if not margin:
+        return 0.0
+    low, high = 0.0, 2.0 * LIKERT
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if margin_of(middle, habits) < margin else (low, middle)
+    return (low + high) / 2
+
+
+def margin_of(gap: float, habits: Habits) -> float:
+    """The margin by which careful people prefer a system that is better by a gap: the mean of many draws, always the
+    same ones."""
+    rng = np.random.default_rng(0)
+    shared = DIFFICULTY * rng.normal(size=_DRAWS)
+    own = SPREAD * rng.normal(size=(2, _DRAWS))
+    own = np.concatenate([own, own[::-1]], axis=1)  # both ways round: no gap is no margin
+    shared = np.tile(shared, 2)
+    noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
+    noise = np.concatenate([noise, noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
+    first, second = (np.clip(np.rint(shared + own[k] + noise[k] + gap * (k == 0) + 3), 1, LIKERT) for k in (0, 1))
+    return float(np.sign(first - second).mean())
+
+
+LONGEST = 60 * 86_400.0
+"""Seconds of simulated time after which it is ended."""
+RENEWED = 30.0
+"""Seconds between two signs of an open page."""
+
+
+class Answering:
+    """What stands behind a question on a page, which shows neither systems nor items: read from the study's file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = study_file.connect(path, durable=False, reading=True)
+
+    def question(self, assignment: int) -> ShownQuestion:
+        """The question of an assignment."""
+        unit, gold, flip = self._file.execute(
+            "SELECT unit, gold, flip FROM assignment WHERE assignment = ?", (assignment,)
+        ).fetchone()
+        if unit is None:
+            (expected,) = self._file.execute("SELECT expected FROM gold WHERE gold = ?", (gold,)).fetchone()
+            return ShownQuestion(expected=-expected if flip else expected)
+        item, first, second = self._file.execute(
+            "SELECT i.label, a.label, b.label FROM unit u JOIN item i USING (item) JOIN pair p USING (pair)"
+            " JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second WHERE u.unit = ?",
+            (unit,),
+        ).fetchone()
+        systems = (first,) if second is None else (second, first) if flip else (first, second)
+        return ShownQuestion(item=item, shown=systems)
+
+    def decisions(self) -> list[tuple[str, str, int]]:
+        """Of every pair of systems what its last look says; 0 where there is none."""
+        return self._file.execute(
+            "SELECT a.label, b.label, coalesce((SELECT decision FROM look l WHERE l.pair = p.pair"
+            " ORDER BY look DESC LIMIT 1), 0) FROM pair p JOIN system a ON a.system = p.first"
+            " JOIN system b ON b.system = p.second ORDER BY p.pair"
+        ).fetchall()
+
+    def items(self) -> list[str]:
+        """All items."""
+        return [name for (name,) in self._file.execute("SELECT label FROM item ORDER BY item")]
+
+    def systems(self) -> list[str]:
+        """All systems."""
+        return [name for (name,) in self._file.execute("SELECT label FROM system ORDER BY system")]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Drive:
+    """People at a service, one event after another on a simulated clock."""
+
+    def __init__(self, service: Service, crowd: Crowd, behind: Answering, plan: StudyPlan, time: list[float]) -> None:
+        self._service, self._crowd, self._behind, self._time = service, crowd, behind, time
+        question = plan.question
+        self._scale = question.scale if question.mode == "rate" else None
+        self._most = plan.people.most
+        self._queue: list[tuple[float, int, int, str, View | None, float]] = []
+        self._order = counting()
+        self.came, self.work, self.last = 0, 0.0, 0.0
+        self.without_work: list[float] = []
+        """When people were told that nothing is left for them."""
+
+    def run(self, people: int) -> bool:
+        """Until nobody is left; False where that took too long."""
+        for place in range(people):
+            self._arrive(float(place))
+        while self._queue:
+            at, _, person, token, view, due = heappop(self._queue)
+            if at > LONGEST:
+                return False
+            self._time[0] = at
+            if view is None:
+                self._look(person, token)
+            elif isinstance(view, Ask) and at < due:
+                self._service.seen(token, view.assignment).result()
+                self._push(min(at + RENEWED, due), person, token, view, due)
+            else:
+                self._act(person, token, view)
+        return True
+
+    def _push(self, at: float, person: int, token: str, view: View | None = None, due: float = 0.0) -> None:
+        heappush(self._queue, (at, next(self._order), person, token, view, due))
+
+    def _arrive(self, at: float) -> None:
+        if self.came >= self._most:
+            return
+        try:
+            ((_, token),) = self._service.invite(1).result()
+        except CustodesError:  # no more are wanted
+            return
+        self.came += 1
+        self._push(at, self._crowd.arrive(), token)
+
+    def _look(self, person: int, token: str) -> None:
+        self._shown(person, token, self._service.view(token).result())
+
+    def _shown(self, person: int, token: str, view: View | None) -> None:
+        now = self._time[0]
+        if isinstance(view, Ask):
+            due = now + self._crowd.seconds(person)
+            self._push(min(now + RENEWED, due), person, token, view, due)
+        elif isinstance(view, Wait | Paused):
+            self._push(now + (view.seconds if isinstance(view, Wait) else RENEWED), person, token)
+        elif isinstance(view, Done):
+            if view.why in ("finished", "blocked", "failed"):
+                self._arrive(now)
+            elif view.why == "no-work":
+                self.without_work.append(now)
+        elif view is not None:
+            self._push(now + 1.0, person, token, view, now + 1.0)
+
+    def _act(self, person: int, token: str, view: View) -> None:
+        question = self._behind.question(view.assignment) if isinstance(view, Ask) else None
+        act = self._crowd.act(person, view, question, scale=self._scale)
+        shown_next = self._service.act(token, act).result()
+        if isinstance(view, Ask):
+            self.last = self._time[0]
+            self.work += getattr(act, "seconds", 0.0)
+            if self._crowd.leaves():  # holding what is on the page
+                self._arrive(self._time[0])
+                return
+        self._shown(person, token, shown_next)

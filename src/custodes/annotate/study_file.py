@@ -1,0 +1,421 @@
+"""The study file: its tables and views, created whole or not at all, copied, checked and locked by one server.
+
+Everything that happened is a row. What a person saw and said is in `assignment` and `judgment`; a correction is another
+assignment of the same unit (`again`), which counts from then on. A look is a row written with the answer that completed
+it, and never again. Workers, sessions, assignments, judgments, exclusions and events are numbered by one count: their
+numbers say in which order all of it happened, whatever the clock said.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from errno import EACCES
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from custodes.annotate.plan import StudyPlan
+from custodes.data.loading.running import check_sound, is_study, reason
+from custodes.errors import CustodesError, InputError, OptionError, shown
+from custodes.files import check_writable
+from custodes.process import UNFINISHED
+
+VERSION = 2
+"""`PRAGMA user_version` of this layout."""
+SET_VERSION = f"PRAGMA user_version = {VERSION}"
+
+REFERENCES = "refs TEXT NOT NULL DEFAULT '[]'"
+"""The column of `item` that version 2 added: references as a JSON list."""
+
+SOURCES = """
+CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context, refs AS "references" FROM item
+ORDER BY item.item;
+"""
+
+TABLES = f"""
+CREATE TABLE plan (version INTEGER PRIMARY KEY, at REAL NOT NULL, json TEXT NOT NULL) STRICT;
+CREATE TABLE item (
+    item INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, cluster TEXT NOT NULL, grp TEXT NOT NULL,
+    source TEXT NOT NULL, context TEXT NOT NULL, html TEXT NOT NULL, media TEXT NOT NULL, meta TEXT NOT NULL,
+    {REFERENCES}
+) STRICT;
+CREATE TABLE system (system INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, at REAL NOT NULL) STRICT;
+CREATE TABLE output (
+    item INTEGER NOT NULL REFERENCES item, system INTEGER NOT NULL REFERENCES system,
+    text TEXT NOT NULL, html TEXT NOT NULL, media TEXT NOT NULL, PRIMARY KEY (item, system)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE media (name TEXT PRIMARY KEY, type TEXT NOT NULL, bytes BLOB NOT NULL) STRICT;
+CREATE TABLE pair (
+    pair INTEGER PRIMARY KEY, first INTEGER NOT NULL REFERENCES system, second INTEGER REFERENCES system,
+    UNIQUE (first, second)
+) STRICT;
+CREATE TABLE unit (
+    unit INTEGER PRIMARY KEY, pair INTEGER NOT NULL REFERENCES pair, place INTEGER NOT NULL,
+    item INTEGER NOT NULL REFERENCES item, UNIQUE (pair, place), UNIQUE (pair, item)
+) STRICT;
+CREATE TABLE metric (unit INTEGER PRIMARY KEY REFERENCES unit, rater TEXT NOT NULL, preference INTEGER NOT NULL) STRICT;
+CREATE TABLE gold (
+    gold INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('gold', 'attention', 'qualification', 'example')),
+    context TEXT NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL, media TEXT NOT NULL,
+    expected INTEGER NOT NULL, why TEXT NOT NULL
+) STRICT;
+CREATE TABLE worker (
+    worker INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, source TEXT NOT NULL, external_hash TEXT NOT NULL,
+    external_id TEXT NOT NULL, at REAL NOT NULL, UNIQUE (source, external_hash)
+) STRICT;
+CREATE TABLE session (
+    session INTEGER PRIMARY KEY, worker INTEGER NOT NULL REFERENCES worker, token_hash TEXT NOT NULL UNIQUE,
+    at REAL NOT NULL, params TEXT NOT NULL
+) STRICT;
+CREATE TABLE assignment (
+    assignment INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES session, batch INTEGER NOT NULL,
+    number INTEGER NOT NULL, unit INTEGER REFERENCES unit, gold INTEGER REFERENCES gold,
+    role TEXT NOT NULL CHECK (role IN ('primary', 'second', 'gold', 'attention', 'qualification')),
+    flip INTEGER NOT NULL, look INTEGER, again INTEGER REFERENCES assignment, at REAL NOT NULL,
+    eligible INTEGER, p_role REAL, p_pair REAL, policy TEXT NOT NULL
+) STRICT;
+CREATE TABLE judgment (
+    judgment INTEGER PRIMARY KEY, assignment INTEGER NOT NULL REFERENCES assignment, aspect TEXT NOT NULL,
+    role TEXT NOT NULL, answer REAL, reason TEXT NOT NULL,
+    visible_seconds REAL, server_seconds REAL NOT NULL, at REAL NOT NULL,
+    late INTEGER NOT NULL, UNIQUE (assignment, aspect)
+) STRICT;
+CREATE TABLE look (
+    pair INTEGER NOT NULL REFERENCES pair, look INTEGER NOT NULL, n INTEGER NOT NULL, wins INTEGER NOT NULL,
+    ties INTEGER NOT NULL, losses INTEGER NOT NULL, decision INTEGER NOT NULL, is_open INTEGER NOT NULL,
+    theta REAL, margin REAL, low REAL, high REAL, used TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (pair, look)
+) STRICT;
+CREATE TABLE exclusion (
+    exclusion INTEGER PRIMARY KEY, worker INTEGER NOT NULL REFERENCES worker, excluded INTEGER NOT NULL,
+    by TEXT NOT NULL CHECK (by IN ('rule', 'owner')), reason TEXT NOT NULL, at REAL NOT NULL
+) STRICT;
+CREATE TABLE event (
+    event INTEGER PRIMARY KEY, at REAL NOT NULL, session INTEGER REFERENCES session, worker INTEGER REFERENCES worker,
+    assignment INTEGER REFERENCES assignment, kind TEXT NOT NULL, json TEXT NOT NULL
+) STRICT;
+"""
+
+NOT_JSON = """
+SELECT 'plan.json' FROM plan WHERE json_type(json) IS NOT 'object'
+UNION ALL SELECT 'item.media' FROM item WHERE json_type(media) IS NOT 'array'
+UNION ALL SELECT 'output.media' FROM output WHERE json_type(media) IS NOT 'array'
+UNION ALL SELECT 'gold.media' FROM gold WHERE json_type(media) IS NOT 'object'
+UNION ALL SELECT 'session.params' FROM session WHERE json_type(params) IS NOT 'object'
+UNION ALL SELECT 'event.json' FROM event WHERE json_type(json) IS NULL
+LIMIT 1
+"""
+"""A column that holds JSON of another kind than it should; SQLite says itself what is no JSON."""
+NOT_REFERENCES = "SELECT 'item.refs' FROM item WHERE json_type(refs) IS NOT 'array' LIMIT 1"
+"""The same of the column that version 2 added."""
+
+LACKING = """
+SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
+WHERE NOT EXISTS (SELECT 1 FROM output o WHERE o.item = u.item AND o.system = s.system)
+"""
+"""How many outputs are asked about and not there."""
+
+INDEXES = """
+CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
+CREATE INDEX event_assignment ON event (assignment) WHERE kind = 'second';
+CREATE INDEX exclusion_worker ON exclusion (worker);
+"""
+
+VIEWS = f"""
+-- As it stands now: the last word on every worker.
+CREATE VIEW standing AS
+SELECT w.worker, w.label, w.source, w.at, coalesce(
+    (SELECT e.excluded FROM exclusion e WHERE e.worker = w.worker ORDER BY e.exclusion DESC LIMIT 1), 0) AS excluded
+FROM worker w;
+
+-- Everything that was said: `answer` is for system_a, or a rating; of a known comparison, for its first output.
+-- `role`: what it counts as (primary, second, gold, attention, qualification). `taken_back`: it was corrected.
+CREATE VIEW answers AS
+SELECT
+    j.judgment AS answer_id, g.label AS rater, g.source AS source, i.label AS item, a1.label AS system_a,
+    a2.label AS system_b, j.aspect AS aspect, j.answer AS answer, j.reason AS reason,
+    CASE WHEN j.role = 'primary' AND EXISTS
+        (SELECT 1 FROM event d WHERE d.kind = 'second' AND d.assignment = a.assignment) THEN 'second' ELSE j.role
+    END AS role,
+    a.role AS asked_as, CASE a.flip WHEN 0 THEN 'ab' ELSE 'ba' END AS "order",
+    o.kind AS known, o.expected AS expected, a.session AS session, a.batch AS batch, a.number AS number,
+    a.look + 1 AS look, u.place AS place, a.eligible AS eligible, a.p_role AS p_role, a.p_pair AS p_pair,
+    a.policy AS policy, j.visible_seconds AS visible_seconds, j.server_seconds AS server_seconds,
+    a.at AS asked_at, j.at AS answered_at, j.late AS late,
+    EXISTS (SELECT 1 FROM assignment c WHERE c.again = a.assignment) AS taken_back, g.excluded AS excluded,
+    a.assignment AS assignment, a.unit AS unit, a.gold AS gold, p.pair AS pair
+FROM judgment j
+JOIN assignment a ON a.assignment = j.assignment
+JOIN session s ON s.session = a.session
+JOIN standing g ON g.worker = s.worker
+LEFT JOIN unit u ON u.unit = a.unit
+LEFT JOIN pair p ON p.pair = u.pair
+LEFT JOIN item i ON i.item = u.item
+LEFT JOIN system a1 ON a1.system = p.first
+LEFT JOIN system a2 ON a2.system = p.second
+LEFT JOIN gold o ON o.gold = a.gold;
+
+-- Comparisons that stand, without people who are excluded now. 'invalid': why there is no preference.
+CREATE VIEW battles AS
+SELECT item, system_a, system_b, rater, 'human' AS kind, aspect, '' AS repeat, "order",
+    CAST(answer AS INTEGER) AS preference, CASE WHEN answer IS NULL THEN reason ELSE '' END AS invalid, role,
+    coalesce(visible_seconds, server_seconds) AS seconds
+FROM answers
+WHERE unit IS NOT NULL AND system_b IS NOT NULL AND NOT taken_back AND NOT excluded ORDER BY answer_id;
+
+-- Ratings that stand, without people who are excluded now.
+CREATE VIEW ratings AS
+SELECT item, system_a AS system, rater, 'human' AS kind, aspect, answer AS score, role,
+    coalesce(visible_seconds, server_seconds) AS seconds
+FROM answers
+WHERE unit IS NOT NULL AND system_b IS NULL AND answer IS NOT NULL AND NOT taken_back AND NOT excluded
+ORDER BY answer_id;
+
+-- People, without what could name them.
+CREATE VIEW raters AS
+SELECT label AS rater, 'human' AS kind, 1 AS person, source, excluded, date(at, 'unixepoch') AS date FROM standing
+ORDER BY worker;
+
+CREATE VIEW items AS SELECT label AS item, cluster, grp AS "group" FROM item ORDER BY item.item;
+
+CREATE VIEW outputs AS
+SELECT i.label AS item, s.label AS system, o.text AS text FROM output o
+JOIN item i ON i.item = o.item JOIN system s ON s.system = o.system ORDER BY o.item, o.system;
+
+{SOURCES}
+
+-- Looks as they were judged; never rewritten. The first of a pair is 1, here and in `answers`, and 0 in the tables.
+CREATE VIEW looks AS
+SELECT a.label AS system_a, b.label AS system_b, l.look + 1 AS look, l.n, l.wins, l.ties, l.losses, l.decision,
+    l.is_open, l.theta, l.margin, l.low, l.high, l.used, l.at
+FROM look l JOIN pair p ON p.pair = l.pair JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
+ORDER BY l.pair, l.look;
+"""
+"""What happened, with labels, in the formats that `read` knows."""
+
+
+WAIT = 5.0
+"""Seconds that a statement waits for another program that writes."""
+
+MIGRATIONS: Mapping[int, Sequence[str]] = {
+    1: (f"ALTER TABLE item ADD COLUMN {REFERENCES}", "DROP VIEW sources", SOURCES, "PRAGMA user_version = 2"),
+}
+"""Statements that make the next version of a version, in one transaction each."""
+
+
+class StudyBusy(CustodesError):  # noqa: N818  said of the study
+    """The file of a study cannot be written now (a full disk, another program); nothing is lost; try again."""
+
+
+def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection], None]) -> Path:
+    """Make the file of a study, whole or not at all: tables, plan, and what `fill` puts in (one transaction).
+
+    A file that is there already is never replaced: `OptionError`.
+    """
+    place = check_writable(path)
+    if place.exists():
+        raise OptionError(f"{place} is there already, and may hold answers; choose another name or move it")
+    with _unfinished(place) as name:
+        with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
+            with whole(base):
+                for script in (TABLES, INDEXES, VIEWS):
+                    _run(base, script)
+                base.execute(
+                    "INSERT INTO plan VALUES (1, ?, ?)", (time.time(), msgspec.json.encode(plan).decode("utf-8"))
+                )
+                fill(base)
+                base.execute("PRAGMA application_id = 0x43555354")
+                base.execute(SET_VERSION)
+            base.execute("PRAGMA journal_mode = WAL")
+        try:
+            os.link(name, place)  # unlike a rename it replaces nothing
+        except FileExistsError:
+            raise OptionError(f"{place} is there already, and may hold answers; choose another name") from None
+        except OSError:  # a file system without links
+            os.rename(name, place)
+    return place
+
+
+def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Connection:
+    """A connection to a study's file; `durable`: what is committed survives a power cut."""
+    base = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
+    try:
+        base.execute("PRAGMA foreign_keys = ON")
+        if reading:
+            base.execute("PRAGMA query_only = ON")
+            return base
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA secure_delete = ON")  # who is forgotten is overwritten
+        base.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = OFF")
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def copy(path: Path, place: Path) -> Path:
+    """A copy of a study that may be written meanwhile: whole, as it was at one moment.
+
+    An earlier copy of the same study is replaced, and nothing else: `OptionError` for another file, and for a study
+    that somebody serves; `InputError` where the study is damaged.
+    """
+    with _unfinished(place) as name, ExitStack() as held:
+        with (
+            told(path),
+            closing(connect(path, durable=False, reading=True)) as base,
+            closing(sqlite3.connect(name, isolation_level=None)) as made,
+        ):
+            base.backup(made)
+            ((fault,),) = made.execute("PRAGMA quick_check(1)")
+            if fault != "ok":
+                raise sqlite3.DatabaseError(fault.splitlines()[-1])
+        if place.exists():
+            if place.samefile(path) or _began(place) != _began(name):
+                raise OptionError(f"{place} is there, and no earlier copy of this study; choose another name")
+            held.callback(Lock(place).release)
+        os.replace(name, place)
+    return place
+
+
+def _began(path: Path) -> object:
+    """What only copies of one study have in common; None for another file."""
+    try:
+        with closing(connect(check(path), durable=False, reading=True)) as base:
+            return base.execute("SELECT at, json FROM plan WHERE version = 1").fetchone()
+    except (InputError, sqlite3.Error):
+        return None
+
+
+@contextmanager
+def _unfinished(place: Path) -> Iterator[Path]:
+    """A file beside a place, for its owner alone, that is taken away unless it has been put there."""
+    name = place.with_name(f".custodes-{os.urandom(8).hex()}")
+    UNFINISHED.add(str(name))
+    try:
+        name.touch(mode=0o600)
+        yield name
+    finally:
+        for left in (name, Path(f"{name}-wal"), Path(f"{name}-shm")):
+            with suppress(OSError):
+                left.unlink()
+        UNFINISHED.discard(str(name))
+
+
+def check(path: str | Path) -> Path:
+    """The real path of a study's file; `InputError` for what is none."""
+    place = Path(os.path.realpath(path))
+    way = "custodes annotate new makes one"
+    try:
+        place.stat()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; {way}") from None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    if not os.access(place, os.R_OK):
+        raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
+    if not is_study(place):
+        raise InputError(f"{path}: not a study of people's answers; {way}")
+    with told(path), closing(connect(place, durable=False, reading=True)) as base:
+        ((found,),) = base.execute("PRAGMA user_version")
+        _check_version(found, path)
+        check_sound(base)
+        _check_content(base, found)
+    return place
+
+
+def _check_content(base: sqlite3.Connection, version: int) -> None:
+    """Raise `sqlite3.DatabaseError` where a study lacks its plan or an output that it asks about, or holds no JSON in a
+    column of JSON."""
+    if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
+        raise sqlite3.DatabaseError("a study without a plan")
+    if base.execute(LACKING).fetchone() != (0,):
+        raise sqlite3.DatabaseError("outputs that it asks about are not there")
+    for query in (NOT_JSON, NOT_REFERENCES)[:version]:
+        if (column := base.execute(query).fetchone()) is not None:
+            raise sqlite3.DatabaseError(f"{column[0]} holds no JSON of its kind")
+
+
+def _check_version(found: int, path: str | Path) -> None:
+    if found > VERSION:
+        raise InputError(f"{path}: a study of version {found}, and this custodes knows {VERSION}; upgrade custodes")
+
+
+def migrate(base: sqlite3.Connection, path: str | Path) -> None:
+    """Bring a file to this version, one transaction a version; `InputError` for one of a later version."""
+    (found,) = base.execute("PRAGMA user_version").fetchone()
+    _check_version(found, path)
+    for version in range(found, VERSION):
+        if version not in MIGRATIONS:
+            raise InputError(f"{path}: a study of version {found}, which this custodes does not know any more")
+        with whole(base):
+            for statement in MIGRATIONS[version]:
+                base.execute(statement)
+
+
+@contextmanager
+def whole(base: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    base.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        base.execute("COMMIT")
+    except BaseException:
+        if base.in_transaction:
+            base.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def told(path: str | Path) -> Iterator[None]:
+    """What SQLite refuses is one line."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as problem:
+        raise InputError(
+            f"{shown(str(path))}: this study cannot be read or written ({reason(problem)}); put a backup in its place,"
+            " or choose another place"
+        ) from None
+
+
+def _run(base: sqlite3.Connection, script: str) -> None:
+    """The statements of a script, inside the transaction that is open (`executescript` would end it)."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            base.execute(statement)
+            statement = ""
+
+
+class Lock:
+    """The one server of a study: a lock of the file beside it, which ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = Path(f"{path}.lock").open("ab")  # noqa: SIM115  held until released
+        try:
+            _hold(self._file)
+        except OSError:
+            self._file.close()
+            raise InputError(
+                f"{path}: another program serves this study; end that one, or ask it (its owner's page)"
+            ) from None
+
+    def release(self) -> None:
+        """Let another one hold it."""
+        self._file.close()
+
+
+def _hold(file: BinaryIO) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,227 @@
+"""How a study stands, for a terminal or a program: what the owner's page shows, also while the study is served."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+
+from custodes.annotate import study_file
+from custodes.annotate.export_study import margins_of
+from custodes.annotate.forecast import Forecast, forecast
+from custodes.annotate.service import Service
+from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
+from custodes.answers.question import versions
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.tables import count, difference, flag, label, labels, score, share, table
+from custodes.arguments import checked
+from custodes.data.loading.running import of_one_state
+from custodes.data.notes import Note, noted
+from custodes.data.readers.annotation import study_of
+from custodes.errors import listed
+from custodes.evaluate.annotators import margins
+from custodes.stats.annotator_quality import FEWEST_DOUBLED
+
+IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
+
+
+@result
+class Status(Result):
+    """How a study stands; see `status`."""
+
+    BY: ClassVar[str] = ""
+
+    study: pl.DataFrame = table(
+        "One row: the whole study.",
+        label("name", "of the plan"),
+        label("state", "open, paused, stopped, or finished: no pair is open"),
+        count("invited", "people who have a link or came by themselves"),
+        count("began", "of these, who read the instructions and began"),
+        count("answers", "to real comparisons"),
+        count("paid", "answers of all kinds that are paid for", essential=False),
+        count("refused", "comparisons that somebody could not judge", essential=False),
+        score("spent", "with the platform's fee, in the currency of the plan; null where an answer has no price"),
+        score("to_come", "answers that are still to be paid for; the interval is of 80 %", interval=True),
+        score("cost", "money still to be spent", interval=True),
+        score(
+            "hours",
+            "at the pace of the last half hour; null where nobody answered then, or it cannot finish",
+            interval=True,
+        ),
+        score("wage", "an hour, at the median time of an answer; null while too few were timed"),
+        count("peeked", "how often somebody looked at numbers of looks that were not complete", essential=False),
+    )
+    pairs: pl.DataFrame = table(
+        "A row a pair. What is decided comes from completed looks alone; an open look shows how many answers it has.",
+        label("system_a", "the first system"),
+        label("system_b", "the second; empty for ratings"),
+        flag("is_open", "whether answers are still wanted"),
+        count("answered", "answers in the present look"),
+        count("wanted", "answers that it takes"),
+        count("looks_done", "completed looks"),
+        count("looks", "at most", essential=False),
+        label("better", "the better system by the last completed look; empty where that did not decide"),
+        count("n", "answers of the last completed look"),
+        difference("margin", "wins less losses of system_a, allowing for the looks", interval=True),
+        count("impossible", "comparisons that were settled without an answer", essential=False),
+        count("people", "whose answers count; below 10 they speak of these people only"),
+    )
+    margins: pl.DataFrame = table(f"{margins.SAYS} Closed pairs only.", *margins.COLUMNS)
+    persons: pl.DataFrame = table(
+        "A row a person.",
+        label("worker", "the label that stands in every file"),
+        label("source", "where they came from", essential=False),
+        count("answers", "to real comparisons"),
+        count("batches", "completed", essential=False),
+        score("seconds", "median of an answer, while the page was visible"),
+        count("known_right", "known comparisons answered as expected"),
+        count("known_asked", "known comparisons asked"),
+        share("first_shown", "decided answers that prefer what was shown first"),
+        share("agreed", "second opinions that agree with the first"),
+        label("standing", "ok, watch, blocked or excluded"),
+        labels("flags", "why"),
+    )
+
+
+@checked
+def status(path: str | Path) -> Status:
+    """How a study stands: decisions of completed looks, answers, people with their standing, money spent and to come.
+
+    Margins of closed pairs stand there as people see them, and between which ends those of careful people lie where
+    some comparisons have several answers. Notes say where the people there are cannot finish, and where a decision
+    speaks of few.
+    The study may be served meanwhile: a copy of it is looked at. Raises `InputError` for what is no study.
+
+    >>> import custodes as cu, tempfile
+    >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
+    >>> status(study).pairs["system_a"].to_list()
+    ['Aster', 'Aster', 'Birch']
+    """
+    real = study_file.check(path)
+    now = snapshot_of_file(real)
+    seen, more = _margins(real, now)
+    ahead = forecast(now)
+    origin = Provenance(
+        question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
+    )
+    made = Status.part(
+        study=_study(now, ahead),
+        pairs=[_pair(own) for own in now.pairs],
+        persons=[_person(own) for own in now.people],
+        margins=seen,
+    )
+    return Status.of([made], [*now.notes, *_told(now, ahead), *more], provenance=origin)
+
+
+def snapshot_of_file(path: Path) -> Snapshot:
+    """A study as it is now, from a copy: it may be served meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
+        copy = study_file.copy(path, Path(folder, "study.db"))
+        with closing(Service.open(copy, threaded=False, durable=False)) as service:
+            return service.snapshot().result()
+
+
+def _margins(path: Path, now: Snapshot) -> tuple[list[dict[str, Any]], list[Note]]:
+    """Margins of closed pairs beside where those of careful people lie, and why these are not known."""
+    closed = {frozenset((own.first, own.second)) for own in now.pairs if own.n and not own.is_open}
+    if not now.second or not closed:
+        return [], []
+    first = now.plan.question.aspects[0]
+    found = margins_of(of_one_state(path, lambda opened: study_of(opened, path.name)))
+    shown = [row for row in found.to_dicts() if row.pop("aspect", first) == first]
+    shown = [row for row in shown if {row["system_a"], row["system_b"]} in closed]
+    unknown = sum(row["careful_low"] is None for row in shown)
+    message = (
+        f"{unknown} margins of careful people are not known: that takes {FEWEST_DOUBLED} comparisons with several"
+        " answers, and people who agree on them beyond chance"
+    )
+    return shown, noted(("care-unknown", unknown, message))
+
+
+def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
+    """What nobody could judge, and a study to which nobody comes."""
+    where = {f"{own.first} – {own.second}".removesuffix(" – "): own.impossible for own in now.pairs if own.impossible}
+    total = sum(where.values())
+    named = listed(f"{name} ({n})" for name, n in where.items())
+    return noted(
+        (IMPOSSIBLE, total, f"{total} questions are settled without an answer, since nobody could judge them: {named}"),
+        (
+            NOBODY,
+            ahead.stuck == "nobody",
+            "nobody has answered for a day, so the study does not finish; remind or invite people",
+        ),
+    )
+
+
+def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
+    hours, is_paid = ahead.hours or (None,) * 3, now.plan.money.price > 0
+    return {
+        "name": now.plan.name,
+        "state": now.state,
+        "invited": len(now.people),
+        "began": sum(own.began for own in now.people),
+        "answers": now.answers,
+        "paid": now.paid,
+        "refused": now.refused,
+        "spent": ahead.spent if is_paid else None,
+        **_range("to_come", [float(round(own)) for own in ahead.paid]),
+        **_range("cost", ahead.cost if is_paid else (None,) * 3),
+        **_range("hours", hours),
+        "wage": ahead.wage if is_paid else None,
+        "peeked": now.peeked,
+    }
+
+
+def _range(name: str, of: Sequence[float | None]) -> dict[str, float | None]:
+    middle, low, high = of
+    return {name: middle, f"{name}_low": low, f"{name}_high": high}
+
+
+def _pair(own: PairNow) -> dict[str, Any]:
+    better = {1: own.first, -1: own.second}.get(own.decision or 0, "")
+    return {
+        "system_a": own.first,
+        "system_b": own.second,
+        "is_open": own.is_open,
+        "answered": own.answered,
+        "wanted": own.wanted,
+        "looks_done": own.looks_done,
+        "looks": own.looks,
+        "better": better,
+        "n": own.n,
+        "margin": own.margin,
+        "margin_low": own.low,
+        "margin_high": own.high,
+        "impossible": own.impossible,
+        "people": own.people,
+    }
+
+
+def _person(own: PersonNow) -> dict[str, Any]:
+    return {
+        "worker": own.label,
+        "source": own.source,
+        "answers": own.answers,
+        "batches": own.batches,
+        "seconds": own.seconds,
+        "known_right": own.gold_right,
+        "known_asked": own.gold_asked,
+        "first_shown": own.first_shown / own.decided if own.decided else None,
+        "agreed": own.agreed / own.doubled if own.doubled else None,
+        "standing": own.standing,
+        "flags": list(own.flags),
+    }
+
+
+def notes_of(path: str | Path) -> list[str]:
+    """What was noted of a study: what is not asked, what was shown plain, and why."""
+    real = study_file.check(path)
+    with study_file.told(real), closing(study_file.connect(real, durable=False, reading=True)) as base:
+        kept = base.execute(
+            "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
+        ).fetchall()
+    return [str(message) for (message,) in kept]

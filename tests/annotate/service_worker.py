@@ -1,0 +1,50 @@
+"""A process that keeps a service, and many people who answer as fast as they can; what is acknowledged is a line.
+
+`python service_worker.py STUDY TOKENS`: tokens in a file, a line each. A line `TOKEN ASSIGNMENT VALUE NEXT` says that
+this answer was acknowledged, and which question the reply showed (0: none).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from random import Random
+from threading import Thread
+
+from custodes.annotate.service import Service
+from custodes.annotate.views import Answer, Ask, Begin, Break, View, Wait
+
+
+def person(service: Service, token: str) -> None:
+    """Answer until the end."""
+    view: View | None = service.view(token).result()
+    draw = Random(token)
+    while True:
+        while isinstance(view, Wait):
+            view = service.view(token).result()
+        if isinstance(view, Break):
+            view = service.act(token, Begin()).result()
+        if not isinstance(view, Ask):
+            return
+        value = draw.choice((1, 0, -1))
+        after = service.act(token, Answer(assignment=view.assignment, values={"": value}, seconds=1.0)).result()
+        shown = after.assignment if isinstance(after, Ask) else 0
+        os.write(1, f"{token} {view.assignment} {value} {shown}\n".encode())
+        view = after
+
+
+def main() -> None:
+    path, tokens = sys.argv[1:]
+    service = Service.open(path)
+    os.write(1, b"ready\n")
+    people = [Thread(target=person, args=(service, token)) for token in Path(tokens).read_text().split()]
+    for own in people:
+        own.start()
+    for own in people:
+        own.join()
+    service.close()
+
+
+if __name__ == "__main__":
+    main()

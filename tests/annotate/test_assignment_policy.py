@@ -1,0 +1,293 @@
+"""Which question comes next: by the chances that are kept with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from custodes.annotate import assignment_policy
+from custodes.annotate.engine import Quota
+from custodes.annotate.service import Service
+from custodes.annotate.views import Ask, Begin, Break, Decline, Done, Wait
+from tests.annotate.studies import answer, asked, at_once, begun, plan_of, rightly, study
+
+DRAWS = 4000
+UNKNOWN = {"gold_every": 0, "attention": 0}
+"""Nothing but real questions."""
+LONG = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
+"""Two looks that decide nothing."""
+
+
+def drawn(service: Service, token: str) -> list[assignment_policy.NextQuestion]:
+    """The choice that was made for this question, drawn again and again from the state in which it was made."""
+    state = service._log.state
+    session = next(own for own in state.sessions.values() if own.worker.label == token)
+    choices = [assignment_policy.real(state, session, Random(k)) for k in range(DRAWS)]
+    return [choice for choice in choices if choice is not None]
+
+
+@pytest.mark.parametrize("systems", [2, 4])
+def test_chances_are_true(tmp_path: Path, systems: int) -> None:
+    plan = plan_of(people={"batch": 30, **UNKNOWN, "overlap": 0.2})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=systems)) as service:
+        for k in range(4):
+            token = begun(service)
+            for value in range(1 if systems == 2 else 3 + k):
+                answer(service, token, value % 3 - 1)
+        begun(service)
+        choices = drawn(service, "w005")
+        roles = Counter(own.role for own in choices)
+        assert set(roles) == {"primary", "second"}
+        for role, n in roles.items():
+            those = [own for own in choices if own.role == role]
+            (p_role,) = {own.p_role for own in those}
+            assert n / DRAWS == pytest.approx(p_role, abs=4 * (p_role * (1 - p_role) / DRAWS) ** 0.5)
+            (p_pair,) = {own.p_pair for own in those}
+            pairs = Counter(own.unit.pair for own in those if own.unit is not None)
+            assert len(pairs) == those[0].eligible
+            assert p_pair == 1 / len(pairs)
+            for found in pairs.values():
+                assert found / n == pytest.approx(p_pair, abs=4 * (p_pair * (1 - p_pair) / n) ** 0.5 + 1e-9)
+        first = {own.unit.place for own in choices if own.role == "primary" and own.unit is not None}
+        assert max(first) < 10  # inside the look
+
+
+def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
+    plan = plan_of(people={**UNKNOWN, "overlap": 0.3})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=60)) as service:
+        work(service, [begun(service) for _ in range(25)])
+        with closing(sqlite3.connect(service.path)) as base:
+            rows = base.execute("SELECT asked_as, p_role, p_pair, eligible, policy FROM answers WHERE pair IS NOT NULL")
+            told = rows.fetchall()
+    both = [(role, p) for role, p, *_ in told if p < 1]
+    assert {p for role, p in both if role == "second"} == {0.3}
+    assert {p for role, p in both if role == "primary"} == {0.7}
+    share = sum(role == "second" for role, _ in both) / len(both)
+    assert share == pytest.approx(0.3, abs=4 * (0.21 / len(both)) ** 0.5)
+    assert {(p_pair * eligible, name) for _, _, p_pair, eligible, name in told} == {(1.0, "even-1")}
+
+
+def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]:
+    """Everybody answers in turn until nothing is left; how it ended."""
+    ends: Counter[str] = Counter()
+    left = list(tokens)
+    while left:
+        for token in list(left):
+            view = service.view(token).result()
+            if isinstance(view, Ask):
+                rightly(service, token, value)
+            elif isinstance(view, Break):
+                service.act(token, Begin()).result()
+            elif isinstance(view, Done):
+                ends[view.why] += 1
+                left.remove(token)
+            else:
+                assert isinstance(view, Wait)  # others have something before them
+    return ends
+
+
+def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
+    plan = plan_of(stopping={"looks": (20, 40), "stop": "decided", "boundary": 9.0}, people={"cap": 1.0, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40)) as service:
+        assert work(service, [begun(service) for _ in range(6)]) == {"no-work": 6}
+        with closing(sqlite3.connect(service.path)) as base:
+            rows = base.execute(
+                "SELECT pair, place, \"order\" FROM answers WHERE role = 'primary' ORDER BY pair, place"
+            ).fetchall()
+    for pair in range(3):
+        orders = [order for own, _, order in rows if own == pair]
+        assert len(orders) == 40
+        for n in range(1, 41):
+            assert abs(orders[:n].count("ab") - orders[:n].count("ba")) <= 1
+    assert len({tuple(order for own, _, order in rows if own == pair) for pair in range(3)}) == 3  # drawn for each
+
+
+def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
+    plan = plan_of(stopping=LONG, people={"overlap": 0.0, "recruit": "open", **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+        tokens = [begun(service) for _ in range(4)]
+        work(service, tokens)
+        assert service.snapshot().result().pairs[0].answered == 8  # two of each, and then more people are needed
+        work(service, [begun(service) for _ in range(20)])
+        state = service._log.state
+        assert max(worker.load[0] for worker in state.workers.values()) <= 4
+        assert service.snapshot().result().pairs[0].answered == 40
+
+
+@pytest.mark.parametrize("people", [1, 3, 4])
+def test_few_people_with_links_share_all_of_it(tmp_path: Path, people: int) -> None:
+    plan = plan_of(stopping=LONG, people={"overlap": 0.0, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+        tokens = [begun(service) for _ in range(people)]
+        assert work(service, tokens) == {"no-work": people}
+        pair, state = service.snapshot().result().pairs[0], service._log.state
+        assert (pair.n, pair.is_open, pair.people) == (40, False, people)
+        assert max(worker.load[0] for worker in state.workers.values()) <= -(-40 // people)
+
+
+def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
+    plan = plan_of(stopping=LONG, people={"overlap": 0.0, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as service:
+        tokens = [begun(service) for _ in range(4)]
+        ((label, other),) = service.invite(1).result()
+        assert assignment_policy.there(service._log.state) == 5
+        service.act(other, Decline()).result()
+        service.exclude("w004", "asked to").result()
+        assert (label, assignment_policy.there(service._log.state)) == ("w005", 3)
+        assert work(service, tokens) == {"no-work": 3, "excluded": 1}
+        assert not service.snapshot().result().pairs[0].is_open
+
+
+@pytest.mark.parametrize("mode", ["compare", "rate"])
+def test_idle_people_give_no_more_second_opinions(tmp_path: Path, mode: str) -> None:
+    people = {"recruit": "open", "cap": 1.0, "overlap": 0.12, "gold_every": 15, "attention": 0}
+    plan = plan_of(question={"mode": mode}, stopping=LONG, people=people)
+    known = {"gold": 30} if mode == "compare" else {}
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40, known=known)) as service:
+        tokens = [begun(service) for _ in range(20)]
+        work(service, tokens, value=int(mode == "rate"))
+        now = service.snapshot().result()
+    assert not any(pair.is_open for pair in now.pairs)
+    assert now.primary == 120
+    assert 5 <= now.second <= 0.12 * now.answers + assignment_policy.BEYOND
+    assert max(person.gold_asked for person in now.people) <= 1 + assignment_policy.BEYOND
+
+
+def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
+    plan = plan_of(people={"cap": 1.0, "batches": 2}, stopping={"looks": (60, 80), "stop": "decided", "boundary": 9.0})
+    with at_once(
+        study(tmp_path / "study.db", plan=plan, systems=4, items=80, known={"gold": 9, "attention": 9})
+    ) as service:
+        tokens = [begun(service) for _ in range(12)]
+        for _ in range(31):
+            for token in tokens:
+                view = service.view(token).result()
+                if isinstance(view, Ask):
+                    rightly(service, token, 0)
+                elif isinstance(view, Break):
+                    service.act(token, Begin()).result()
+        with closing(sqlite3.connect(service.path)) as base:
+            rows = base.execute(
+                "SELECT s.worker, a.batch, a.number, a.role, a.gold FROM assignment a JOIN session s USING (session)"
+                " WHERE a.gold IS NOT NULL"
+            ).fetchall()
+    by_batch = Counter((worker, batch, role) for worker, batch, _, role, _ in rows)
+    assert {n for (_, batch, role), n in by_batch.items() if batch == 1 and role == "gold"} == {2}
+    assert {n for (_, batch, role), n in by_batch.items() if batch == 2 and role == "gold"} == {1}
+    assert {n for (_, _, role), n in by_batch.items() if role == "attention"} == {1}
+    assert max(Counter((worker, gold) for worker, _, _, _, gold in rows).values()) == 1  # none twice
+    assert len({number for _, _, number, _, _ in rows}) > 10
+
+
+def test_a_majority_of_three_is_one_answer(tmp_path: Path) -> None:
+    plan = plan_of(
+        people={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        stopping={"looks": (4,), "stop": "decided"},
+    )
+    with at_once(study(tmp_path / "study.db", plan=plan, items=4)) as service:
+        tokens = []
+        for value in (1, 1, -1):
+            tokens.append(token := begun(service))
+            for _ in range(4):
+                flip = service._log.state.given[asked(service, token).assignment].flip
+                answer(service, token, -value if flip else value)
+        assert work(service, tokens) == {"no-work": 3}
+        pair = service.snapshot().result().pairs[0]
+        assert (pair.n, pair.wins, pair.ties, pair.losses, pair.is_open) == (4, 4, 0, 0, False)
+        with closing(sqlite3.connect(service.path)) as base:
+            assert base.execute("SELECT count(*) FROM battles").fetchone() == (12,)
+
+
+@pytest.mark.parametrize(("per_item", "budget", "outputs"), [(1, 7, [3, 2, 2]), (2, 7, [1, 1, 1]), (1, 30, [6, 6, 6])])
+def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: int, outputs: list[int]) -> None:
+    """Evenly over systems, from the front of each order; a larger one goes on."""
+    plan = plan_of(
+        question={"mode": "rate"},
+        people={"per_item": per_item, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        stopping={"budget": budget},
+    )
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=6)) as service:
+        tokens = [begun(service) for _ in range(3)]
+        assert work(service, tokens, value=4) == {"no-work": 3}
+        pairs = service.snapshot().result().pairs
+        assert [(pair.answered, pair.wanted, pair.is_open) for pair in pairs] == [(n, n, False) for n in outputs]
+        assert service.snapshot().result().primary == per_item * sum(outputs)
+        with closing(sqlite3.connect(service.path)) as base:
+            (last,) = base.execute(
+                "SELECT max(u.place) FROM assignment a JOIN unit u ON u.unit = a.unit WHERE a.role = 'primary'"
+            ).fetchone()
+            assert last == max(outputs) - 1
+        more = msgspec.structs.replace(plan, stopping=msgspec.structs.replace(plan.stopping, budget=budget + 6))
+        service.replan(more).result()
+        assert any(pair.is_open for pair in service.snapshot().result().pairs) == (budget < 18)
+        state = service.state()
+    with at_once(service.path) as service:
+        assert service.state() == state
+
+
+def test_what_cannot_be_rated_costs_no_budget() -> None:
+    made = Quota(orders=[[0, 1, 2], [0]], budget=3)
+    assert [made.wanted(pair) for pair in (0, 1)] == [[0, 1], [0]]
+    made.impossible(1, 0)
+    assert (made.wanted(0), made.is_open, made.target) == ([0, 1, 2], [True, False], [3, 0])
+    made.impossible(0, 1)
+    assert (made.wanted(0), made.target) == ([0, 2], [2, 0])
+    made.add([[0, 1, 2]])
+    assert (made.wanted(2), made.target) == ([0], [2, 0, 1])
+    made.set_budget(None)
+    assert [made.wanted(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
+
+
+def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
+    plan = plan_of(
+        people={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        stopping={"looks": (4, 8), "stop": "decided", "boundary": "none", "budget": 10},
+    )
+    with at_once(study(tmp_path / "study.db", plan=plan, items=8)) as service:
+        assert work(service, [begun(service) for _ in range(3)]) == {"no-work": 3}
+        now = service.snapshot().result()
+        assert (now.primary, now.pairs[0].answered) == (9, 3)
+
+
+def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
+    plan = plan_of(question={"mode": "rate"}, people={"cap": 1.0, "overlap": 0.0, **UNKNOWN, "batch": 60})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=12)) as service:
+        tokens = [begun(service) for _ in range(2)]
+        assert work(service, tokens, value=4) == {"no-work": 2}
+        with closing(sqlite3.connect(service.path)) as base:
+            rows = base.execute("SELECT rater, item, system, score FROM ratings").fetchall()
+            assert base.execute("SELECT count(*) FROM battles").fetchone() == (0,)
+        assert all(not pair.is_open for pair in service.snapshot().result().pairs)
+    assert len(rows) == 36
+    raters = {item: {rater for rater, own, *_ in rows if own == item} for _, item, *_ in rows}
+    assert sum(len(own) == 1 for own in raters.values()) >= 10
+    for rater in ("w001", "w002"):
+        items = [item for own, item, *_ in rows if own == rater]
+        assert sum(a == b for a, b in pairwise(items)) <= 1  # at the very end only
+
+
+def test_chances_of_ratings_are_true(tmp_path: Path) -> None:
+    plan = plan_of(question={"mode": "rate"}, people={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as service:
+        for n in (9, 14):
+            token = begun(service)
+            for value in range(n):
+                answer(service, token, 1 + value % 5)
+        choices = drawn(service, "w002")
+        for role in ("primary", "second"):
+            those = [own for own in choices if own.role == role]
+            p = those[0].p_role
+            assert len(those) / DRAWS == pytest.approx(p, abs=4 * (p * (1 - p) / DRAWS) ** 0.5)
+            what = Counter(own.unit.id if role == "primary" else own.unit.pair for own in those if own.unit is not None)
+            assert those[0].eligible == len(what) > 1
+            for n in what.values():
+                q = 1 / len(what)
+                assert those[0].p_pair == q
+                assert n / len(those) == pytest.approx(q, abs=4 * (q * (1 - q) / len(those)) ** 0.5)

@@ -1,0 +1,135 @@
+"""The file of a study: made whole or not at all, known, held by one."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from custodes.annotate import study_file
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.service import Service
+from custodes.annotate.study_file import VERSION
+from custodes.errors import InputError, OptionError
+from tests.annotate.studies import answer, at_once, begun, study
+
+
+def test_a_file_says_what_it_is(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    with closing(sqlite3.connect(path)) as base:
+        assert base.execute("PRAGMA application_id").fetchone() == (0x43555354,)
+        assert base.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert base.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert base.execute("SELECT count(*) FROM unit").fetchone() == (50,)
+        for view in ("battles", "ratings", "raters", "items", "outputs", "sources", "answers", "looks"):
+            base.execute(f"SELECT * FROM {view}").fetchall()
+    assert [own.name for own in tmp_path.iterdir()] == ["study.db"]
+
+
+def test_half_a_file_is_none(tmp_path: Path) -> None:
+    def fill(base: sqlite3.Connection) -> None:
+        raise InputError("row 3: no output")
+
+    with pytest.raises(InputError, match="row 3"):
+        study_file.create(tmp_path / "study.db", StudyPlan(), fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_is_never_replaced(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    before = path.read_bytes()
+    with pytest.raises(OptionError, match="is there already"):
+        study(path)
+    assert path.read_bytes() == before
+
+
+def test_other_files_are_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as base:
+        base.execute("CREATE TABLE t (a)")
+    for name, told in (("notes.txt", "not a study"), ("other.db", "not a study"), ("none.db", "no such file")):
+        with pytest.raises(InputError, match=told):
+            study_file.check(tmp_path / name)
+
+
+def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = study(tmp_path / "study.db")
+    with closing(study_file.connect(path, durable=False)) as base:
+        monkeypatch.setattr(study_file, "VERSION", VERSION + 1)
+        with pytest.raises(InputError, match="does not know any more"):
+            study_file.migrate(base, path)
+        broken = {VERSION: ("CREATE TABLE extra (a INTEGER) STRICT", "CREATE TABLE extra (a INTEGER) STRICT")}
+        monkeypatch.setattr(study_file, "MIGRATIONS", broken)
+        with pytest.raises(sqlite3.Error):
+            study_file.migrate(base, path)
+        made = {VERSION: ("CREATE TABLE extra (a INTEGER) STRICT", f"PRAGMA user_version = {VERSION + 1}")}
+        monkeypatch.setattr(study_file, "MIGRATIONS", made)
+        study_file.migrate(base, path)
+        study_file.migrate(base, path)
+        assert base.execute("SELECT count(*) FROM extra").fetchone() == (0,)
+        monkeypatch.setattr(study_file, "VERSION", VERSION)
+        with pytest.raises(InputError, match="upgrade custodes"):
+            study_file.migrate(base, path)
+
+
+def test_one_server(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    lock = study_file.Lock(path)
+    with pytest.raises(InputError, match="another program serves"):
+        study_file.Lock(path)
+    lock.release()
+    study_file.Lock(path).release()
+
+
+def test_a_copy_replaces_an_earlier_one_and_nothing_else(tmp_path: Path) -> None:
+    path, other = study(tmp_path / "study.db"), study(tmp_path / "other.db")
+    copy = study_file.copy(path, tmp_path / "copy.db")
+    assert study_file.copy(path, copy) == copy
+    (tmp_path / "table.csv").write_text("a,b\n")
+    before = {own: own.read_bytes() for own in (path, other, tmp_path / "table.csv")}
+    (tmp_path / "link.db").symlink_to(path)
+    for place in (path, tmp_path / "link.db", other, tmp_path / "table.csv"):
+        with pytest.raises(OptionError, match="no earlier copy of this study; choose another name"):
+            study_file.copy(path, place)
+    with Service.open(copy, threaded=False), pytest.raises(InputError, match="another program serves this study"):
+        study_file.copy(path, copy)
+    assert {own: own.read_bytes() for own in before} == before
+    assert not list(tmp_path.glob(".custodes-*"))
+
+
+def test_a_damaged_study_takes_no_copys_place(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    copy = study_file.copy(path, tmp_path / "copy.db")
+    data = bytearray(path.read_bytes())
+    for page in range(4096, len(data) - 4096, 8192):
+        data[page : page + 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="put a backup in its place"):
+        study_file.copy(path, copy)
+    Service.open(copy, threaded=False).close()
+
+
+def test_a_study_is_its_owners_alone(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    for own in (path, study_file.copy(path, tmp_path / "copy.db")):
+        assert own.stat().st_mode & 0o077 == 0
+
+
+def test_a_look_at_a_file_gives_no_lock_away(tmp_path: Path) -> None:
+    """Whoever closes a study last may delete its log: a server that lost its locks is nobody to him."""
+    path = study(tmp_path / "study.db")
+    visit = "import sqlite3, sys; b = sqlite3.connect(sys.argv[1]); print(*b.execute('SELECT count(*) FROM judgment'))"
+    with at_once(path) as service:
+        token = begun(service)
+        answer(service, token)
+        assert study_file.check(path) == path.resolve()
+        for k in (1, 2):
+            told = subprocess.run([sys.executable, "-c", visit + "; b.close()", path], capture_output=True, check=True)
+            assert told.stdout == f"({k},)\n".encode()
+            assert path.with_name("study.db-wal").exists()
+            answer(service, token)
