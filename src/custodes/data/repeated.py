@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from custodes.errors import listed
@@ -163,17 +162,15 @@ def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
 
 
 def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Groups without a common label."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    labels = list(dict.fromkeys(label for group in groups for label in group))
-    if not labels:
-        return []
-    place = {label: i for i, label in enumerate(labels)}
-    links = np.array([(place[group[0]], place[label]) for group in groups for label in group]).T
-    graph = csr_array((np.ones(links.shape[1]), tuple(links)), shape=(len(labels),) * 2)
+    """The groups, those with a common label joined; labels and groups in the order in which labels come first."""
+    group_of: dict[str, list[str]] = {}
+    for group in groups:
+        for label in group:
+            small, large = sorted((group_of.setdefault(own, [own]) for own in (group[0], label)), key=len)
+            if small is not large:
+                large += small
+                group_of |= dict.fromkeys(small, large)
     members: dict[int, list[str]] = {}
-    for label, part in zip(labels, connected_components(graph, directed=False)[1].tolist(), strict=True):
-        members.setdefault(part, []).append(label)
+    for label, joined in group_of.items():
+        members.setdefault(id(joined), []).append(label)
     return [tuple(own) for own in members.values() if len(own) > 1]

@@ -15,29 +15,31 @@ the posterior in small steps (`tempered`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, stream_key, threshold_distance
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, stream_key
 from custodes.stats.correction.poststratified import poststratified_margin
-from custodes.stats.multiple_testing import SIGMAS
+from custodes.stats.ratios import ratio
 
-MOST_DRAWS = 2**18
+MOST_DRAWS = 2**17
 """Draws of a table at most; its precision is then what it is."""
 
-_FIRST_QUICK, _FIRST = 256, 4096  # draws of the first stage, without and with an interval
+_FIRST_QUICK, _FIRST = 256, 4096  # draws of the first part, without and with an interval
+_MOST_AT_ONCE = 4096  # draws of a part at most
 _ENOUGH_QUICK, _ENOUGH = 64, 1000  # effective draws below which no error estimate, and no interval, is trusted
 _EFFECTIVE_RATE = 0.1  # the same as a share of the draws, up to 1000 effective ones
 _PRECISION_QUICK, _PRECISION = 0.003, 0.005  # standard error of theta that is small enough without an interval; with it
-_CHUNK = 30_000  # draws of all tables at once: about twenty floats each, which stay in a core's cache
+_GROUP = 500_000  # draws of tables that share their gammas
+_COLUMNS = 2048  # of these, draws at a time
+_BLOCK = 32_768  # of these, draws of all tables: arrays that stay in a cache
 _SMALLEST = np.float32(1e-30)
 _NEARLY_NORMAL = 1000.0  # a shape from which the acceptance of a gamma is 1, within .003 at four sigma
-_BINS = 2048
 _POPULATIONS, _SIZE = 16, 256
 _RESAMPLED_RATE = 0.6  # rate of effective draws that a step of the temperature leaves
 _STEP_MOVES, _LAST_MOVES, _ROUND, _THIN, _MOST_ROUNDS = 16, 40, 20, 4, 8
@@ -92,37 +94,49 @@ def mixture_posterior(
     least, first = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
     closed = ~tables.metric_only.any(axis=-1)
     parts = [(np.flatnonzero(closed), human_posterior(tables.human[closed], confidence=confidence))]
-    planned = np.where(closed, 0, first)  # draws of each table, 0 where it is finished
-    while planned.any():
-        draws = int(planned[planned > 0].min())
-        enough = max(least, min(_EFFECTIVE_RATE * draws, _ENOUGH))
-        due = np.flatnonzero(planned == draws)
-        numbers = shared_numbers(draws, seed)
-        for places in np.split(due, range(step := max(1, _CHUNK // draws), due.size, step)):
+    # Tables without enough draws yet, and after these the tables with them.
+    unfinished, finished, draws = np.flatnonzero(~closed), [np.empty(0, dtype=np.intp)], 0
+    sums, bounds = _Sums.empty(len(even)), np.full((2, len(even), 4), np.nan)
+    waiting: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {place: [] for place in unfinished.tolist()}
+    while unfinished.size:
+        numbers = shared_numbers(min(draws or first, _MOST_AT_ONCE), [*seed, draws])
+        draws += numbers.shape[1]
+        for places in np.array_split(unfinished, -(-unfinished.size * numbers.shape[1] // _GROUP)):
             p, log_weights = weighted_draws(Counts.of_row(distinct.rows[places]), numbers)
-            estimate, weights = _moments(p, log_weights, cautious=confidence is not None)
-            effective = estimate.effective_draws
-            missing = _missing(estimate, precision=precision[places], gamma=gamma)
-            done = (effective >= enough) & ((missing <= 1) | (draws >= MOST_DRAWS))
-            parts.append((places[done], _with_interval(estimate, p, weights, which=done, confidence=confidence)))
-            # from few draws it is uncertain how uneven the weights are
-            uneven = ~done & (draws >= _FIRST) & (draws * _ENOUGH > MOST_DRAWS * effective)
-            for place in places[uneven]:
-                options: dict[str, Any] = {"confidence": confidence, "precision": precision[place], "gamma": gamma}
-                parts.append((np.array([place]), tempered(distinct.rows[place], seed=seed, **options)))
-            more = np.ceil(np.log2(np.clip(1.1 * np.maximum(missing, least / effective), 2, 16)))
-            planned[places] = np.where(done | uneven, 0, np.minimum(draws * 2**more, MOST_DRAWS))
+            sums.add(places, _Sums.of(p, log_weights))
+            if confidence is None:
+                continue
+            enough = sums.effective[places] >= _ENOUGH
+            for k, place in enumerate(places.tolist()):
+                if (held := waiting.get(place)) is None:
+                    continue
+                held.append((p[:, k], log_weights[k]))
+                if enough[k]:
+                    shares, logs = (np.concatenate(own, axis=-1) for own in zip(*held, strict=True))
+                    bounds[:, place] = _bounds(shares, logs, confidence)
+                    del waiting[place]
+        if draws & (draws - 1):
+            continue
+        estimate = sums.estimate(unfinished, cautious=confidence is not None)
+        effective = estimate.effective_draws
+        settled = _settled(estimate, precision=precision[unfinished], gamma=gamma) | (draws >= MOST_DRAWS)
+        done = settled & (effective >= max(least, min(_EFFECTIVE_RATE * draws, _ENOUGH)))
+        # from few draws it is uncertain how uneven the weights are
+        uneven = ~done & (draws >= _FIRST) & (draws * _ENOUGH > MOST_DRAWS * effective)
+        for place in unfinished[uneven]:
+            options: dict[str, Any] = {"confidence": confidence, "precision": precision[place], "gamma": gamma}
+            parts.append((np.array([place]), tempered(distinct.rows[place], seed=seed, **options)))
+        finished.append(unfinished[done])
+        unfinished = unfinished[~(done | uneven)]
+    places = np.concatenate(finished)
+    parts.append((places, _with_bounds(sums.estimate(places, cautious=confidence is not None), bounds[:, places])))
     return distinct.restored(Estimate.joined(parts).symmetric(even))
 
 
-def _missing(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Floats:
-    """How many times the draws (...) theta needs to be precise enough, or far enough from a decision's thresholds."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        missing = (estimate.theta_error / precision) ** 2
-        if gamma is not None:
-            distance = threshold_distance(estimate.theta, gamma=gamma)
-            missing = np.minimum(missing, (SIGMAS * estimate.theta_error / distance) ** 2)
-    return missing
+def _settled(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
+    """Whether theta (...) is precise enough, or far enough from a decision's thresholds."""
+    settled = estimate.theta_error <= precision
+    return settled if gamma is None else settled | ~estimate.at_threshold(gamma=gamma)
 
 
 def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
@@ -138,30 +152,39 @@ def shared_numbers(draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
 def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Draws from the proposal of tables (t,), in single precision: human shares p (3, t, draws) and the logarithms of
     their weights (t, draws)."""
-    if numbers.shape[1] > _CHUNK:
-        pieces = np.array_split(numbers, -(-numbers.shape[1] // _CHUNK), axis=1)
-        drawn = [weighted_draws(counts, piece) for piece in pieces]
-        return np.concatenate([p for p, _ in drawn], axis=2), np.concatenate([logs for _, logs in drawn], axis=1)
     # Single precision resolves a share to 1e-7, far below the Monte Carlo error, and draws twice as fast.
     pseudo = _pseudo_counts(counts)
     cells = counts.paired + pseudo
-    margins = cells.sum(axis=1) + counts.metric_only
-    log_weights = np.zeros((len(cells), numbers.shape[1]), dtype=np.float32)
-    pi = [[weighted_gammas(cells[:, h, r], numbers, 3 * h + r, log_weights) for r in range(3)] for h in range(3)]
-    q = [weighted_gammas(margins[:, r], numbers, 9 + r, log_weights) for r in range(3)]
-    whole = q[0] + q[1] + q[2]
-    for r in range(3):
-        scale = q[r] / whole / np.maximum(pi[0][r] + pi[1][r] + pi[2][r], _SMALLEST)
-        for h in range(3):
-            pi[h][r] *= scale
-    p = np.stack([pi[h][0] + pi[h][1] + pi[h][2] for h in range(3)])
-    for h in range(3):
-        power = (counts.human_only[:, h, np.newaxis] - 2).astype(np.float32)
-        log_weights += power * np.log(np.maximum(p[h], _SMALLEST))
-        rare = np.flatnonzero(pseudo[:, h, 0] != 1)
-        power = (1 - pseudo[rare, h]).astype(np.float32)
-        for r in range(3):
-            log_weights[rare] += power * np.log(np.maximum(pi[h][r][rare], _SMALLEST))
+    shapes = np.concatenate([cells.reshape(-1, 9), cells.sum(axis=1) + counts.metric_only], axis=1)
+    # Tables of few items have few different counts.
+    distinct = [np.unique(shape, return_inverse=True) for shape in shapes.T]
+    n_tables, draws = len(shapes), numbers.shape[1]
+    p, log_weights = np.empty((3, n_tables, draws), np.float32), np.empty((n_tables, draws), np.float32)
+    power, rare_power = (counts.human_only - 2).astype(np.float32), (1 - pseudo[..., 0]).astype(np.float32)
+    for start in range(0, draws, _COLUMNS):
+        columns = slice(start, min(start + _COLUMNS, draws))
+        gammas = [weighted_gammas(shape, numbers[:, columns], k) for k, (shape, _) in enumerate(distinct)]
+        step = max(1, _BLOCK // (columns.stop - start))
+        for rows in (slice(row, row + step) for row in range(0, n_tables, step)):
+            places = [where[rows] for _, where in distinct]
+            drawn = [values[place] for (values, _), place in zip(gammas, places, strict=True)]
+            logs = gammas[0][1][places[0]]
+            for (_, accepted), place in zip(gammas[1:], places[1:], strict=True):
+                logs += accepted[place]
+            q = drawn[9:]
+            whole = q[0] + q[1] + q[2]
+            for r in range(3):
+                scale = q[r] / whole / np.maximum(drawn[r] + drawn[3 + r] + drawn[6 + r], _SMALLEST)
+                for own in drawn[r:9:3]:
+                    own *= scale
+            for h in range(3):
+                pi = drawn[3 * h : 3 * h + 3]
+                share = np.add(pi[0] + pi[1], pi[2], out=p[h, rows, columns])
+                logs += power[rows, h, np.newaxis] * np.log(np.maximum(share, _SMALLEST))
+                rare = np.flatnonzero(rare_power[rows, h])
+                for own in pi if rare.size else ():
+                    logs[rare] += rare_power[rows, h, np.newaxis][rare] * np.log(np.maximum(own[rare], _SMALLEST))
+            log_weights[rows, columns] = logs
     return p, log_weights
 
 
@@ -173,14 +196,16 @@ def _pseudo_counts(counts: Counts) -> Floats:
 
 
 def weighted_gammas(
-    shape: Floats, numbers: NDArray[np.float32], k: int, log_weights: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Gamma draws (t, draws) with shapes (t,) from row k of the numbers, up to weights whose logarithms are added.
+    shape: Floats, numbers: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Gamma draws (t, draws) with shapes (t,) from row k of the numbers, and the logarithms of their weights.
 
     The cube of a normal number is nearly a gamma, and accepted with a probability that is always near 1. Here the
     probability is the weight, so that all tables share the normal numbers, and a draw takes a fifth of the time.
 
-    Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
+    References
+    ----------
+    Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     """
     boosted = np.flatnonzero(shape < 1)
     d = (shape + (shape < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
@@ -197,89 +222,116 @@ def weighted_gammas(
     accepted *= d
     accepted += normal * normal / 2
     accepted *= d < _NEARLY_NORMAL
-    log_weights += accepted
     cube *= d
     if boosted.size:
         # Gamma(a) is Gamma(a + 1) * U^(1 / a)
         cube[boosted] *= np.exp(-numbers[12 + k] / shape[boosted, np.newaxis].astype(np.float32))
-    return np.asarray(cube)
+    return cube, accepted
 
 
-def _moments(p: NDArray[Any], log_weights: NDArray[Any], *, cautious: bool) -> tuple[Estimate, NDArray[Any]]:
-    """Estimates (t,) without intervals from draws p (3, t, n) with log weights (t, n), and the weights, the largest 1.
+_POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # of the weights in each row of `_Sums`
 
-    The error of theta is that of the delta method and of one draw more, as what was not drawn is not impossible: of
-    mean weight, or to be cautious as heavy as the heaviest. Where few draws hold the weight the squares alone
-    understate the error.
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over weighted draws of tables (t,): `top` (t,) is the largest log weight, and weights are relative to it.
+
+    `values` (8, t): weights and their squares, each of all draws and of those with p_win > p_loss; weighted sums of p
+    and of the squared margin.
     """
-    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
-    squares, better, margin = weights**2, p[0] > p[2], p[0] - p[2]
-    total, total_squares = weights.sum(axis=1, dtype=np.float64), squares.sum(axis=1, dtype=np.float64)
-    effective = total**2 / total_squares  # Kish
-    theta = np.minimum((weights * better).sum(axis=1, dtype=np.float64) / total, 1.0)
-    variance = (squares * better).sum(axis=1, dtype=np.float64) * (1 - 2 * theta) + theta**2 * total_squares
-    one_more = weights.max(axis=1) / total if cautious else 1 / effective
-    error = np.hypot(np.sqrt(np.maximum(variance, 0.0)) / total, one_more)
-    mean = (weights * p).sum(axis=2, dtype=np.float64).T / total[:, np.newaxis]
-    centre = mean[:, 0] - mean[:, 2]
-    deviation = (margin - centre[:, np.newaxis].astype(margin.dtype)) ** 2
-    spread = (weights * deviation).sum(axis=1, dtype=np.float64) / total
-    unknown = np.full(centre.shape, np.nan)
-    estimate = Estimate(
-        p=mean,
-        p_low=np.full(mean.shape, np.nan),
-        p_high=np.full(mean.shape, np.nan),
-        margin=centre,
-        margin_low=unknown,
-        margin_high=unknown,
-        theta=theta,
-        effective_draws=effective,
-        theta_error=error,
-        sd=np.sqrt(spread),
-    )
-    return estimate, weights
+
+    top: Floats
+    values: Floats
+
+    @classmethod
+    def empty(cls, n: int) -> _Sums:
+        """No draws of n tables."""
+        return cls(np.full(n, -np.inf), np.zeros((8, n)))
+
+    @classmethod
+    def of(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> _Sums:
+        """Draws p (3, t, n) with log weights (t, n)."""
+        top = log_weights.max(axis=1)
+        weights = np.exp(log_weights - top[:, np.newaxis])
+        margin = p[0] - p[2]
+        better, squares = margin > 0, weights**2
+        margin *= margin
+        terms = (weights, squares, weights * better, squares * better, *(weights * own for own in p), weights * margin)
+        return cls(top, np.stack([own.sum(axis=1, dtype=np.float64) for own in terms]))
+
+    def add(self, places: Ints, more: _Sums) -> None:
+        """Add draws of the tables at some places."""
+        top = np.maximum(self.top[places], more.top)
+        parts = ((self.values[:, places], self.top[places]), (more.values, more.top))
+        self.values[:, places] = sum(values * np.exp(_POWERS * (own - top)) for values, own in parts)
+        self.top[places] = top
+
+    @property
+    def effective(self) -> Floats:
+        """(t,): the number of effective draws (Kish)."""
+        return ratio(self.values[0] ** 2, self.values[1])
+
+    def estimate(self, places: Ints, *, cautious: bool) -> Estimate:
+        """Estimates of the tables at some places, without intervals.
+
+        The error of theta is that of the delta method and of one draw more, as what was not drawn is not impossible: of
+        mean weight, or to be cautious as heavy as the heaviest. Where few draws hold the weight the squares alone
+        understate the error.
+        """
+        total, squares, better, better_squares, *sums = self.values[:, places]
+        effective = self.effective[places]
+        theta = np.minimum(better / total, 1.0)
+        variance = better_squares * (1 - 2 * theta) + theta**2 * squares
+        one_more = 1 / total if cautious else 1 / effective
+        mean = (np.stack(sums[:3]) / total).T
+        margin = mean[:, 0] - mean[:, 2]
+        unknown = np.full((2, len(margin), 4), np.nan)
+        return Estimate(
+            p=mean,
+            p_low=unknown[0, :, :3],
+            p_high=unknown[1, :, :3],
+            margin=margin,
+            margin_low=unknown[0, :, 3],
+            margin_high=unknown[1, :, 3],
+            theta=theta,
+            effective_draws=effective,
+            theta_error=np.hypot(np.sqrt(np.maximum(variance, 0.0)) / total, one_more),
+            sd=np.sqrt(np.maximum(sums[3] / total - margin**2, 0.0)),
+        )
 
 
-def _with_interval(
-    estimate: Estimate, p: NDArray[Any], weights: NDArray[Any], *, which: NDArray[np.bool_], confidence: float | None
-) -> Estimate:
-    """The estimates of some of the tables (t,), with intervals from draws p (3, t, n) if there is a confidence."""
-    estimate = estimate.at(np.flatnonzero(which))
-    if confidence is None or not which.any():
-        return estimate
+def _bounds(p: NDArray[Any], log_weights: NDArray[Any], confidence: float) -> Floats:
+    """Bounds (2, 4) of p and of the margin from draws p (3, n) with log weights (n,)."""
     tail = (1 - confidence) / 2
-    values = np.concatenate([p, p[:1] - p[2:]])
-    bounds = np.stack([weighted_quantiles(values[:, k], weights[k], (tail, 1 - tail)) for k in np.flatnonzero(which)])
-    low, high = bounds[..., 0], bounds[..., 1]
+    weights = np.exp(log_weights - log_weights.max())
+    return weighted_quantiles(np.concatenate([p, p[:1] - p[2:]]), weights, (tail, 1 - tail)).T
+
+
+def _with_bounds(estimate: Estimate, bounds: Floats) -> Estimate:
+    """The estimates (t,) with intervals, bounds (2, t, 4)."""
+    low, high = bounds
     return replace(estimate, p_low=low[:, :3], p_high=high[:, :3], margin_low=low[:, 3], margin_high=high[:, 3])
 
 
 def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilities: Sequence[float]) -> Floats:
     """Quantiles of weighted draws: values (k, n), weights (n,) -> (k, probabilities).
 
-    The smallest value whose cumulative weight reaches the probability.
+    Order statistics of n draws that are taken from these, each nearly as often as its weight says (systematic
+    resampling). This takes half the time of weighted order statistics.
 
-    >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0]]), np.array([1.0, 1.0, 2.0]), (0.25, 0.5, 1.0)).tolist()
+    >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0, 9.0]]), np.array([1.0, 1.0, 2.0, 0.0]), (0.25, 0.5, 1.0)).tolist()
     [[1.0, 2.0, 3.0]]
+
+    References
+    ----------
+    Kitagawa 1996, "Monte Carlo filter and smoother" (systematic resampling).
     """
-    weights = weights.astype(np.float64)
-    targets = np.asarray(probabilities) * weights.sum()
-    result = np.empty((len(values), len(targets)))
-    # A histogram finds the bin of each quantile, so that only that bin is sorted: four times faster than a sort.
-    low = values.min(axis=1, keepdims=True)
-    width = np.maximum(values.max(axis=1, keepdims=True) - low, np.finfo(values.dtype).tiny)
-    binned = np.minimum((values - low) / width * _BINS, _BINS - 1).astype(np.int16)
-    for row, bins, out in zip(values, binned, result, strict=True):
-        reached = np.bincount(bins, weights=weights, minlength=_BINS).cumsum()
-        for i, target in enumerate(targets):
-            # rounding may leave the sum short of the last target
-            bin_of_target = min(int(reached.searchsorted(min(target, reached[-1]))), _BINS - 1)
-            inside = np.flatnonzero(bins == bin_of_target)
-            inside = inside[row[inside].argsort()]
-            before = reached[bin_of_target - 1] if bin_of_target else 0.0
-            at = (before + weights[inside].cumsum()).searchsorted(target)
-            out[i] = row[inside[min(int(at), len(inside) - 1)]]
-    return result
+    n = len(weights)
+    reached = weights.cumsum(dtype=np.float64)
+    times = np.diff(np.floor(reached * (n / reached[-1]) + 0.5), prepend=0.0).astype(np.int64)
+    resampled = values.take(np.repeat(np.arange(n), times)[:n], axis=1)
+    places = np.ceil(np.asarray(probabilities) * n).astype(np.int64).clip(1, n) - 1
+    return np.asarray(np.sort(resampled, axis=1)[:, places], dtype=np.float64)
 
 
 def tempered(
@@ -313,8 +365,8 @@ def tempered(
         p = np.stack(rounds, axis=1)  # (3, draws, populations, size)
         r_hat, effective = agreement(p[0] - p[2])
         effective *= 1 / (shares @ shares) / _POPULATIONS
-        log_weights = np.broadcast_to(np.log(shares)[:, np.newaxis], p.shape[1:]).reshape(1, -1)
-        estimate, weights = _moments(p.reshape(3, 1, -1), log_weights, cautious=False)
+        log_weights = np.broadcast_to(np.log(shares)[:, np.newaxis], p.shape[1:]).ravel()
+        estimate = _Sums.of(p.reshape(3, 1, -1), log_weights[np.newaxis]).estimate(np.array([0]), cautious=False)
         spread = shares * ((p[0] > p[2]).mean(axis=(0, 2)) - estimate.theta)
         # with so few populations, four errors of a normal law are about 5.6 of Student's
         error = 1.4 * np.sqrt(spread @ spread * _POPULATIONS / (_POPULATIONS - 1))
@@ -322,9 +374,11 @@ def tempered(
         # an event that was not drawn is not impossible
         error = np.hypot(error, 1 / effective)
         estimate = replace(estimate, theta_error=np.array([error]), effective_draws=np.array([effective]))
-        if r_hat <= _MIXED and _missing(estimate, precision=np.array([precision]), gamma=gamma) <= 1:
+        if r_hat <= _MIXED and _settled(estimate, precision=np.array([precision]), gamma=gamma).all():
             break
-    return _with_interval(estimate, p.reshape(3, 1, -1), weights, which=np.array([True]), confidence=confidence)
+    if confidence is None:
+        return estimate
+    return _with_bounds(estimate, _bounds(p.reshape(3, -1), log_weights, confidence)[:, np.newaxis])
 
 
 def agreement(values: Floats) -> tuple[float, float]:
