@@ -1,4 +1,4 @@
-"""Raters to be: metrics loaded, what they need checked, and the computations that they share."""
+"""Metrics loaded for scoring: their needs checked, and the computations that their raters share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ import numpy as np
 from custodes.cache import KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError, OptionError, listed
+from custodes.scoring.computation import Computation, Digests, Mode
 from custodes.scoring.corpus import Corpus
-from custodes.scoring.hashing import Hashes
-from custodes.scoring.job import Job, Mode
-from custodes.scoring.metric import Need, Place, Rule, Scorer
-from custodes.scoring.of_outputs import Scoring
-from custodes.scoring.of_systems import SystemScoring
+from custodes.scoring.metric import Need, Place, Rule, Scorer, Traits
 from custodes.scoring.plugins import known_metrics, loaded
 from custodes.scoring.spec import Asked, parse
 
@@ -31,45 +28,43 @@ LACKS: dict[Need, str] = {
 
 
 class Rater(NamedTuple):
-    """A rater to be, with its metric loaded, and the rule of references ('' where it uses none)."""
+    """A metric with a rule of references ('' where it uses none), and the computation that it takes values from."""
 
     asked: Asked
-    scorer: Scorer
     rule: Rule | str
-    job: Job
-    used: Sequence[int]
+    computation: Computation
+
+    @property
+    def traits(self) -> Traits:
+        """What is known of the metric's scores."""
+        return self.computation.scorer.traits
 
 
-def made_ready(
+def load_raters(
     texts: Study, corpus: Corpus, metrics: Sequence[str], place: Place, missing: Missing, opened: ExitStack
 ) -> list[Rater]:
-    """Every metric loaded, its needs met, and the computations that they share."""
-    asked = parse(metrics, known_metrics())
+    """Load every metric, check that the texts have what it needs, and plan the computations."""
+    specs = parse(metrics, known_metrics())
     scorers: dict[str, Scorer] = {}
-    for own in asked:
-        if own.computation not in scorers:
-            scorer = loaded(own.metric, place, dict(own.parameters), f"metric {own.name}")
+    for spec in specs:
+        if spec.computation not in scorers:
+            scorer = loaded(spec.metric, place, dict(spec.parameters), f"metric {spec.name}")
             opened.callback(scorer.close)
-            scorers[own.computation] = scorer
-    rules = [_rule(own, scorers[own.computation]) for own in asked]
+            scorers[spec.computation] = scorer
+    rules = [_rule(spec, scorers[spec.computation]) for spec in specs]
     if missing == "error":
-        _check(texts, corpus, asked, scorers)
-    hashes, made, jobs = Hashes(corpus.texts), [], dict[tuple[str, Mode], tuple[Job, list[int]]]()
-    for own, rule in zip(asked, rules, strict=True):
-        scorer = scorers[own.computation]
-        shared = {other for other, of in zip(rules, asked, strict=True) if of.computation == own.computation}
-        mode = _mode(rule, shared, scorer)
-        if (own.computation, mode) not in jobs:
+        _check(texts, corpus, specs, scorers)
+    digests, raters, computations = Digests(corpus.texts), [], dict[tuple[str, Mode], Computation]()
+    for spec, rule in zip(specs, rules, strict=True):
+        name, scorer = spec.computation, scorers[spec.computation]
+        shared = {other for other, of in zip(rules, specs, strict=True) if of.computation == name}
+        key = name, _mode(rule, shared, scorer)
+        if key not in computations:
             used = _used(corpus, scorer)
-            kind = SystemScoring if scorer.traits.systems else Scoring
-            jobs[own.computation, mode] = (
-                kind(scorer=scorer, mode=mode, corpus=corpus, hashes=hashes, used=used),
-                used,
-            )
-        made.append(Rater(own, scorer, rule, *jobs[own.computation, mode]))
-    for job, _ in jobs.values():
-        _ = job.keys  # an image that cannot be read stops here
-    return made
+            computations[key] = Computation(scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=used)
+            _ = computations[key].keys  # an image that cannot be read stops here
+        raters.append(Rater(spec, rule, computations[key]))
+    return raters
 
 
 def _rule(asked: Asked, scorer: Scorer) -> Rule | str:
@@ -123,11 +118,10 @@ def _check(texts: Study, corpus: Corpus, asked: Sequence[Asked], scorers: dict[s
 
 
 def check_ready(raters: Sequence[Rater], found: Mapping[str, KeptScore]) -> None:
-    """Let each metric see what it will be given, which it may refuse before anything is scored; `found`: what is kept
-    already."""
-    for rater in {id(own.job): own for own in raters}.values():
-        if missing := rater.job.missing(found):
+    """Let each metric see what it will be given, which it may refuse before scoring; `found`: stored values."""
+    for rater in {id(rater.computation): rater for rater in raters}.values():
+        if missing := rater.computation.missing(found):
             try:
-                rater.scorer.ready(rater.job.given(missing))
+                rater.computation.scorer.ready(rater.computation.texts(missing))
             except CustodesError as problem:
                 raise type(problem)(f"metric {rater.asked.name}: {problem}") from None

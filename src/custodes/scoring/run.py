@@ -16,12 +16,9 @@ from custodes.data.study import Study, digest_of
 from custodes.errors import InputError
 from custodes.progress import Progress, silent
 from custodes.scoring.corpus import Corpus
-from custodes.scoring.job import Answers, timed
 from custodes.scoring.metric import Place
-from custodes.scoring.raters import Missing, Rater, check_ready, made_ready
-from custodes.scoring.rules import ruled
-from custodes.scoring.scores import FAILED, Planned, Scores
-from custodes.scoring.telling import left_out, notes_of, rows_of
+from custodes.scoring.raters import Missing, Rater, check_ready, load_raters
+from custodes.scoring.scores import FAILED, Planned, Scores, left_out, notes_of, rows_of
 
 NOTHING = "no output has all that it needs"
 
@@ -63,21 +60,21 @@ def score(
     """
     with ExitStack() as opened:
         corpus, place = Corpus.of(texts), _place(jobs, device, batch)
-        raters = made_ready(texts, corpus, metrics, place, missing, opened)
+        raters = load_raters(texts, corpus, metrics, place, missing, opened)
         found = _found(raters, cache)
         check_ready(raters, found)
-        kept = opened.enter_context(Cache(cache))
-        made, parts, notes = dict[int, Answers | str](), [], list[Note]()
+        stored = opened.enter_context(Cache(cache))
+        failures, parts, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
-            if id(rater.job) not in made:
-                made[id(rater.job)] = _answered(rater, found, kept, place, progress)
-            answers = made[id(rater.job)]
-            if isinstance(answers, str):
-                notes.append(Note(rule=FAILED, message=f"{rater.asked.name}: the metric failed: {answers}"))
+            key = id(rater.computation)
+            if key not in failures:
+                failures[key] = _run(rater, found, stored, place, progress)
+            if failures[key]:
+                notes.append(Note(rule=FAILED, message=f"{rater.asked.name}: the metric failed: {failures[key]}"))
             else:
-                own = ruled(answers, rater.rule, higher_is_better=rater.scorer.traits.higher_is_better)
-                parts.append(rows_of(rater, answers, own, corpus))
-                notes += notes_of(rater, answers, own.why)
+                column = rater.computation.column(found, rater.rule)
+                parts.append(rows_of(rater, column, corpus))
+                notes += notes_of(rater, column)
     if not parts:
         raise InputError(f"nothing is scored: {'; '.join(note.message for note in notes)}")
     notes += left_out(raters, corpus)
@@ -105,21 +102,22 @@ def planned(
     """What `score` would do with the same arguments; metrics are loaded, and nothing is scored."""
     with ExitStack() as opened:
         corpus = Corpus.of(texts)
-        raters = made_ready(texts, corpus, metrics, _place(1, device, batch), missing, opened)
+        raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, opened)
         found = _found(raters, cache)
         check_ready(raters, found)
-        kept = opened.enter_context(Cache(cache))
+        stored = opened.enter_context(Cache(cache))
         rows: list[dict[str, Any]] = []
         for rater in raters:
-            asked, mean = len(rater.job.missing(found)), kept.seconds_of(rater.scorer.signature)
+            own = rater.computation
+            left, mean = len(own.missing(found)), stored.seconds_of(own.scorer.signature)
             rows.append(
                 {
                     "rater": rater.asked.name,
-                    "outputs": len(corpus.systems) if rater.scorer.traits.systems else len(rater.used),
-                    "distinct": len(set(rater.job.keys)),
-                    "kept": len(found.keys() & set(rater.job.keys)),
-                    "to_score": asked,
-                    "seconds": 0.0 if not asked else None if mean is None else mean * asked,
+                    "outputs": len(corpus.systems) if rater.traits.systems else len(own.used),
+                    "distinct": len(set(own.keys)),
+                    "kept": len(found.keys() & set(own.keys)),
+                    "to_score": left,
+                    "seconds": 0.0 if not left else None if mean is None else mean * left,
                 }
             )
         notes = left_out(raters, corpus)
@@ -136,11 +134,11 @@ def _digest(texts: Study) -> str:
 
 
 def _found(raters: Sequence[Rater], cache: str | Path | None) -> dict[str, KeptScore]:
-    """What is kept of all that is asked for; no file is made yet."""
+    """Stored values of all raters; no file is created yet."""
     found: dict[str, KeptScore] = {}
-    with Cache(cache) as kept:
-        for job in {id(rater.job): rater.job for rater in raters}.values():
-            found |= job.kept(kept)
+    with Cache(cache) as stored:
+        for computation in {id(rater.computation): rater.computation for rater in raters}.values():
+            found |= computation.find(stored)
     return found
 
 
@@ -148,20 +146,18 @@ def _place(jobs: int, device: str, batch: int) -> Place:
     return Place(device=device, batch=at_least("batch", batch, 1), jobs=at_least("jobs", jobs, 1))
 
 
-def _answered(
-    rater: Rater, found: dict[str, KeptScore], cache: Cache, place: Place, progress: Progress
-) -> Answers | str:
-    """The answers of a computation, those that are not kept asked for and kept; or how the metric failed."""
-    if not rater.used:
+def _run(rater: Rater, found: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
+    """Compute the missing values of a rater and store them; how the metric failed, '' where it did not."""
+    computation = rater.computation
+    if not computation.used:
         return NOTHING
-    job = rater.job
-    calls = job.calls(job.missing(found), place)
+    calls = computation.calls(computation.missing(found), place)
     for call in progress(calls, total=len(calls), desc=rater.asked.name) if calls else ():
         try:
-            rows = job.rows(call, *timed(job.scorer.score, job.given(call)))
+            rows = computation.run(call)
         except InputError as problem:
             return str(problem)
-        cache.keep_scores(rows)
+        stored.keep_scores(rows)
         for row in rows:
             found.setdefault(row.key, row)
-    return job.answers(found)
+    return ""

@@ -1,7 +1,9 @@
-"""Scores of texts: what `score` returns."""
+"""Scores of texts: what `score` returns, its tables and notes."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import ClassVar
 
@@ -9,9 +11,17 @@ import polars as pl
 
 from custodes.answers.result import Result, result
 from custodes.answers.tables import count, flag, label, score, share, table
+from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study, join
+from custodes.errors import listed
+from custodes.scoring.computation import Column
+from custodes.scoring.corpus import Corpus
+from custodes.scoring.raters import LACKS, Rater
+
+COST_UNIT = "cpu-s"
+NO_OUTPUT = "the system has no output of this item"
 
 FAILED = "metric-failed"
 UNSCORED = "not-scored"
@@ -87,4 +97,97 @@ class Planned(Result):
         count("kept", "of these, scores that are kept already"),
         count("to_score", "of these, scores that are to be made; shared with raters that differ by the rule alone"),
         score("seconds", "CPU seconds that this takes, by what kept scores took; null: nothing to tell it by"),
+    )
+
+
+def rows_of(rater: Rater, column: Column, corpus: Corpus) -> dict[str, pl.DataFrame]:
+    """The rows of one rater."""
+    traits, name, (scores, why, seconds, truncated) = rater.traits, rater.asked.name, column
+    if traits.systems:
+        items, systems = [""] * len(corpus.systems), list(corpus.systems)
+    else:
+        of = corpus.texts
+        items = [corpus.items[of.item[output]] for output in rater.computation.used]
+        systems = [corpus.systems[of.system[output]] for output in rater.computation.used]
+    skipped = [(items[i], systems[i], why[i]) for i in range(len(why)) if why[i]] + _unasked(rater, corpus)
+    there = [i for i in range(len(why)) if not why[i]]
+    return Scores.part(
+        raters={
+            "rater": [name],
+            "kind": ["metric"],
+            "higher_is_better": [traits.higher_is_better],
+            "low": [traits.low],
+            "high": [traits.high],
+            "cost": [float(seconds.mean())],
+            "cost_unit": [COST_UNIT],
+            "truncated": [sum(truncated) / len(truncated)],
+            "signature": [rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else "")],
+        },
+        ratings={
+            "item": [items[i] for i in there],
+            "system": [systems[i] for i in there],
+            "rater": [name] * len(there),
+            "score": scores[there],
+        },
+        skipped={
+            "item": [item for item, _, _ in skipped],
+            "system": [system for _, system, _ in skipped],
+            "rater": [name] * len(skipped),
+            "why": [reason for _, _, reason in skipped],
+        },
+    )
+
+
+def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
+    """Item, system and reason of outputs that a metric is not given."""
+    if rater.traits.systems:
+        return []
+    of, asked = corpus.texts, set(rater.computation.used)
+    lacking = {need: corpus.lacking(need) for need in rater.traits.needs}
+    skipped = []
+    for output in range(len(of.outputs)) if len(asked) < len(of.outputs) else ():
+        if output not in asked:
+            item = int(of.item[output])
+            why = next(LACKS[need] for need, none in lacking.items() if none[item])
+            skipped.append((corpus.items[item], corpus.systems[of.system[output]], why))
+    return skipped + [(corpus.items[item], corpus.systems[system], NO_OUTPUT) for item, system in corpus.absent]
+
+
+def notes_of(rater: Rater, column: Column) -> list[Note]:
+    """Notes on scores that are missing or come from texts that were cut."""
+    name, reasons = rater.asked.name, Counter(filter(None, column.why))
+    what = "systems" if rater.traits.systems else "outputs"
+    cut, of = sum(column.truncated), len(column.truncated)
+    return noted(
+        ("truncated", cut, f"{name}: {cut} of {of} {what} were scored by texts that were cut to fit the model"),
+        *((UNSCORED, n, f"{name}: {n} of {of} {what} have no score: {reason}") for reason, n in reasons.items()),
+    )
+
+
+def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
+    """What no metric was asked for, since the texts lack what it needs."""
+    lacks: dict[str, list[str]] = {}
+    for rater in raters:
+        for need in rater.traits.needs:
+            if n := int(corpus.lacking(need).sum()):
+                told = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
+                lacks.setdefault(told, []).append(rater.asked.name)
+    compared = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
+    same = corpus.its_own_reference if compared else []
+    absent, whole = len(corpus.absent), int(corpus.complete.sum())
+    of = [rater.asked.name for rater in raters if rater.traits.systems]
+    return noted(
+        *(("not-asked", 1, f"{told} {listed(names)}") for told, names in lacks.items()),
+        (
+            "own-reference",
+            len(same),
+            f"every output of {listed(same)} is a reference of its item, so its scores by {listed(compared)} say"
+            " nothing; leave it out of systems",
+        ),
+        ("no-output", absent, f"{absent} of {len(corpus.items) * len(corpus.systems)} outputs are not there"),
+        (
+            "items-of-all",
+            absent and bool(of),
+            f"scores of systems by {listed(of)} are over {whole} of {len(corpus.items)} items, which all systems have",
+        ),
     )

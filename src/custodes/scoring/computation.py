@@ -1,0 +1,265 @@
+"""A computation that raters share: what one value is computed from, its key in the cache, and scores by each rule."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from custodes.cache import Cache, KeptScore
+from custodes.errors import InputError, shown
+from custodes.plugins import said
+from custodes.scoring.corpus import Corpus
+from custodes.scoring.metric import Need, Place, Rule, Scored, Scorer, Texts
+from custodes.stats.arrays import Floats
+from custodes.visible import visible
+
+Mode = Literal["all", "first", "alone"]
+"""References that a metric is given: all, the first, or one at a time as if it were the only one."""
+
+FORMAT = b"custodes 1\n"
+"""Version of the keys; another one where what they are computed from changes."""
+
+ADDRESSES = ("http://", "https://", "data:")
+"""Beginnings of an image that is not a file: its address stands for it."""
+
+CALL = 8
+"""Batches in one call of a metric. Their scores are stored together, so a run that is killed loses at most these."""
+
+SHORTEST = 1e-9
+"""Least CPU seconds of a call: the clock may not have moved."""
+
+NO_NUMBER = "the metric gives no number"
+
+
+class Item(NamedTuple):
+    """An item as a metric is given it: with some of its references, and a digest of all that the metric needs of it."""
+
+    number: int
+    references: Sequence[str]
+    digest: bytes
+
+
+class Column(NamedTuple):
+    """Scores of outputs (or systems), NaN where there is none, the reason for that, CPU seconds, and whether a text was
+    cut to fit."""
+
+    scores: Floats
+    why: list[str]
+    seconds: Floats
+    truncated: list[bool]
+
+
+class Digests:
+    """SHA-256 of outputs and of what metrics need of items, each computed once."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._image = cache(_image_digest)
+        self.outputs = [hashlib.sha256(text.encode()).digest() for text in texts.outputs]
+
+    def item(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
+        """Digest of what a metric with these needs is given of an item."""
+        texts = self._texts
+        parts = (
+            list(references) if "references" in needs else [],
+            texts.sources[item] if "source" in needs else "",
+            texts.contexts[item] if "context" in needs else "",
+            [self._image(path).hex() for path in texts.images[item]] if "image" in needs else [],
+        )
+        return hashlib.sha256(msgspec.json.encode(parts)).digest()
+
+
+def _image_digest(path: str) -> bytes:
+    try:
+        content = path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or "no file can have this name"
+        raise InputError(f"image {shown(path)}: {why}; give the path of a file, or an address") from None
+    return hashlib.sha256(content).digest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computation:
+    """Values of one metric for outputs, or for systems over all their outputs. `used` are positions of outputs."""
+
+    scorer: Scorer
+    mode: Mode
+    corpus: Corpus
+    digests: Digests
+    used: Sequence[int]
+
+    @cached_property
+    def units(self) -> list[list[tuple[int, Item]]]:
+        """What each value is computed from: an output with its item, once for each set of references that the metric is
+        given; or all outputs of a system, in an order that depends on the texts alone."""
+        texts = self.corpus.texts
+        items = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}
+        pairs = [(output, item) for output in self.used for item in items[int(texts.item[output])]]
+        if not self.scorer.traits.systems:
+            return [[pair] for pair in pairs]
+        systems: list[list[tuple[int, Item]]] = [[] for _ in self.corpus.systems]
+        for output, item in pairs:
+            systems[int(texts.system[output])].append((output, item))
+        return [sorted(unit, key=lambda pair: (pair[1].digest, self.digests.outputs[pair[0]])) for unit in systems]
+
+    def _items(self, item: int) -> list[Item]:
+        needs = self.scorer.traits.needs
+        references = self.corpus.texts.references[item] if "references" in needs else []
+        several = [references[:1] if self.mode == "first" else references]
+        if self.mode == "alone":
+            several = [[text] for text in references]
+        return [Item(item, some, self.digests.item(item, some, needs)) for some in several]
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The key of each unit in the cache: a hash of all that could change its values, and of nothing else."""
+        traits = self.scorer.traits
+        parts = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
+        whole = sorted(chain(*parts)) if traits.whole else []
+        start = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *whole])).digest()
+        start += b"system" if traits.systems else b""
+        return [hashlib.sha256(start + b"".join(own)).hexdigest() for own in parts]
+
+    @property
+    def _per_reference(self) -> bool:
+        """Whether the metric gives a value for each reference."""
+        traits = self.scorer.traits
+        return bool(traits.rules) and "all" not in traits.rules and not traits.systems
+
+    def find(self, stored: Cache) -> dict[str, KeptScore]:
+        """Stored values by key; values by the first reference are also taken from those by all references."""
+        found = stored.scores(list(dict.fromkeys(self.keys)))
+        if self.mode == "first" and self._per_reference and len(found) < len(set(self.keys)):
+            every = replace(self, mode="all").keys
+            first_of = {whole: key for whole, key in zip(every, self.keys, strict=True) if key not in found}
+            for whole, row in stored.scores(list(first_of)).items():
+                seconds = row.seconds / max(1, len(row.values) // 8)
+                found[first_of[whole]] = row._replace(key=first_of[whole], values=row.values[:8], seconds=seconds)
+        return found
+
+    def missing(self, found: Mapping[str, KeptScore]) -> list[int]:
+        """Places of units without a value, each key once, in an order that depends on the texts alone; those of an item
+        are neighbours."""
+        first = {key: place for place, key in reversed([*enumerate(self.keys)])}
+        return sorted((place for key, place in first.items() if key not in found), key=self._order)
+
+    def _order(self, place: int) -> tuple[bytes, str]:
+        return self.units[place][0][1].digest, self.keys[place]
+
+    def calls(self, missing: Sequence[int], place: Place) -> list[list[int]]:
+        """The missing units in calls of the metric. Where a value depends on all texts, one call has all units, also
+        those whose values are stored."""
+        if self.scorer.traits.whole:
+            return [sorted(range(len(self.units)), key=self._order)] if missing else []
+        size = 1 if self.scorer.traits.systems else CALL * place.batch
+        return [list(missing[start : start + size]) for start in range(0, len(missing), size)]
+
+    def texts(self, call: Sequence[int]) -> Texts:
+        """What the metric is given in a call: what it needs, and nothing else."""
+        texts, traits = self.corpus.texts, self.scorer.traits
+        pairs = [pair for place in call for pair in self.units[place]]
+        apart = traits.whole or traits.systems  # there an item that stands twice counts twice
+        items = {(item.digest, item.number if apart else 0): item for _, item in pairs}
+        places = {own: place for place, own in enumerate(items)}
+        return Texts(
+            outputs=[texts.outputs[output] for output, _ in pairs],
+            item=np.array([places[item.digest, item.number if apart else 0] for _, item in pairs], dtype=np.int64),
+            system=np.array([int(texts.system[output]) if traits.whole else 0 for output, _ in pairs], dtype=np.int64),
+            sources=[texts.sources[item.number] if "source" in traits.needs else "" for item in items.values()],
+            references=[list(item.references) for item in items.values()],
+            images=[texts.images[item.number] if "image" in traits.needs else [] for item in items.values()],
+            contexts=[texts.contexts[item.number] if "context" in traits.needs else "" for item in items.values()],
+        )
+
+    def run(self, call: Sequence[int]) -> list[KeptScore]:
+        """The values of a call, to be stored. Raises InputError where the metric fails or gives something else."""
+        result, seconds = timed(self.scorer.score, self.texts(call))
+        units, systems = [self.units[place] for place in call], self.scorer.traits.systems
+        widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
+        values = _system_values(result) if systems else _output_values(result, widths)
+        if np.isinf(values).any():
+            raise InputError("it gave an infinite score; a score must be finite, or NaN with a reason")
+        rows = []
+        for row, (place, width) in enumerate(zip(call, widths, strict=True)):
+            why = "" if systems else result.why.get(row, "")
+            cut = result.truncated is not None and bool(np.any(result.truncated if systems else result.truncated[row]))
+            stored = np.array([np.nan]) if why else values[row, :width] + 0.0  # -0 is 0
+            share = seconds / sum(map(len, units))
+            rows.append(
+                KeptScore(
+                    self.keys[place],
+                    self.scorer.signature,
+                    stored.astype("<f8").tobytes(),
+                    cut,
+                    visible(why),
+                    share,
+                )
+            )
+        return rows
+
+    def column(self, found: Mapping[str, KeptScore], rule: Rule | str) -> Column:
+        """One score of each used output (or system) by a rule of references.
+
+        An output with a value that is not a number has no score by `best` and `mean`. `first` costs the CPU seconds of
+        its own value, the other rules those of all values.
+        """
+        rows = [found[key] for key in self.keys]
+        outputs = [unit[0][0] for unit in self.units]
+        first = [place for place, output in enumerate(outputs) if not place or outputs[place - 1] != output]
+        groups = [rows[start:end] for start, end in pairwise([*first, len(rows)])]
+        values = np.frombuffer(b"".join(row.values for row in rows), dtype="<f8").astype(np.float64)
+        widths = np.array([len(row.values) // 8 for row in rows])
+        seconds = np.repeat(np.array([row.seconds for row in rows]) / widths, widths)
+        starts = (np.cumsum(widths) - widths)[first]
+        if rule == "first":
+            scores, seconds, reasons = values[starts], seconds[starts], [group[0].why for group in groups]
+        else:
+            sizes = np.diff(np.append(starts, len(values)))
+            best = np.maximum if self.scorer.traits.higher_is_better else np.minimum
+            scores = best.reduceat(values, starts) if rule == "best" else np.add.reduceat(values, starts) / sizes
+            seconds = np.add.reduceat(seconds, starts)
+            reasons = [next((row.why for row in group if row.why), "") for group in groups]
+        why = [own or (NO_NUMBER if none else "") for own, none in zip(reasons, np.isnan(scores).tolist(), strict=True)]
+        truncated = [any(row.truncated for row in group) for group in groups]
+        return Column(np.where([bool(own) for own in why], np.nan, scores), why, seconds, truncated)
+
+
+def timed(score: Callable[[Texts], Scored], texts: Texts) -> tuple[Scored, float]:
+    """The result of a metric, with its CPU seconds here and in other processes; InputError where it fails."""
+    start = time.process_time()
+    try:
+        result: Any = score(texts)
+        if not isinstance(result, Scored):
+            raise TypeError(f"it made no Scored but something of type {type(result).__name__}")
+    except Exception as error:  # whatever is wrong with it, the other metrics go on
+        raise InputError(said(error)) from error
+    return result, max(SHORTEST, time.process_time() - start + result.seconds)
+
+
+def _system_values(result: Scored) -> Floats:
+    """The value (1, 1) of one system."""
+    values = None if result.systems is None else np.asarray(result.systems, dtype=np.float64)
+    if values is None or values.shape != (1,):
+        raise InputError(f"it gave {'no scores' if values is None else values.shape} of systems, not (1,)")
+    return values[:, None]
+
+
+def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
+    """The values (outputs, references), checked against the number of outputs and of references of each."""
+    values = np.asarray(result.values, dtype=np.float64)
+    if values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths):
+        raise InputError(f"it gave values of the shape {values.shape}, not ({len(widths)}, {max(widths)})")
+    if result.truncated is not None and len(result.truncated) != len(widths):
+        raise InputError(f"it says of {len(result.truncated)} texts whether they were cut, not of {len(widths)}")
+    if any(not 0 <= place < len(widths) for place in result.why):
+        raise InputError("it says why an output has no score that it was not given")
+    return values
