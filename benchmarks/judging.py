@@ -20,9 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from custodes.cache import Cache
-from custodes.judging.asking import ask, keep, kept
+from custodes.judging.asking import ask
+from custodes.judging.cache import find_replies, store_reply
 from custodes.judging.client import http_client
-from custodes.judging.request import Reply, Request
+from custodes.judging.cost import Budget
+from custodes.judging.requests import Reply, Request
 from custodes.progress import silent
 
 CALLS, AT_ONCE, ROUNDS = 2_000, 32, 3
@@ -94,7 +96,7 @@ def ours(url: str, folder: Path) -> float:
     for turn in range(ROUNDS):
         with Cache(folder / f"{turn}.db") as cache:
             client = http_client(url, key="k", timeout=60)
-            options = {"concurrency": AT_ONCE, "rpm": None, "tpm": None, "budget": None, "progress": silent}
+            options = {"concurrency": AT_ONCE, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent}
             ask(requests(1, "warm"), client, cache=cache, **options)
             start = time.process_time()
             answers = ask(requests(CALLS, url), client, cache=cache, **options)
@@ -128,11 +130,13 @@ def read_again(folder: Path) -> dict[str, float]:
     body = {"model": "m", "choices": choices, "usage": {"prompt_tokens": 900, "completion_tokens": 6}}
     with Cache(folder / "again.db") as cache:
         for own in wanted:
-            keep(cache, own, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
+            store_reply(cache, own, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
         made = {
-            "the cache, replies": best(lambda: kept(wanted, cache)),
+            "the cache, replies": best(lambda: find_replies(wanted, cache)),
             "the cache, replies and the text of each": best(
-                lambda: [own.body["choices"][0]["message"]["content"] for own in kept(wanted, cache)[0].values()]
+                lambda: [
+                    own.body["choices"][0]["message"]["content"] for own in find_replies(wanted, cache)[0].values()
+                ]
             ),
         }
     texts = {"output_1": OUTPUT, "generator_1": "x", "output_2": OUTPUT, "generator_2": "y", "annotator": "m"}

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from custodes.evaluate.protocol.stopping import Stopping as Stopping
     from custodes.judging.client import http_client as http_client
     from custodes.judging.judge import Judge as Judge
-    from custodes.judging.judgements import Judgements as Judgements
     from custodes.judging.run import judge as judge
+    from custodes.judging.tables import Judgements as Judgements
     from custodes.questions import *  # noqa: F403
     from custodes.reporting import Report as Report
     from custodes.reporting import report as report
@@ -81,7 +81,7 @@ _HOMES = {
     "custodes.evaluate.protocol.stopping": ("Stopping",),
     "custodes.judging.run": ("judge",),
     "custodes.judging.judge": ("Judge",),
-    "custodes.judging.judgements": ("Judgements",),
+    "custodes.judging.tables": ("Judgements",),
     "custodes.judging.client": ("http_client",),
     "custodes.combining.combined_metric": ("CombinedMetric",),
     "custodes.data.counting": ("count_pairs",),

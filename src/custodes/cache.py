@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,6 @@ ANSWERS = 0x43555341
 
 VERSION = 1
 WAIT = 60.0  # seconds that one run waits for another that writes
-MOST = 500  # keys of one statement
 
 SCHEMA = """
 CREATE TABLE score (
@@ -134,16 +134,9 @@ class Cache:
         with self._told(), _whole(self._base):
             self._base.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def replies(self, keys: Sequence[str]) -> Iterable[tuple[str, bytes]]:
-        """Those of the replies that are kept, with their keys, and others too where most are wanted: a table is read
-        faster than looked up. Requests, which are long, stand in a table of their own."""
-        if not self._is_there():
-            return ()
-        with self._told():
-            (count,) = self._base.execute("SELECT count(*) FROM reply").fetchone() if len(keys) > MOST else (0,)
-            if count and 2 * len(keys) >= count:
-                return self._base.execute("SELECT * FROM reply")
-        return self._found("reply", sorted(keys))
+    def replies(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Stored replies by key. Requests, which are long, stand in a table of their own."""
+        return dict(self._found("reply", keys))
 
     def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
         """Keep a reply and its request, both JSON; one that is there already stays."""
@@ -151,12 +144,12 @@ class Cache:
             self._base.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply))
             self._base.execute("INSERT OR IGNORE INTO request VALUES (?, ?)", (key, request))
 
-    def _found(self, table: str, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def _found(self, table: str, keys: Sequence[str]) -> list[Any]:
+        if not self._is_there():
+            return []
         with self._told():
-            for start in range(0, len(keys) if self._is_there() else 0, MOST):
-                some = keys[start : start + MOST]
-                marks = ",".join("?" * len(some))
-                yield from self._base.execute(f"SELECT * FROM {table} WHERE key IN ({marks})", some)
+            question = f"SELECT * FROM {table} WHERE key IN (SELECT value FROM json_each(?))"
+            return self._base.execute(question, [json.dumps(sorted(keys))]).fetchall()
 
     def close(self) -> None:
         """Close the file."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from custodes.judging import asking
-from custodes.judging.pace import Patience
+from custodes.judging.dispatch import Patience
 from tests.judging.servers import Server
 
 

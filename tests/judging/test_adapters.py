@@ -14,12 +14,12 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import CustodesError, CustodesWarning, MissingExtraError, OptionError
-from custodes.judging import adapters
-from custodes.judging.adapters import askers, asynchronous, client_named, place_of
+from custodes.judging import clients
 from custodes.judging.asking import Answers, ask
 from custodes.judging.client import http_client
-from custodes.judging.request import Client, Request
-from custodes.judging.vendors import PydanticAI
+from custodes.judging.clients import PydanticAI, askers, asynchronous, client_named, place_of
+from custodes.judging.cost import Budget
+from custodes.judging.requests import Client, Request
 from custodes.progress import silent
 from tests.judging.clients import judging, longer
 from tests.judging.servers import completion
@@ -36,7 +36,7 @@ MESSAGES = [
 
 def asked(client: Client, *, count: int = 1, **more: Any) -> Answers:
     requests = [Request.make("x", {"model": "m", "messages": MESSAGES, **more, "n": n}) for n in range(1, count + 1)]
-    return ask(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=None, progress=silent)
+    return ask(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=Budget(), progress=silent)
 
 
 def reply(client: Client, **more: Any) -> Any:
@@ -290,7 +290,7 @@ def test_without_pydantic_ai(monkeypatch: pytest.MonkeyPatch) -> None:
 # Other packages
 
 PACKAGE = """
-from custodes.judging.adapters import Asker
+from custodes.judging.clients import Asker
 
 def make(rest):
     if rest == "none":
@@ -305,7 +305,7 @@ ASKER = Asker(name="echo", gives="What follows its name.", make=make)
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Puts a package of one module on the path, as an installer would."""
     monkeypatch.syspath_prepend(tmp_path)
-    adapters.plugged_askers.cache_clear()
+    clients.plugged_askers.cache_clear()
 
     def put(code: str) -> None:
         (tmp_path / "echoing.py").write_text(code)
@@ -316,7 +316,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         monkeypatch.delitem(sys.modules, "echoing", raising=False)
 
     yield put
-    adapters.plugged_askers.cache_clear()
+    clients.plugged_askers.cache_clear()
 
 
 def test_a_client_of_another_package(install: Callable[[str], None]) -> None:

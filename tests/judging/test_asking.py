@@ -23,10 +23,11 @@ from custodes.cache import Cache
 from custodes.errors import InputError, OptionError
 from custodes.judging import asking
 from custodes.judging.asking import Answers, ask
+from custodes.judging.cache import find_replies
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget, Price
-from custodes.judging.pace import Patience
-from custodes.judging.request import Client, Denied, Rejected, Request, Unavailable
+from custodes.judging.dispatch import Patience
+from custodes.judging.requests import Client, Denied, Rejected, Request, Unavailable
 from custodes.progress import silent
 from tests.judging import servers
 from tests.judging.servers import Manner, Seen, Server, completion, fails, half, html, reset, says, sends
@@ -44,7 +45,7 @@ def bodies(count: int, *, start: int = 0, **more: Any) -> list[Request]:
 
 
 def asked(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Answers:
-    options = {"concurrency": 8, "rpm": None, "tpm": None, "budget": None, "progress": silent} | options
+    options = {"concurrency": 8, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent} | options
     return ask(requests, client, cache=Cache() if cache is None else cache, **options)
 
 
@@ -383,8 +384,9 @@ def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Ser
 
 def test_an_answer_whose_tokens_are_not_counted_counts_as_the_longest(server: Server) -> None:
     server.answer = lambda seen, tried: says(usage=False)
-    answers = asked(bodies(20, max_tokens=5), client(server), budget=Budget(limit=21, price=PRICE))
-    assert (len(answers.replies), answers.dollars) == (4, 20)
+    budget = Budget(limit=21, price=PRICE)
+    answers = asked(bodies(20, max_tokens=5), client(server), budget=budget)
+    assert (len(answers.replies), budget.spent) == (4, 20)
 
 
 def test_an_answer_that_broke_off_counts_against_the_budget(server: Server) -> None:
@@ -424,8 +426,8 @@ def test_a_reply_that_came_is_kept_whatever_else_is_in_it(server: Server, body: 
     cache, budget = Cache(), Budget(limit=100, price=PRICE)
     answers = asked(bodies(3, max_tokens=5), client(server), cache, budget=budget, tpm=1e9)
     assert [reply.body for reply in answers.replies.values()] == [body] * 3
-    assert (answers.dollars, len(server.seen)) == (15, 3)
-    assert len(asking.kept(bodies(3, max_tokens=5), cache)[0]) == 3
+    assert (budget.spent, len(server.seen)) == (15, 3)
+    assert len(find_replies(bodies(3, max_tokens=5), cache)[0]) == 3
 
 
 def test_a_client_that_changes_what_it_is_given_changes_no_request() -> None:
@@ -494,7 +496,7 @@ def test_progress_counts_every_request_and_an_interrupt_keeps_what_came(server: 
     cache, interrupt = Cache(), True
     with pytest.raises(KeyboardInterrupt):
         asked(bodies(400), client(server), cache, progress=counting)
-    had = len(asking.kept(bodies(400), cache)[0])
+    had = len(find_replies(bodies(400), cache)[0])
     assert 10 <= had < 400
     interrupt = False
     rest = asked(bodies(400), client(server), cache, progress=counting)
@@ -525,8 +527,8 @@ def test_two_runs_on_one_cache(server: Server, tmp_path: Path) -> None:
     first, second = asyncio.run(both())
     assert (len(first.replies), len(second.replies), first.failures, second.failures) == (60, 60, {}, {})
     with Cache(tmp_path / "kept.db") as cache:
-        assert len(asking.kept(bodies(90), cache)[0]) == 90
-        assert len(asking.kept(bodies(90, start=90), cache)[0]) == 0
+        assert len(find_replies(bodies(90), cache)[0]) == 90
+        assert len(find_replies(bodies(90, start=90), cache)[0]) == 0
 
 
 def mixed(seed: int) -> Any:
@@ -566,13 +568,14 @@ import sys
 from custodes.cache import Cache
 from custodes.judging.asking import ask
 from custodes.judging.client import http_client
+from custodes.judging.cost import Budget
 from custodes.progress import silent
 from tests.judging.test_asking import bodies
 
 url, place = sys.argv[1:]
 with Cache(place) as cache:
     made = ask(bodies(300), http_client(url, key=None), cache=cache, concurrency=12, rpm=None, tpm=None,
-               budget=None, progress=silent)
+               budget=Budget(), progress=silent)
     print(made.asked, len(made.replies), len(made.failures))
 """
 
@@ -595,7 +598,7 @@ def test_a_run_that_is_killed_loses_what_was_on_its_way(
     assert first.returncode != 0
     lost_at_most, before = 12, len(server.seen)
     with Cache(tmp_path / "kept.db") as cache:
-        had = len(asking.kept(bodies(300), cache)[0])
+        had = len(find_replies(bodies(300), cache)[0])
     assert before - lost_at_most <= had <= before
     again = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
     assert again.stdout.split() == [str(300 - had), "300", "0"]

@@ -11,9 +11,11 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import InputError, OptionError
-from custodes.judging.asking import ask, kept
+from custodes.judging.asking import ask
 from custodes.judging.batch import Batch, read_replies, write_requests
-from custodes.judging.request import Request
+from custodes.judging.cache import find_replies
+from custodes.judging.cost import Budget
+from custodes.judging.requests import Request
 from custodes.progress import silent
 from tests.judging.servers import completion
 
@@ -45,7 +47,7 @@ def test_requests_and_back(tmp_path: Path) -> None:
     cache = Cache()
     made = filed(tmp_path, *[line(n) for n in reversed(range(6))], cache=cache)
     assert made == Batch(kept=6, failures={}, notes=())
-    replies, missing = kept(REQUESTS, cache)
+    replies, missing = find_replies(REQUESTS, cache)
     assert missing == []
     assert [replies[request.key].body["choices"][0]["message"]["content"] for request in REQUESTS] == list("012345")
     assert {reply.seconds for reply in replies.values()} == {None}
@@ -53,7 +55,7 @@ def test_requests_and_back(tmp_path: Path) -> None:
     async def nobody(body: Any) -> Any:
         raise AssertionError("asked")
 
-    again = ask(REQUESTS, nobody, cache=cache, concurrency=1, rpm=None, tpm=None, budget=None, progress=silent)
+    again = ask(REQUESTS, nobody, cache=cache, concurrency=1, rpm=None, tpm=None, budget=Budget(), progress=silent)
     assert (len(again.replies), again.asked) == (6, 0)
 
 
@@ -62,7 +64,7 @@ def test_when_a_reply_was_made_is_what_it_says(tmp_path: Path) -> None:
     filed(
         tmp_path, line(0, response={"status_code": 200, "body": completion() | {"created": 1_700_000_000}}), cache=cache
     )
-    assert kept(REQUESTS, cache)[0][REQUESTS[0].key].asked == "2023-11-14T22:13:20+00:00"
+    assert find_replies(REQUESTS, cache)[0][REQUESTS[0].key].asked == "2023-11-14T22:13:20+00:00"
 
 
 FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -94,7 +96,7 @@ def test_lines_that_failed_are_named_and_not_kept(tmp_path: Path, more: dict[str
     made = filed(tmp_path, line(0), line(1, **more), cache=cache)
     assert made.kept == 1
     assert {key: (own.reason, own.said) for key, own in made.failures.items()} == {REQUESTS[1].key: (reason, said)}
-    assert len(kept(REQUESTS, cache)[0]) == 1
+    assert len(find_replies(REQUESTS, cache)[0]) == 1
 
 
 def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> None:
@@ -108,7 +110,7 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
         ("doubled-replies", 2),
         ("half-a-line", 0),
     ]
-    replies, missing = kept(REQUESTS, cache)
+    replies, missing = find_replies(REQUESTS, cache)
     texts = {key: reply.body["choices"][0]["message"]["content"] for key, reply in replies.items()}
     assert texts == {REQUESTS[0].key: "first", REQUESTS[2].key: "after all"}
     assert len(missing) == 4
@@ -136,7 +138,7 @@ def test_another_file_is_one_line_and_nothing_is_kept(tmp_path: Path, content: s
     with pytest.raises(InputError) as caught:
         read_replies(tmp_path / "replies.jsonl", REQUESTS, cache)
     assert str(caught.value).startswith(said)
-    assert kept(REQUESTS, cache)[0] == {}
+    assert find_replies(REQUESTS, cache)[0] == {}
 
 
 def test_no_file_and_no_place(tmp_path: Path) -> None:

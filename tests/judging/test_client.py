@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from custodes.errors import CustodesWarning, MissingExtraError, OptionError
 from custodes.judging.client import _cause, address, http_client, retry_after
-from custodes.judging.completion import MOST_WORDS, words
-from custodes.judging.request import Request
+from custodes.judging.requests import MOST_WORDS, Request, words
 from tests.judging.servers import Server, says
 from tests.waiting import PATIENCE
 
@@ -142,7 +141,7 @@ def test_without_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
-    code = "import sys, custodes.judging.asking, custodes.judging.adapters, custodes.judging.batch; print(*sys.modules)"
+    code = "import sys, custodes.judging.asking, custodes.judging.clients, custodes.judging.batch; print(*sys.modules)"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"httpx2", "genai_prices", "pydantic_ai", "pydantic", "anyio"} & set(made)
 

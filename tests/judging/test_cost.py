@@ -21,9 +21,9 @@ from custodes.judging.cost import (
     thought,
     usage,
 )
+from custodes.judging.dispatch import Patience, Rate, Window
 from custodes.judging.judge import Judge
-from custodes.judging.pace import Patience, Rate, Window
-from custodes.judging.request import Request
+from custodes.judging.requests import Request
 from tests.judging.servers import completion
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from custodes.judging.judge import Judge
 from custodes.judging.prompt import PROMPTS, Fenced, Material, Prompt
+from custodes.judging.replies import read_answer
 from custodes.judging.run import judge, prepare
-from custodes.judging.verdict import read_answer
 from tests.judging.clients import FENCE, completion, judging, longer, outputs_of, prompt_of
 
 GUESSED = str(Fenced.make("output-A", "attack"))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from custodes.errors import InputError
-from custodes.judging.images import part_of
+from custodes.judging.prompt import image_part
 
 
 def sent(path: Path) -> bytes:
     """The bytes that a part shows."""
-    kind, _, content = part_of(str(path))["image_url"]["url"].partition(",")
+    kind, _, content = image_part(str(path))["image_url"]["url"].partition(",")
     assert kind == "data:image/png;base64"
     return base64.b64decode(content)
 
@@ -29,4 +29,4 @@ def test_an_image_that_was_changed_is_sent_as_it_is_now(tmp_path: Path) -> None:
     assert sent(path) == b"two"
     path.unlink()
     with pytest.raises(InputError):
-        part_of(str(path))
+        image_part(str(path))

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes import cli
 from custodes.judging.judge import Judge
-from custodes.judging.payload import DEEPEST, encoded, reply_json, storable
-from custodes.judging.request import Reply
-from custodes.judging.verdict import LONGEST_NAME, read_answer
+from custodes.judging.replies import LONGEST_NAME, read_answer
+from custodes.judging.reply_json import DEEPEST, encoded, reply_json, storable
+from custodes.judging.requests import Reply
 from tests.judging.servers import Manner, Seen, Server, completion, sends
 
 TEXTS = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -36,9 +36,8 @@ ODD = {
     "not a number": SAID % (VERDICT, b"[NaN, Infinity]"),
     "large numbers": SAID % (VERDICT, b"[1e999, %s]" % (b"9" * 400)),
     "900 levels": SAID % (VERDICT, nested(900)),
-    "100,000 levels": SAID % (VERDICT, nested(100_000)),
-    "brackets in a text": SAID % (VERDICT, nested(100_000, rb'"]}\"]}"')),
-    "deep and no UTF-8": SAID % (VERDICT, nested(100_000, b'"\xff"')),
+    "brackets in a text": SAID % (VERDICT, nested(900, rb'"]}\"]}"')),
+    "deep and no UTF-8": SAID % (VERDICT, nested(900, b'"\xff"')),
 }
 
 
@@ -58,10 +57,12 @@ def test_an_odd_reply_is_requested_once_and_kept(
     json.dumps(made.to_dict(), allow_nan=False).encode()
 
 
-@pytest.mark.parametrize("reply", [b"", b"{", SAID[:30], b'{"a":' * 3000, b'"\\ud8', b"<html>"])
+@pytest.mark.parametrize("reply", [b"", b"{", SAID[:30], b'"\\ud8', b"<html>"])
 def test_what_is_no_json_is_no_reply(reply: bytes) -> None:
     with pytest.raises(json.JSONDecodeError, match="line 1"):
         reply_json(reply)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        reply_json(SAID % (VERDICT, nested(100_000)))
 
 
 def odd_values() -> st.SearchStrategy[Any]:
@@ -100,7 +101,6 @@ def test_what_is_deeper_than_the_limit_is_null() -> None:
         value = [value]
     assert storable(value) == value
     assert "deep" not in str(storable([value]))
-    assert str(reply_json(nested(4 * DEEPEST) + b"")).count("a") == 2 * DEEPEST  # it can be read, so it is whole
 
 
 def test_a_client_of_ones_own_may_give_what_json_has_not(tmp_path: Path) -> None:

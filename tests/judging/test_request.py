@@ -11,7 +11,7 @@ import pytest
 
 from custodes.errors import InputError
 from custodes.judging.judge import Judge
-from custodes.judging.request import Reply
+from custodes.judging.requests import Reply
 from custodes.judging.run import judge
 from tests.judging.clients import completion, judging, longer
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from custodes.judging.judge import Judge
 from custodes.judging.prompt import Material, Prompt
-from custodes.judging.verdict import Answer, read_answer
+from custodes.judging.replies import Answer, read_answer
 from tests.judging.clients import completion
 
 PAIR = Judge(model="m")

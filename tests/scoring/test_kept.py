@@ -258,12 +258,12 @@ def test_a_file_is_made_when_there_is_something_to_keep(tmp_path: Path) -> None:
     place = tmp_path / "kept.db"
     with Cache(place) as cache:
         assert not cache.scores(["k"])
-        assert not list(cache.replies(["k"]))
+        assert not cache.replies(["k"])
         assert cache.seconds_of("m") is None
         assert not place.exists()
         with Cache(place) as other:
             other.keep_reply("k", b"{}", b"{}")
-        assert list(cache.replies(["k"])) == [("k", b"{}")]
+        assert cache.replies(["k"]) == {"k": b"{}"}
 
 
 def test_scores_are_kept_all_or_none(kept: str) -> None:

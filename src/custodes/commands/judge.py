@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,13 +24,15 @@ from custodes.commands.judge_parts import (
 from custodes.console import say, tell
 from custodes.errors import OptionError
 from custodes.files import is_stream
-from custodes.judging import asking, batch
-from custodes.judging.adapters import client_named
+from custodes.judging import batch
+from custodes.judging.asking import ask, ask_nobody, ask_plan
 from custodes.judging.batch import Batch, read_replies
+from custodes.judging.cache import find_replies
+from custodes.judging.clients import client_named
+from custodes.judging.cost import Budget
 from custodes.judging.judge import Judge
-from custodes.judging.rounds import Purse, asked_of, asking_of, only_kept
 from custodes.judging.run import client_of, prepare
-from custodes.judging.telling import told
+from custodes.judging.tables import judgements_of
 from custodes.options import Inputs, Reading, Telling
 from custodes.process import Stoppable
 from custodes.verbs import READING, numbers
@@ -137,26 +140,27 @@ def judge(
     asks = not dry_run and write_requests is None and replies is None
     plan = prepare(reading.study(inputs), who, client=own, **wanted)
     asker = client_of(who, own, key=key_of(key_env), timeout=timeout) if asks else None
-    purse = Purse.make(who, max_cost, None if price is None else numbers("--price", price))
+    budget = Budget.of(who, max_cost, None if price is None else numbers("--price", price))
     with Stoppable(places.follows), Cache(places.cache) as kept:
         came = Batch(kept=0, failures={}, notes=())
         if replies is not None:
             came = read_replies(replies, asked_for(plan, kept), kept)
-        _, waiting = asking.kept(asked_for(plan, kept), kept)
+        _, waiting = find_replies(asked_for(plan, kept), kept)
         if dry_run:
-            for line in estimate_lines(plan, waiting, purse.price, answers_kept(plan, kept)):
+            for line in estimate_lines(plan, waiting, budget.price, answers_kept(plan, kept)):
                 say(line)
             return 0
         if write_requests is not None:
             say(str(batch.write_requests(write_requests, waiting)))
             return 0
         if asks:
-            check_calls(who, waiting, allowed=yes or max_cost is not None, price=purse.price)
+            check_calls(who, waiting, allowed=yes or max_cost is not None, price=budget.price)
         with Telling(quiet=quiet).progress() as progress:
-            rates = with_defaults(concurrency=concurrency, rpm=rpm, tpm=tpm)
-            silent = only_kept(kept, came.failures)
-            ask = asking_of(asker, kept, purse, **rates, progress=progress) if asker else silent
-            made = told(plan, asked_of(plan, ask), purse.price)
+            limits = with_defaults(concurrency=concurrency, rpm=rpm, tpm=tpm)
+            send = partial(ask_nobody, cache=kept, failures=came.failures)
+            if asker:
+                send = partial(ask, client=asker, cache=kept, budget=budget, progress=progress, **limits)
+            made = judgements_of(plan, ask_plan(plan, send), budget.price)
     for note in dict.fromkeys([*came.notes, *made.notes]):
         tell(f"note: {note.message}")
     for place in places.write(made):

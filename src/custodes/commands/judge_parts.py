@@ -18,12 +18,14 @@ from custodes.commands.beside import beside, check_raters
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError, shown, suggestion
 from custodes.files import check_apart, check_writable, is_stream
-from custodes.judging import asking, cost, run
+from custodes.judging import cost, run
+from custodes.judging.asking import read_answers, second_requests
+from custodes.judging.cache import find_replies
+from custodes.judging.cost import PRICES
 from custodes.judging.judge import KEYS, Judge
-from custodes.judging.judgements import Judgements
 from custodes.judging.plan import Plan
-from custodes.judging.request import Request
-from custodes.judging.rounds import PRICES, again_of
+from custodes.judging.requests import Request
+from custodes.judging.tables import Judgements
 from custodes.options import named_by
 from custodes.process import NOTHING_KEPT
 
@@ -141,14 +143,14 @@ def check_idle(judge: Judge, **given: Any) -> None:
 
 def asked_for(plan: Plan, cache: Cache) -> list[Request]:
     """All requests: the first, and second ones where the first hold no answer."""
-    replies, _ = asking.kept(plan.requests, cache)
-    return [*plan.requests, *again_of(plan, replies).values()]
+    replies, _ = find_replies(plan.requests, cache)
+    return [*plan.requests, *second_requests(plan, read_answers(plan, replies)).values()]
 
 
 def answers_kept(plan: Plan, cache: Cache) -> list[int]:
     """Tokens out of the replies of this judge that the cache holds."""
     requests = {request.key: request for request in plan.requests}
-    replies, _ = asking.kept(plan.requests, cache)
+    replies, _ = find_replies(plan.requests, cache)
     return [cost.spent(requests[key].body, reply.body)[1] for key, reply in replies.items()]
 
 

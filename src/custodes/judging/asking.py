@@ -1,40 +1,43 @@
-"""Ask all of some requests: each once, as fast as the server bears, every reply kept the moment it comes."""
+"""Asking a plan: each request once, and once more where its reply holds no answer; replies are stored as they come."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
-import msgspec
-
+from custodes.arguments import at_least
 from custodes.cache import Cache
 from custodes.errors import OptionError
-from custodes.judging.cost import Budget
-from custodes.judging.dispatch import LEFT, Dispatch
-from custodes.judging.pace import Patience, Rate, Window
-from custodes.judging.request import Client, Failure, Reply, Request
+from custodes.judging.cache import find_replies, store_reply
+from custodes.judging.cost import LIMITS, Budget
+from custodes.judging.dispatch import LEFT, Dispatch, Patience, Rate, Window
+from custodes.judging.plan import Plan
+from custodes.judging.replies import AGAIN, Answer, read_answer
+from custodes.judging.requests import Client, Failure, Reply, Request
 from custodes.progress import Progress
 
 PATIENCE = Patience()
 NOT_REACHED = Failure(reason="unavailable", said=f"{LEFT}the run was ended")
+UNASKED = Failure(reason="unavailable", said="not asked yet")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What came of requests: replies and failures by key, each key in one of both; `asked`: how many requests were sent
-    in this run, not counting those that were kept before; `sent`: how often one was sent, retries included; `dollars`:
-    what they may have cost, with a budget."""
+    """Replies and failures by key, each key in one of both. `asked`: how many requests were sent in this run, not
+    counting those whose reply was stored before; `sent`: how often one was sent, retries included."""
 
     replies: Mapping[str, Reply]
     failures: Mapping[str, Failure]
     asked: int = 0
     sent: int = 0
-    dollars: float = 0.0
+
+
+Ask = Callable[[Sequence[Request]], Answers]
 
 
 def ask(
@@ -42,26 +45,29 @@ def ask(
     client: Client,
     *,
     cache: Cache,
+    budget: Budget,
     concurrency: int,
     rpm: float | None,
     tpm: float | None,
-    budget: Budget | None,
     progress: Progress,
     patience: Patience | None = None,
 ) -> Answers:
-    """Ask what the cache does not hold, and keep each reply in it as it comes.
+    """Send the requests whose reply is not stored, and store each reply as it comes.
 
     At most `concurrency` requests are on their way at once (fewer while the server is busy), `rpm` start and `tpm`
     tokens are used a minute, and no request is sent that could pass the budget. What is not answered is a failure with
-    its reason, is not kept, and is asked again next time. It works in a thread of its own, so also inside a running
-    event loop; Ctrl-C ends it, and what came is kept. Raises OptionError where there is no answer at all because the
-    server will give none: a wrong key, model or address, or the same fault in every request.
+    its reason, is not stored, and is sent again in the next run. It works in a thread of its own, so also inside a
+    running event loop; Ctrl-C ends it, and the replies that came are stored. Raises OptionError where there is no reply
+    at all because the server will give none: a wrong key, model or address, or the same fault in every request.
     """
-    wanted = {request.key: request for request in requests}
-    replies, missing = kept(requests, cache)
+    at_least("concurrency", concurrency, 1)
+    for name, rate in (("rpm", rpm), ("tpm", tpm)):
+        if rate is not None and not rate > 0:
+            raise OptionError(f"{name}={rate:g}: must be more than 0")
+    replies, missing = find_replies(requests, cache)
     if not missing:
         return Answers(replies=replies, failures={})
-    told = SimpleQueue[bool]()
+    settled = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing,
         client=client,
@@ -70,77 +76,117 @@ def ask(
         tokens_rate=Rate(per_minute=tpm),
         budget=budget,
         patience=patience or PATIENCE,
-        keep=partial(keep, cache),
-        settled=lambda: told.put(True),
+        keep=partial(store_reply, cache),
+        settled=lambda: settled.put(True),
     )
-    with closing(_working(dispatch, told)) as working:
-        for _ in progress(working, total=len(missing), desc="asking"):
+    with closing(_running(dispatch, settled)) as running:
+        for _ in progress(running, total=len(missing), desc="asking"):
             pass
     replies |= dispatch.replies
     if dispatch.refused is not None and not replies:
         raise OptionError(f"the judge cannot be asked: {dispatch.refused}")
-    return Answers(
-        replies=replies,
-        failures={key: dispatch.failures.get(key, NOT_REACHED) for key in wanted if key not in replies},
-        asked=dispatch.asked,
-        sent=dispatch.sent,
-        dollars=dispatch.dollars,
-    )
+    lost = [request.key for request in missing if request.key not in replies]
+    failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in lost}
+    return Answers(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
 
 
-def kept(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
-    """The replies that are kept, by key, and the requests that have none, each key once."""
-    wanted = {request.key: request for request in requests}
-    rows = {key: Reply(record) for key, record in cache.replies(list(wanted))}
-    missing = [request for key, request in wanted.items() if key not in rows]
-    if len(rows) > len(wanted) - len(missing):  # those of other requests
-        rows = {key: rows[key] for key in wanted if key in rows}
-    return rows, missing
-
-
-def keep(cache: Cache, request: Request, reply: Reply) -> None:
-    """Put a reply into a cache."""
-    cache.keep_reply(request.key, reply.record, msgspec.json.encode(request.body))
-
-
-def _working(dispatch: Dispatch, told: SimpleQueue[bool]) -> Generator[None, None, None]:
-    """Run it in a thread; one value for each request that is settled, as it happens. Where the caller goes, it ends."""
+def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, None, None]:
+    """Run a dispatch in a thread; a value for each request that is settled. Where the caller stops, so does the run."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-    main, faults = list[asyncio.Task[None]](), list[BaseException]()
+    loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
 
     async def whole() -> None:
-        main.append(asyncio.ensure_future(dispatch.run()))
+        tasks.append(asyncio.ensure_future(dispatch.run()))
         try:
-            await main[0]
+            await tasks[0]
         finally:
             if close := getattr(dispatch.client, "aclose", None):
                 await close()
 
     def work() -> None:
+        with runner:
+            runner.run(whole())
+
+    with ThreadPoolExecutor(1, thread_name_prefix="custodes-ask") as pool:
+        future = pool.submit(work)
+        future.add_done_callback(lambda _: settled.put(False))
         try:
-            with runner:
-                runner.run(whole())
-        except BaseException as fault:  # it is raised where somebody sees it
-            faults.append(fault)
+            while True:
+                with suppress(Empty):
+                    if not settled.get(timeout=0.5):  # with a bound, so that Ctrl-C is seen on every system
+                        break
+                    yield
         finally:
-            told.put(False)
+            with suppress(RuntimeError):  # the loop is closed where all is done
+                loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+        future.result()
 
-    def cancel() -> None:
-        for task in main:
-            task.cancel()
 
-    thread = threading.Thread(target=work, name="custodes-ask", daemon=True)
-    loop = runner.get_loop()
-    thread.start()
-    try:
-        while True:
-            with suppress(Empty):
-                if not told.get(timeout=0.5):  # with a bound, so that Ctrl-C is seen on every system
-                    break
-                yield
-    finally:
-        with suppress(RuntimeError):  # it may be closed, since all is done
-            loop.call_soon_threadsafe(cancel)
-        thread.join()
-    if faults:
-        raise faults[0]
+def ask_nobody(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Answers:
+    """Only the replies that are stored; `failures` say why one is missing, where that is known."""
+    replies, missing = find_replies(requests, cache)
+    return Answers(replies=replies, failures={own.key: failures.get(own.key, UNASKED) for own in missing})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of a plan. For each key of a first request: the request that counts, its reply and what was read in it,
+    or the failure. `again`: second requests by the key of the first; `used`: all requests that have a reply, with it;
+    `asked`: requests that were sent; `sent`: how often one was sent, retries included."""
+
+    requests: Mapping[str, Request]
+    replies: Mapping[str, Reply]
+    answers: Mapping[str, Answer]
+    failures: Mapping[str, Failure]
+    again: Mapping[str, Request]
+    used: Sequence[tuple[Request, Reply]]
+    asked: int
+    sent: int
+
+
+def ask_plan(plan: Plan, ask: Ask) -> Outcome:
+    """Ask all requests, and once more, under a key of its own, where the reply holds no answer."""
+    requests = {request.key: request for request in plan.requests}
+    first = ask(list(requests.values()))
+    answers = read_answers(plan, first.replies)
+    again = second_requests(plan, answers)
+    second = ask(list(again.values())) if again else Answers(replies={}, failures={})
+    later = {key: second.replies[own.key] for key, own in again.items() if own.key in second.replies}
+    lost = {key: second.failures[own.key] for key, own in again.items() if own.key in second.failures}
+    used = [(requests[key], reply) for key, reply in first.replies.items()]
+    return Outcome(
+        requests=requests | {key: again[key] for key in later},
+        replies={**first.replies, **later},
+        answers=answers | read_answers(plan, later),
+        # Where the second request was rejected, the first reply counts; after other failures it may not be the last.
+        failures={**first.failures, **{key: own for key, own in lost.items() if own.reason != "rejected"}},
+        again=again,
+        used=[*used, *((again[key], reply) for key, reply in later.items())],
+        asked=first.asked + second.asked,
+        sent=first.sent + second.sent,
+    )
+
+
+def read_answers(plan: Plan, replies: Mapping[str, Reply]) -> dict[str, Answer]:
+    """What replies to requests of a plan say, by the key of the first request."""
+    texts = plan.texts
+    return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
+
+
+def second_requests(plan: Plan, answers: Mapping[str, Answer]) -> dict[str, Request]:
+    """The second request after each first reply without an answer, by the key of the first: the same body, or with
+    twice the room for a reply that was cut off; none where that room is unknown."""
+    firsts = {own.request.key: own for own in plan.asked}
+    seconds: dict[str, Request] = {}
+    for key, answer in answers.items():
+        if answer.why not in AGAIN:
+            continue
+        body = dict(firsts[key].request.body)
+        if answer.why == "truncated":
+            limit = next((name for name in LIMITS if isinstance(body.get(name), int)), LIMITS[1])
+            room = body.get(limit, answer.tokens_out)
+            if not room:
+                continue
+            body[limit] = 2 * room
+        seconds[key] = Request.make(plan.address, body, f"{firsts[key].repeat} again")
+    return seconds

@@ -15,10 +15,9 @@ from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError
 from custodes.files import write_atomically
-from custodes.judging.asking import keep
-from custodes.judging.completion import check_completion, failed, words
-from custodes.judging.payload import reply_json
-from custodes.judging.request import Failure, Rejected, Reply, Request, Unavailable
+from custodes.judging.cache import store_reply
+from custodes.judging.reply_json import reply_json
+from custodes.judging.requests import Failure, Rejected, Reply, Request, Unavailable, check_completion, failed, words
 
 ADDRESS = "/v1/chat/completions"
 
@@ -82,7 +81,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     if not rows:
         raise InputError(f"{place.name}: no reply in it; give the output of a batch, JSON Lines")
     for key, reply in found.items():
-        keep(cache, wanted[key], reply)
+        store_reply(cache, wanted[key], reply)
     notes = noted(
         ("unknown-replies", unknown, f"{place.name}: {unknown} of {rows} replies are to no request of these, left out"),
         ("doubled-replies", doubled, f"{place.name}: {doubled} replies have an id that stood before; the first counts"),

@@ -21,9 +21,8 @@ import msgspec
 
 from custodes.arguments import checked
 from custodes.errors import CustodesWarning, MissingExtraError, OptionError, shown
-from custodes.judging.completion import check_completion, failed
-from custodes.judging.payload import reply_json, storable, without_surrogates
-from custodes.judging.request import Client, Denied, Rejected, Unavailable
+from custodes.judging.reply_json import reply_json, storable, without_surrogates
+from custodes.judging.requests import Client, Denied, Rejected, Unavailable, check_completion, failed
 from custodes.visible import visible
 
 if TYPE_CHECKING:

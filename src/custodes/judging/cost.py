@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from custodes.errors import MissingExtraError
-from custodes.judging.completion import token_count
+from custodes.errors import MissingExtraError, OptionError, shown
 from custodes.judging.judge import Judge
-from custodes.judging.request import Request
+from custodes.judging.requests import Request, token_count
 
 MILLION = 1_000_000
 LETTERS = 4  # characters of a token, about, in English
@@ -20,6 +19,7 @@ JSON_LETTERS = 2  # characters of a token of a short JSON object, about
 REASON_TOKENS = 100  # tokens of "a few sentences", about
 PICTURE = 2_000  # tokens of a picture, at most
 LIMITS = ("max_completion_tokens", "max_tokens")  # fields that bound the length of an answer
+PRICES = "give --price IN,OUT, or an address whose prices genai-prices knows (pip install 'custodes[judge]')"
 UNBOUND = 4_096  # tokens of an answer whose length the request does not bound
 
 
@@ -40,12 +40,46 @@ class Price:
         return (tokens_in * self.input + tokens_out * self.output) / MILLION
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Budget:
-    """Dollars that one run may spend at most, at a price."""
+    """A limit of dollars (None: no limit) at a price (None: unknown), and what was spent of it: a reply that did not
+    arrive, or whose tokens the server did not count, counts as the most that it could cost."""
 
-    limit: float
-    price: Price
+    limit: float | None = None
+    price: Price | None = None
+    spent: float = 0.0
+
+    @classmethod
+    def of(cls, judge: Judge, limit: float | None, price: Sequence[float] | None) -> Budget:
+        """At the price that is given, or that of the table. Raises OptionError for a limit where the price, or what one
+        answer may cost, is unknown."""
+        if price is None:
+            try:
+                known = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
+            except MissingExtraError:
+                known = None
+        elif len(price) == 2 and all(0 <= part < float("inf") for part in price):
+            known = Price(input=float(price[0]), output=float(price[1]))
+        else:
+            raise OptionError(f"price={shown(list(price))}: give two numbers, dollars a million tokens in and out")
+        if limit is not None and known is None:
+            raise OptionError(f"max_cost={limit:g}: no price of {judge.model!r} is known; {PRICES}")
+        if limit is not None and not limit > 0:
+            raise OptionError(f"max_cost={limit:g}: must be more than 0")
+        if limit is not None and longest(judge.sampling) is None:
+            raise OptionError(
+                f"max_cost={limit:g}: nobody knows what an answer may cost that may be of any length;"
+                f" bound it, as by sampling {LIMITS[1]}=500"
+            )
+        return cls(limit=limit, price=known)
+
+    def dollars(self, tokens_in: float, tokens_out: float) -> float:
+        """Dollars of tokens; 0 where the price is unknown."""
+        return self.price.of(tokens_in, tokens_out) if self.price else 0.0
+
+    def worst(self, body: Mapping[str, Any]) -> float:
+        """Dollars of a request at most; 0 without a limit."""
+        return 0.0 if self.limit is None else self.dollars(*at_most(body))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from heapq import heappop, heappush
 from time import monotonic
 from typing import NamedTuple
 
-from custodes.judging.completion import check_completion
-from custodes.judging.cost import Budget, at_most, spent, thought
-from custodes.judging.pace import Patience, Rate, Window
-from custodes.judging.request import Client, Denied, Failure, Rejected, Reply, Request, Unavailable
+from custodes.judging.cost import Budget, spent, thought
+from custodes.judging.requests import Client, Denied, Failure, Rejected, Reply, Request, Unavailable, check_completion
 from custodes.plugins import said
 from custodes.visible import visible
+
+MINUTE = 60.0
 
 REJECTED = 5
 """So many requests rejected, and none answered between them: the server wants none of this kind."""
@@ -26,6 +27,63 @@ GIVEN_UP = 5
 is gone."""
 
 LEFT = "not asked any more: "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long to go on with a request that is not answered.
+
+    `tries` of each; the first wait is at most `first` seconds, each later one twice as long, up to `longest`. A server
+    that asks to be left alone for more than `most` seconds is left alone: the run ends.
+    """
+
+    tries: int = 6
+    first: float = 1.0
+    longest: float = 60.0
+    most: float = 600.0
+
+    def wait(self, tried: int, retry_after: float | None) -> float:
+        """Seconds until the next try: never before the server allows it, else drawn from all up to the bound ("full
+        jitter", Brooker 2015, AWS Architecture Blog), so that requests that failed together do not return together."""
+        drawn = random.uniform(0, min(self.longest, self.first * 2.0 ** (tried - 1)))
+        return drawn if retry_after is None else retry_after + min(drawn, self.first)
+
+
+@dataclass(kw_only=True)
+class Window:
+    """How many requests are on their way at once: first one, one more with every answer, half of it where the server is
+    busy, as TCP does (Jacobson 1988). So a wrong key is found by one request, and a server by what it bears."""
+
+    most: int
+    size: float = 1.0
+    cut: float = field(default=float("-inf"))
+
+    def answered(self) -> None:
+        """One more."""
+        self.size = min(float(self.most), self.size + 1)
+
+    def busy(self, sent: float, now: float) -> None:
+        """Half of it, once for all the requests that were on their way together. `sent`: when this one was sent."""
+        if sent > self.cut:
+            self.size, self.cut = max(1.0, self.size / 2), now
+
+
+@dataclass(kw_only=True)
+class Rate:
+    """At most so many a minute, evenly spaced: None for no limit."""
+
+    per_minute: float | None
+    free: float = field(default=float("-inf"))
+
+    def take(self, now: float, amount: float = 1.0) -> None:
+        """Count what is sent now."""
+        if self.per_minute is not None:
+            self.free = max(self.free, now) + MINUTE * amount / self.per_minute
+
+    def settle(self, more: float) -> None:
+        """Count what it was beyond what was thought."""
+        if self.per_minute is not None:
+            self.free += MINUTE * more / self.per_minute
 
 
 class Job(NamedTuple):
@@ -46,7 +104,7 @@ class Dispatch:
     window: Window
     requests_rate: Rate
     tokens_rate: Rate
-    budget: Budget | None
+    budget: Budget
     patience: Patience
     keep: Callable[[Request, Reply], None]
     settled: Callable[[], None]
@@ -56,9 +114,6 @@ class Dispatch:
     """Requests that were sent at least once."""
     sent: int = 0
     """How often a request was sent, retries included."""
-    dollars: float = 0.0
-    """What this run may have cost, at the price of the budget: of an answer that did not arrive, or whose tokens the
-    server did not count, as much as it could."""
     refused: str | None = None
     """Why the server will answer nothing."""
 
@@ -110,11 +165,10 @@ class Dispatch:
             due = max(job.due, self._closed, self.requests_rate.free, self.tokens_rate.free)
             if due > now:
                 return due - now
-            worst = 0.0 if self.budget is None else self.budget.price.of(*at_most(job.request.body))
-            if self.budget is not None and self.dollars + self._reserved + worst > self.budget.limit:
+            worst, limit, used = self.budget.worst(job.request.body), self.budget.limit, self.budget.spent
+            if limit is not None and used + self._reserved + worst > limit:
                 if not self._active:
-                    left = f"it could pass the limit of ${self.budget.limit:g}, of which ${self.dollars:.4f} are spent"
-                    self._stop("budget", left)
+                    self._stop("budget", f"it could pass the limit of ${limit:g}, of which ${used:.4f} are spent")
                 return None  # what is on its way may cost less than it could
             heappop(self._again) if again else self._fresh.pop()
             self._send(job, now, worst)
@@ -172,15 +226,15 @@ class Dispatch:
             self.keep(job.request, reply)
             self.replies[job.request.key] = reply
             tokens_in, tokens_out, guessed = spent(job.request.body, reply.body)
-            if self.budget is not None and not guessed:
-                paid = self.budget.price.of(tokens_in, tokens_out)
+            if worst and not guessed:
+                paid = self.budget.dollars(tokens_in, tokens_out)
             self.tokens_rate.settle(tokens_in + tokens_out - tokens)
             self.window.answered()
             self._rejected = self._given_up = 0
             self.settled()
         finally:
             self._reserved -= worst
-            self.dollars += paid
+            self.budget.spent += paid
 
     def _unavailable(self, job: Job, error: Unavailable, sent: float) -> None:
         now, wait = monotonic(), error.retry_after

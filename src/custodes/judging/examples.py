@@ -14,8 +14,7 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, shown
 from custodes.judging.judge import TIE, A, B, Judge
-from custodes.judging.pairs import lot
-from custodes.judging.plan import Texts, messages
+from custodes.judging.plan import Texts, lot, messages
 from custodes.judging.prompt import Prompt
 
 MOST = 100

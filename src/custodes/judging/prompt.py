@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.resources import files
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
 from custodes.data.loading import check_exists, small_file, utf8_text
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.judging.judge import Judge
 from custodes.plugins import said
 
@@ -30,6 +32,9 @@ WORDS: Mapping[str, Any] = {"input_word": "Input", "output_word": "Output", "def
 """What the ready skeletons say, unless a prompt sets it otherwise."""
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {"pairwise": ("a", "b"), "pointwise": ("text",)}
+ADDRESSES = ("http://", "https://", "data:image/")
+LARGEST = 20 * 2**20
+"""Bytes of an image: what servers take at most."""
 HEX = 12
 TOO_DEEP = "its blocks or expressions are nested too deeply, or without end; mend the template"
 
@@ -191,3 +196,26 @@ def _text_of(path: str) -> str:
 def _ours(name: str) -> str | None:
     place = files("custodes.judging") / "prompts" / name
     return place.read_text(encoding="utf-8") if name.removesuffix(".jinja").isalpha() and place.is_file() else None
+
+
+def image_part(image: str) -> dict[str, Any]:
+    """The part of a message that shows an image: a path, or an address that the server fetches."""
+    address = image if image.startswith(ADDRESSES) else _encoded(image)
+    return {"type": "image_url", "image_url": {"url": address}}
+
+
+def _encoded(path: str) -> str:
+    check_exists(Path(path))
+    kind, _ = guess_type(path)
+    if not (kind or "").startswith("image/"):
+        raise InputError(f"{shown(path)}: no image by its name; give .png, .jpg, .webp or .gif, or an address")
+    now = Path(path).stat()
+    if now.st_size > LARGEST:
+        raise InputError(f"{shown(path)}: larger than {LARGEST >> 20} MiB; make it smaller")
+    return f"data:{kind};base64,{_content(path, now.st_mtime_ns, now.st_size)}"
+
+
+@lru_cache(maxsize=256)
+def _content(path: str, changed: int, size: int) -> str:
+    """The bytes of a file, read anew where it was changed."""
+    return base64.b64encode(Path(path).read_bytes()).decode()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +16,16 @@ from custodes.data.patterns import select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
-from custodes.judging.adapters import BY_NAME, asynchronous, place_of
+from custodes.judging.asking import ask, ask_plan
 from custodes.judging.client import address, http_client
+from custodes.judging.clients import BY_NAME, asynchronous, place_of
+from custodes.judging.cost import Budget
 from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
-from custodes.judging.judgements import Judgements
-from custodes.judging.pairs import Shown, lot
-from custodes.judging.plan import Plan, Texts, planned
+from custodes.judging.plan import Plan, Shown, Texts, lot, planned
 from custodes.judging.prompt import Prompt
-from custodes.judging.request import Client
-from custodes.judging.rounds import Purse, asked_of, asking_of
-from custodes.judging.telling import told
+from custodes.judging.requests import Client
+from custodes.judging.tables import Judgements, judgements_of
 from custodes.progress import Progress, silent
 
 
@@ -69,10 +70,11 @@ def judge(
     lasting = (cache.path if isinstance(cache, Cache) else cache) is not None
     plan = prepare(texts, judge, pairs=pairs, orders=orders, repeats=repeats, client=client, rng=rng, lasting=lasting)
     asker = client_of(judge, client, key=None, timeout=timeout)
-    purse = Purse.make(judge, max_cost, price)
-    with kept_in(cache) as replies:
-        ask = asking_of(asker, replies, purse, concurrency=concurrency, rpm=rpm, tpm=tpm, progress=progress)
-        return told(plan, asked_of(plan, ask), purse.price)
+    budget = Budget.of(judge, max_cost, price)
+    with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as stored:
+        limits: dict[str, Any] = {"concurrency": concurrency, "rpm": rpm, "tpm": tpm}
+        send = partial(ask, client=asker, cache=stored, budget=budget, progress=progress, **limits)
+        return judgements_of(plan, ask_plan(plan, send), budget.price)
 
 
 def prepare(
@@ -126,13 +128,6 @@ def prepare(
         options={"judge": said, "pairs": table, "orders": orders, "repeats": repeats},
         seed=recorded_seed,
     )
-
-
-def kept_in(cache: str | Path | Cache | None) -> Any:
-    """The cache, as a context; one of the caller's own stays open."""
-    from contextlib import nullcontext
-
-    return nullcontext(cache) if isinstance(cache, Cache) else Cache(cache)
 
 
 def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | None) -> Client:

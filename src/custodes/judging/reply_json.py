@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,8 +13,6 @@ DEEPEST = 100
 """Levels of a reply that are kept; a chat completion has about ten."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-NESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
-"""A string, whose brackets do not count, or a bracket."""
 
 
 def without_surrogates(text: str) -> str:
@@ -25,20 +23,17 @@ def without_surrogates(text: str) -> str:
 def reply_json(content: bytes) -> Any:
     """The value of a JSON text.
 
-    Lone surrogates and bytes that are not UTF-8 become U+FFFD where the value is stored. What is nested more than
-    `DEEPEST` levels deep may be null. Raises ValueError where it is no JSON.
+    Lone surrogates and bytes that are not UTF-8 become U+FFFD where the value is stored. Raises ValueError where it is
+    not JSON, or nested too deeply to be read.
     """
     try:
         return msgspec.json.decode(content)
-    except RecursionError:
-        return json.loads(_shallow(content.decode(errors="replace")))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    text = content.decode(errors="replace")
     try:
-        return json.loads(text)
+        return json.loads(content.decode(errors="replace"))
     except RecursionError:
-        return json.loads(_shallow(text))
+        raise ValueError("nested too deeply") from None
 
 
 def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, level: int = 0) -> Any:
@@ -67,24 +62,3 @@ def encoded(value: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return msgspec.json.encode(storable(value))
-
-
-def _shallow(text: str) -> str:
-    """A JSON text with null for what lies deeper than `DEEPEST` levels."""
-    return "".join(_kept_parts(text))
-
-
-def _kept_parts(text: str) -> Iterator[str]:
-    level, begin = 0, 0
-    for found in NESTING.finditer(text):
-        if found[0] in ("[", "{"):
-            level += 1
-            if level == DEEPEST + 1:
-                yield text[begin : found.start()]
-        elif found[0] in ("]", "}"):
-            level -= 1
-            if level == DEEPEST:
-                yield "null"
-                begin = found.end()
-    if level <= DEEPEST:
-        yield text[begin:]

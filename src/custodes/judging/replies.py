@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from custodes.judging.completion import token_count
 from custodes.judging.judge import REASON, Judge
-from custodes.judging.payload import without_surrogates
+from custodes.judging.reply_json import without_surrogates
+from custodes.judging.requests import token_count
 from custodes.sealed import without_twins
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]

@@ -1,0 +1,22 @@
+"""The cache of judges: every reply is stored under the key of its request as it comes, so none is paid for twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from custodes.cache import Cache
+from custodes.judging.requests import Reply, Request
+
+
+def find_replies(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
+    """The stored replies by key, and the requests that have none, each key once."""
+    wanted = {request.key: request for request in requests}
+    replies = {key: Reply(record) for key, record in cache.replies(list(wanted)).items()}
+    return replies, [request for key, request in wanted.items() if key not in replies]
+
+
+def store_reply(cache: Cache, request: Request, reply: Reply) -> None:
+    """Store a reply and its request; one that is stored already stays."""
+    cache.keep_reply(request.key, reply.record, msgspec.json.encode(request.body))
