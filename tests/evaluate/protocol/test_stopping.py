@@ -11,7 +11,6 @@ from custodes.errors import OptionError
 from custodes.evaluate.protocol.protocol import STOPPING
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.rules import STOPS
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
 from tests.test_arguments import BAD
 
@@ -56,12 +55,10 @@ def test_looks(options: dict, most: int, looks: tuple) -> None:
 
 def test_parts_of_a_rule() -> None:
     rule = Stopping(stop="futility+equivalence", futility=0.3, equivalence=0.1, budget=9).rule(HUMAN, most=9, seed=1)
-    assert rule.deciding is STOPS["decided"]
-    assert [(part.name, limit) for part, limit in rule.closings] == [("futility", 0.3), ("equivalence", 0.1)]
+    assert (rule.anytime, rule.futility, rule.equivalence) == (False, 0.3, 0.1)
     assert (rule.budget, rule.seed) == (9, 1)
     anytime = Stopping(stop="anytime").rule(HUMAN, most=20, seed=0)
-    assert anytime.deciding is STOPS["anytime"]
-    assert (anytime.closings, anytime.budget > 1e18) == ((), True)
+    assert (anytime.anytime, anytime.futility, anytime.equivalence, anytime.budget > 1e18) == (True, None, None, True)
     assert Stopping(boundary=2.5).rule(HUMAN, most=20, seed=0).bounds == (2.5, 2.5)
     pocock = Stopping(looks=(10, 20, 30), boundary="pocock").rule(HUMAN, most=30, seed=0)
     assert [round(z, 2) for z in pocock.bounds] == [2.29, 2.29, 2.29]

@@ -13,7 +13,7 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.poststratified import poststratified_moments
 from custodes.stats.stopping.allocation import kinds_of
 from custodes.stats.stopping.replay import Answers, mean_kld, replay
-from custodes.stats.stopping.rules import STOPS, Rule
+from custodes.stats.stopping.rules import Rule
 
 ENDLESS = 10**6
 RULE = Rule(
@@ -21,8 +21,6 @@ RULE = Rule(
     gamma=0.05,
     looks=(4, 9, 15),
     bounds=(2.4, 2.2, 1.96),
-    deciding=STOPS["decided"],
-    closings=(),
     seed=0,
     budget=ENDLESS,
 )

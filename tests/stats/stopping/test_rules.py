@@ -10,15 +10,13 @@ from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Evidence, Items
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.betting import betting_interval, log_wealth
-from custodes.stats.stopping.rules import STOPS, Rule, rule_on
+from custodes.stats.stopping.rules import Rule, rule_on
 
 PLAIN = Rule(
     estimator=ESTIMATORS["human"],
     gamma=0.05,
     looks=(10, 20),
     bounds=(2.5, 1.96),
-    deciding=STOPS["decided"],
-    closings=(),
     seed=0,
     budget=1000,
 )
@@ -43,18 +41,9 @@ def judged(
     return asked(rule, Counts(none, np.zeros_like(human), human), look=look, last=last)
 
 
-def closing(name: str, limit: float) -> tuple:
-    return ((STOPS[name], float(limit)),)
-
-
 def theta_of(human: np.ndarray) -> np.ndarray:
     """P(p_win > p_loss), by definition of the posterior: the share of wins among what is untied is Beta."""
     return beta.sf(0.5, human[..., 0] + 1, human[..., 2] + 1)
-
-
-def test_names_of_the_parts_and_their_order() -> None:
-    assert tuple(STOPS) == ("decided", "futility", "equivalence", "anytime")
-    assert all(own.name == name for name, own in STOPS.items())
 
 
 @pytest.mark.parametrize("look", [0, 1])
@@ -91,7 +80,7 @@ def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
     rest = sd * np.sqrt(1 - share)
     chance = norm.sf((needed - margin) / rest) + norm.cdf((-needed - margin) / rest)
     for slack, closed in ((1e-6, True), (-1e-6, False)):
-        rule = replace(PLAIN, closings=closing("futility", chance * (1 + slack)), bounds=(6.0, 1.96))
+        rule = replace(PLAIN, futility=chance * (1 + slack), bounds=(6.0, 1.96))
         assert judged(rule, counts[np.newaxis])[1].tolist() == [closed]
 
 
@@ -101,7 +90,7 @@ def test_equivalence_closes_where_the_interval_lies_within() -> None:
     reach = np.maximum(np.abs(interval.margin_low), np.abs(interval.margin_high))
     assert (np.diff(reach) > 0).all()
     for within in [*reach * 1.0001, *reach * 0.9999]:
-        rule = replace(PLAIN, closings=closing("equivalence", within), bounds=(9.0, 9.0))
+        rule = replace(PLAIN, equivalence=within, bounds=(9.0, 9.0))
         decision, closed, _ = judged(rule, human, look=1)
         assert closed.tolist() == (reach < within).tolist()
         assert not decision.any()
@@ -109,10 +98,10 @@ def test_equivalence_closes_where_the_interval_lies_within() -> None:
 
 def test_any_of_several_parts_closes() -> None:
     human = np.array([[9, 0, 0], [3, 30, 3], [4, 2, 4]])
-    parts = closing("futility", 0.1), closing("equivalence", 0.4)
-    alone = [judged(replace(PLAIN, closings=part), human)[1] for part in ((), *parts)]
+    limits = {"futility": 0.1, "equivalence": 0.4}
+    alone = [judged(replace(PLAIN, **part), human)[1] for part in ({}, *({name: x} for name, x in limits.items()))]
     assert [own.any() for own in alone] == [True, True, True]
-    together = judged(replace(PLAIN, closings=sum(parts, ())), human)[1]
+    together = judged(replace(PLAIN, **limits), human)[1]
     assert together.tolist() == np.any(alone, axis=0).tolist()
 
 
@@ -120,7 +109,7 @@ def test_betting_decides_whatever_the_look() -> None:
     rng = np.random.default_rng(0)
     human = rng.multinomial(30, [0.6, 0.2, 0.2], size=200)
     human[::2] = human[::2, ::-1]
-    rule = replace(PLAIN, deciding=STOPS["anytime"], bounds=(0.0, 9.0))
+    rule = replace(PLAIN, anytime=True, bounds=(0.0, 9.0))
     wealth = log_wealth(human, margin=np.zeros(200))
     expected = np.where(wealth >= np.log(20), np.sign(human[:, 0] - human[:, 2]), 0)
     assert {-1, 0, 1} == set(expected.tolist())
@@ -129,7 +118,7 @@ def test_betting_decides_whatever_the_look() -> None:
         assert decision.tolist() == expected.tolist()
         assert closed.tolist() == (expected != 0).tolist()
     low, high = betting_interval(human, level=0.05)
-    _, closed, _ = judged(replace(rule, closings=closing("equivalence", 0.5)), human)
+    _, closed, _ = judged(replace(rule, equivalence=0.5), human)
     assert closed.tolist() == ((expected != 0) | ((low > -0.5) & (high < 0.5))).tolist()
 
 
@@ -146,7 +135,7 @@ def test_betting_gives_up_by_the_wealth_it_can_still_win() -> None:
         needed, rest = bound * sd * np.sqrt(share), sd * np.sqrt(1 - share)
         chance = norm.sf((needed - win + loss) / rest) + norm.cdf((-needed - win + loss) / rest)
         for slack, closed in ((1e-6, True), (-1e-6, False)):
-            rule = replace(PLAIN, deciding=STOPS["anytime"], closings=closing("futility", chance * (1 + slack)))
+            rule = replace(PLAIN, anytime=True, futility=chance * (1 + slack))
             assert judged(rule, np.array([counts]), last=last)[1].tolist() == [closed]
 
 
@@ -157,9 +146,9 @@ def test_a_bound_beyond_what_draws_resolve_never_decides() -> None:
     mirror = Counts(counts.paired[:, ::-1, ::-1], counts.metric_only[:, ::-1], counts.human_only)
     rule = replace(PLAIN, bounds=(5.5, 5.5))
     for name, decision in (("mixture", 0), ("human", 1)):
-        for closings in ((), closing("equivalence", 0.001)):
-            made = replace(rule, estimator=ESTIMATORS[name], closings=closings)
-            assert asked(made, counts, last=90)[0].tolist() == [decision], (name, closings)
+        for equivalence in (None, 0.001):
+            made = replace(rule, estimator=ESTIMATORS[name], equivalence=equivalence)
+            assert asked(made, counts, last=90)[0].tolist() == [decision], (name, equivalence)
         assert asked(replace(rule, estimator=ESTIMATORS[name]), mirror, last=90)[0].tolist() == [-decision], name
 
 
@@ -208,8 +197,8 @@ def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
         return human_posterior(counts.human, confidence=options["confidence"])
 
     own = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=True)
-    for closings in (closing("futility", 0.2), closing("equivalence", 0.1)):
-        judged(replace(PLAIN, estimator=own, closings=closings, gamma=0.1, seed=4), PEOPLE)
+    for limit in ({"futility": 0.2}, {"equivalence": 0.1}):
+        judged(replace(PLAIN, estimator=own, **limit, gamma=0.1, seed=4), PEOPLE)
     judged(replace(PLAIN, estimator=replace(own, quick=False), gamma=0.1), PEOPLE)
     assert called == [(None, round(2 * norm.sf(2.5), 9)), (0.9, 0.1), (0.9, 0.1)]
     assert seeds[0] == np.random.default_rng(4).integers(1000)

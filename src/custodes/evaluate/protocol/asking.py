@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import msgspec
 import numpy as np
 
-from custodes.evaluate.protocol.ruling import Case, Ruling, rulings
+from custodes.evaluate.protocol.ruling import Pair, Ruling, rulings
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, require
 from custodes.stats.clusters import is_clustered
@@ -58,25 +57,19 @@ class Asking:
         self.is_open: list[bool] = []
         self.decision: list[int] = []
         self.why: list[str] = []
-        self.rulings: list[Ruling] = []
-        self.orders: list[tuple[int, ...]] = []
         self.target: list[int] = []
-        self._units = np.asarray(units)
-        self._systems: list[tuple[int, int]] = []
-        self._metric: list[Signs | None] = []
-        self._place: list[list[int]] = []  # what stands at each place
-        self._usable: list[int] = []  # places that are not impossible
-        self._leased: list[int] = []
-        self._begin: list[int] = []  # the present look's places, with all before them: _begin to _end
-        self._end: list[int] = []
-        self._is_judged: list[bool] = []  # the present look is
-        self._looks: list[tuple[tuple[int, int], ...]] = []  # those judged, and answers at each
+        self.rulings: list[Ruling] = []
         self.is_common = rule.estimator.needs_items
+        self._units = np.asarray(units)
+        self._pairs: list[Pair] = []
         for pair, order in enumerate(orders):
-            self._append(
-                order, (int(systems[pair][0]), int(systems[pair][1])), None if metric is None else metric[pair]
-            )
+            self._append(order, systems[pair], None if metric is None else metric[pair])
         self._go_on()
+
+    @property
+    def orders(self) -> list[tuple[int, ...]]:
+        """The items of every pair in their order."""
+        return [pair.order for pair in self._pairs]
 
     def add(
         self,
@@ -94,51 +87,51 @@ class Asking:
         more = max(order, default=-1) + 1 - len(self._units)
         if more > 0:
             self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(more))
-        self._append(order, (int(systems[0]), int(systems[1])), metric_row)
+        self._append(order, systems, metric_row)
         self._go_on()
         return len(self.n) - 1
 
     def copy(self) -> Asking:
         """One that goes its own way from here."""
         other = object.__new__(Asking)
-        fields = vars(self).items()
-        vars(other).update({name: list(value) if isinstance(value, list) else value for name, value in fields})
-        other._place = [list(places) for places in self._place]
+        vars(other).update(
+            {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
+        )
+        other._pairs = [replace(pair, places=list(pair.places)) for pair in self._pairs]
         return other
 
     def wanted(self, pair: int) -> list[int]:
         """Places of the present look that are neither leased nor settled, lowest first."""
-        if not self._lacking(pair):
+        own = self._pairs[pair]
+        if not self.is_open[pair] or own.is_judged:
             return []
-        return [k for k in range(self._begin[pair], self._end[pair]) if self._place[pair][k] == FREE]
+        return [place for place in range(own.begin, own.end) if own.places[place] == FREE]
 
     def open_pairs(self) -> list[int]:
         """Pairs with at least one wanted place."""
-        return [pair for pair in range(len(self.n)) if self._lacking(pair)]
+        return [pair for pair in range(len(self.n)) if self.wanted(pair)]
 
     def lease(self, pair: int, place: int) -> None:
         """Somebody has this wanted place before him."""
-        self._require(pair, place, self._place[pair][place] == FREE)
-        self._place[pair][place] = LEASED
-        self._leased[pair] += 1
+        self._put(pair, place, LEASED, (FREE,))
 
     def release(self, pair: int, place: int) -> None:
         """Nobody has it before him any more; nothing happens where nobody had."""
-        if self._place[pair][place] == LEASED:
-            self._put(pair, place, FREE)
+        if self._pairs[pair].places[place] == LEASED:
+            self._pairs[pair].places[place] = FREE
 
     def is_settled(self, pair: int, place: int) -> bool:
         """Whether it is answered, or impossible."""
-        return self._place[pair][place] not in (FREE, LEASED)
+        return self._pairs[pair].places[place] not in (FREE, LEASED)
 
     def in_present_look(self, pair: int, place: int) -> bool:
         """Whether the look that is being asked has this place, settled or not."""
-        is_asked = self.is_open[pair] and not self._is_judged[pair]
-        return is_asked and self._begin[pair] <= place < self._end[pair]
+        own = self._pairs[pair]
+        return self.is_open[pair] and not own.is_judged and own.begin <= place < own.end
 
     def goes_on(self, pair: int) -> bool:
         """Whether another look may follow the one that is being asked."""
-        is_left = min(self.rule.looks[-1], self._usable[pair]) > self.target[pair]
+        is_left = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
         return self.is_open[pair] and is_left and self._promised() < self.rule.budget
 
     def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
@@ -147,7 +140,7 @@ class Asking:
         if preference == ABSENT:
             return self.impossible(pair, place)
         require(preference in (1, 0, -1), f"preference {preference}: allowed are 1, 0, -1 and {ABSENT}")
-        self._settle(pair, place, preference)
+        self._put(pair, place, preference, (FREE, LEASED))
         self.n[pair] += 1
         return self._completed(pair)
 
@@ -156,13 +149,12 @@ class Asking:
 
         No one can tell what the answer would have been, so such places never count as ties.
         """
-        self._settle(pair, place, ABSENT)
-        self._usable[pair] -= 1
-        later = next(self._usable_from(pair, self._end[pair]), None)
-        if later is None:
-            self.target[pair] -= 1
+        self._put(pair, place, ABSENT, (FREE, LEASED))
+        own = self._pairs[pair]
+        if later := own.usable_from(own.end):
+            own.end = later[0] + 1
         else:
-            self._end[pair] = later + 1
+            self.target[pair] -= 1
         return self._completed(pair)
 
     def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
@@ -171,31 +163,28 @@ class Asking:
         The present look is its first so many usable places once more. What is answered, leased or `begun` behind them
         stays in it, so that it may be a few answers larger.
         """
-        since = self._begin[pair] if self._looks[pair] else 0
-        back = [place for place in places if place >= since and self._place[pair][place] == ABSENT]
-        if not back:
-            return back
+        own = self._pairs[pair]
+        since = own.begin if own.looks else 0
+        back = [place for place in places if place >= since and own.places[place] == ABSENT]
         for place in back:
-            self._place[pair][place] = FREE
-        self._usable[pair] += len(back)
-        if self._is_judged[pair]:  # it ended without an answer
-            self._begin[pair], self.look[pair] = 0, -1
+            own.places[place] = FREE
+        if back and own.is_judged:  # it ended without an answer
+            own.begin, self.look[pair] = 0, -1
             self._open_again("items")
-        else:
+        elif back:
             self._refit(pair, back, begun)
         return back
 
     def withdraw(self, pair: int, place: int) -> None:
         """An answer of a look that is not complete is taken back, and its place free again."""
-        self._require(pair, place, self._place[pair][place] in (1, 0, -1))
-        self._put(pair, place, FREE)
+        self._put(pair, place, FREE, (1, 0, -1))
         self.n[pair] -= 1
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
         """Items that come later, behind those of its order; a pair that ended for want of items goes on."""
-        self.orders[pair] = (*self.orders[pair], *map(int, items))
-        self._place[pair] += [FREE] * len(items)
-        self._usable[pair] += len(items)
+        own = self._pairs[pair]
+        own.order = (*own.order, *map(int, items))
+        own.places += [FREE] * len(items)
         self._open_again("items")
 
     def set_budget(self, budget: int | None) -> None:
@@ -206,62 +195,47 @@ class Asking:
 
     def state_bytes(self) -> bytes:
         """All that answers made of it, without leases: equal bytes are equal states."""
-        settled = [[FREE if own == LEASED else own for own in places] for places in self._place]
+        settled = [[FREE if own == LEASED else own for own in pair.places] for pair in self._pairs]
         state = [settled, self.n, self.look, self.target, self.is_open, self.decision, self.why]
         # The order in which pairs ended belongs to the clock.
         return _ORDERED.encode([*state, sorted(self.rulings, key=lambda own: own[:2])])
 
     # --- one pair
 
-    def _append(self, order: Sequence[int], systems: tuple[int, int], metric: Signs | None) -> None:
-        self.orders.append(tuple(map(int, order)))
-        self._systems.append(systems)
-        self._metric.append(metric)
-        self._place.append([FREE] * len(order))
-        self._usable.append(len(order))
-        for own in (self.n, self._leased, self.target, self._begin, self._end, self.decision):
-            own.append(0)
+    def _append(self, order: Sequence[int], systems: Sequence[int], metric: Signs | None) -> None:
+        first, second = map(int, systems)
+        pair = Pair(
+            number=len(self._pairs),
+            systems=(first, second),
+            order=tuple(map(int, order)),
+            places=[FREE] * len(order),
+            metric=metric,
+        )
+        self._pairs.append(pair)
+        for counts in (self.n, self.target, self.decision):
+            counts.append(0)
         self.look.append(-1)
         self.is_open.append(True)
         self.why.append("")
-        self._is_judged.append(True)
-        self._looks.append(())
-        first = self._units[list(self.orders[-1][: self.rule.looks[-1]])]
-        self.is_common |= is_clustered(first)
+        self.is_common |= is_clustered(self._units[list(pair.order[: self.rule.looks[-1]])])
 
-    def _lacking(self, pair: int) -> int:
-        """How many places of the present look are free."""
-        if not self.is_open[pair] or self._is_judged[pair]:
-            return 0
-        return self.target[pair] - self.n[pair] - self._leased[pair]
-
-    def _put(self, pair: int, place: int, what: int) -> None:
-        self._leased[pair] -= self._place[pair][place] == LEASED
-        self._place[pair][place] = what
-
-    def _settle(self, pair: int, place: int, what: int) -> None:
-        self._require(pair, place, not self.is_settled(pair, place))
-        self._put(pair, place, what)
-
-    def _require(self, pair: int, place: int, allowed: bool) -> None:
-        """Raise `ValueError` for a place outside the present look, or in a state that does not allow a change."""
-        require(self.in_present_look(pair, place) and allowed, f"place {place} of pair {pair} cannot be changed so now")
-
-    def _usable_from(self, pair: int, begin: int) -> Iterator[int]:
-        """Places from there on that are not impossible."""
-        places = self._place[pair]
-        return (place for place in range(begin, len(places)) if places[place] != ABSENT)
+    def _put(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
+        """Change a place of the present look; `ValueError` for another place, or one that holds none of `before`."""
+        allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
+        require(allowed, f"place {place} of pair {pair} cannot be changed so now")
+        self._pairs[pair].places[place] = what
 
     def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
         """Where the present look ends, now that these places are usable again."""
-        before = self._looks[pair][-1][1] if self._looks[pair] else 0
-        usable, wants = list(self._usable_from(pair, self._begin[pair])), self.target[pair] - before
-        if not any(place >= self._end[pair] and place not in back for place in usable):  # maybe cut for want of items
+        own = self._pairs[pair]
+        before = own.looks[-1][1] if own.looks else 0
+        usable, wants = own.usable_from(own.begin), self.target[pair] - before
+        if not any(place >= own.end and place not in back for place in usable):  # maybe cut for want of items
             wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
-        stays = [k for k, place in enumerate(usable) if self._place[pair][place] != FREE or place in begun]
-        taken = max(stays, default=-1) + 1
-        self.target[pair] = before + max(wants, taken)
-        self._end[pair] = usable[max(wants, taken) - 1] + 1
+        stays = [k for k, place in enumerate(usable) if own.places[place] != FREE or place in begun]
+        wants = max(wants, 1 + max(stays, default=-1))
+        self.target[pair] = before + wants
+        own.end = usable[wants - 1] + 1
 
     def _close(self, pair: int, why: str) -> None:
         self.is_open[pair], self.why[pair] = False, why
@@ -280,7 +254,7 @@ class Asking:
             return None
         due = [pair]
         if self.is_common:
-            asked = [k for k in range(len(self.n)) if self.is_open[k] and not self._is_judged[k]]
+            asked = [k for k in range(len(self.n)) if self.is_open[k] and not self._pairs[k].is_judged]
             due = [k for k in asked if self.n[k] >= self.target[k]]
             if len(due) < len(asked):
                 return None
@@ -293,52 +267,42 @@ class Asking:
     def _judged(self, due: list[int]) -> dict[int, Ruling]:
         """Decide and close the pairs that completed their look. One without answers has nothing to be judged by."""
         for pair in due:
-            self._is_judged[pair], self._begin[pair] = True, self._end[pair]
+            own = self._pairs[pair]
+            own.is_judged, own.begin = True, own.end
             if self.n[pair]:
-                self._looks[pair] = (*self._looks[pair], (self.look[pair], self.n[pair]))
+                own.looks = (*own.looks, (self.look[pair], self.n[pair]))
             else:
                 self._close(pair, "items")
         due = [pair for pair in due if self.is_open[pair]]
         made = {}
         for look in sorted({self.look[pair] for pair in due}):
-            cases = [self._case(pair) for pair in due if self.look[pair] == look]
-            beside = [self._case(pair) for pair in range(len(self.n))] if self.is_common else cases
-            for ruling, why in rulings(self.rule, cases, beside=beside, units=self._units):
+            pairs = [self._pairs[pair] for pair in due if self.look[pair] == look]
+            beside = self._pairs if self.is_common else pairs
+            for ruling, why in rulings(self.rule, pairs, beside=beside, units=self._units):
                 made[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
                 if why:
                     self._close(ruling.pair, why)
         return made
 
-    def _case(self, pair: int) -> Case:
-        """What its complete looks rest on."""
-        return Case(
-            pair=pair,
-            systems=self._systems[pair],
-            order=self.orders[pair],
-            settled=self._place[pair][: self._begin[pair]],
-            most=self._usable[pair],
-            looks=self._looks[pair],
-            metric=self._metric[pair],
-        )
-
     def _go_on(self) -> None:
         """Begin the next look of every pair whose last one is judged, as far as the budget surely goes."""
         waiting = []
         for pair in range(len(self.n)):
-            if self.is_open[pair] and self._is_judged[pair]:
+            if self.is_open[pair] and self._pairs[pair].is_judged:
                 look = self._next_look(pair)
                 if look is None:
                     self._close(pair, "items")
                 else:
                     waiting.append((pair, look))
-        held = [(pair, look) for pair, look in waiting if not self._is_covered(look)]
+        covered = {look for look in {look for _, look in waiting} if self._is_covered(look)}
+        held = [(pair, look) for pair, look in waiting if look not in covered]
         for pair, look in waiting:
-            if (pair, look) not in held:
+            if look in covered:
                 self._ask(pair, look, self._wants(pair, look))
         if not held:
             return
         spent = self._promised()
-        is_asking = any(self.is_open[pair] and not self._is_judged[pair] for pair in range(len(self.n)))
+        is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
         if is_asking and spent < self.rule.budget:
             return  # until the others have what they were promised
         wants = np.array([self._wants(pair, look) for pair, look in held])
@@ -360,7 +324,7 @@ class Asking:
 
     def _wants(self, pair: int, look: int) -> int:
         """How many more answers a look asks."""
-        return min(self.rule.looks[look], self._usable[pair]) - self.n[pair]
+        return min(self.rule.looks[look], self._pairs[pair].usable) - self.n[pair]
 
     def _is_covered(self, look: int) -> bool:
         """Whether the budget reaches to the end of this look even if every open pair gets there."""
@@ -371,6 +335,7 @@ class Asking:
         return self._promised() + more <= self.rule.budget
 
     def _ask(self, pair: int, look: int, n: int) -> None:
-        self.look[pair], self._is_judged[pair] = look, False
+        own = self._pairs[pair]
+        self.look[pair], own.is_judged = look, False
         self.target[pair] = self.n[pair] + n
-        self._end[pair] = next(islice(self._usable_from(pair, self._begin[pair]), n - 1, None)) + 1
+        own.end = own.usable_from(own.begin)[n - 1] + 1

@@ -1,4 +1,4 @@
-"""What a completed look says of a pair: decided by the rule, with a margin that allows for the looks."""
+"""A pair of systems and its answers, and the ruling of a completed look, with a margin that allows for the looks."""
 
 from __future__ import annotations
 
@@ -39,77 +39,70 @@ class Ruling(NamedTuple):
     used: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A pair, and what its complete looks rest on: `settled`, 1, 0, -1 or `ABSENT` (impossible) at each of the first
-    places of its `order`. `most`: usable places in all; `looks`: those there were with the answers at each."""
+@dataclass(kw_only=True)
+class Pair:
+    """A pair of systems, the random `order` of its items, and what is at each of these `places`: 1, 0, -1, `ABSENT`
+    (impossible), or other values before it is settled. The present look, `is_judged` or not, wants the places from
+    `begin` to `end`; `looks`: those judged, with the number of answers at each. `metric` (items,) preferences."""
 
-    pair: int
+    number: int
     systems: tuple[int, int]
-    order: Sequence[int]
-    settled: Sequence[int]
-    most: int
-    looks: Sequence[tuple[int, int]]
-    metric: Signs | None
+    order: tuple[int, ...]
+    places: list[int]
+    metric: Signs | None = None
+    begin: int = 0
+    end: int = 0
+    is_judged: bool = True
+    looks: tuple[tuple[int, int], ...] = ()
 
     @property
-    def n(self) -> int:
-        """Usable answers."""
-        return sum(own != ABSENT for own in self.settled)
+    def usable(self) -> int:
+        """Places that are not impossible."""
+        return len(self.places) - self.places.count(ABSENT)
+
+    def usable_from(self, begin: int) -> list[int]:
+        """Places from there on that are not impossible."""
+        return [place for place in range(begin, len(self.places)) if self.places[place] != ABSENT]
 
 
-def rulings(rule: Rule, cases: Sequence[Case], *, beside: Sequence[Case], units: Ints) -> list[tuple[Ruling, str]]:
+def rulings(rule: Rule, pairs: Sequence[Pair], *, beside: Sequence[Pair], units: Ints) -> list[tuple[Ruling, str]]:
     """The rulings of pairs at one look, and why a pair is closed: 'rule', 'items' or nothing. `beside`: pairs, these
     among them, whose answers count where an estimator or documents look at several; `units` (items,) of each item."""
-    (look,) = {case.looks[-1][0] for case in cases}
+    (look,) = {pair.looks[-1][0] for pair in pairs}
     human = np.full((len(beside), len(units)), ABSENT, dtype=np.int8)
-    for row, case in enumerate(beside):
-        human[row, list(case.order[: len(case.settled)])] = case.settled
-    at = {case.pair: row for row, case in enumerate(beside)}
-    judged = np.zeros(len(beside), dtype=np.bool_)
-    judged[[at[case.pair] for case in cases]] = True
-    metric = np.full((len(cases), len(units)), ABSENT, dtype=np.int8)
-    for row, case in enumerate(cases):
-        if case.metric is not None:  # which may be older than some items
-            metric[row, : len(case.metric)] = case.metric
+    for row, pair in enumerate(beside):
+        human[row, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
+    numbers = [pair.number for pair in pairs]
+    judged = np.array([pair.number in numbers for pair in beside])
+    metric = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
+    for row, pair in enumerate(pairs):
+        if pair.metric is not None:  # which may be older than some items
+            metric[row, : len(pair.metric)] = pair.metric
     kinds = kinds_of(human[judged], metric)
     counts = tables(np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric))
     items = None
     if rule.estimator.needs_items or is_clustered(units):
-        items = Items(human=human, systems=np.array([case.systems for case in beside]), units=units)
-    last = np.array([min(rule.looks[-1], case.most) for case in cases])
+        items = Items(human=human, systems=np.array([pair.systems for pair in beside]), units=units)
+    last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
     decision, is_open, _ = rule_on(rule, counts, look=look, last=last, items=items, judged=judged)
     said = said_on(rule, counts, look=look, items=items, judged=judged)
-    made = []
-    for k, case in enumerate(cases):
-        why = "rule" if not is_open[k] else "items" if case.n >= last[k] else ""
-        margin, low, high = _margin(rule, case, int(decision[k]), why, Said(*(own[k : k + 1] for own in said)))
-        wins, ties, losses = counts.human[k].tolist()
-        ruling = Ruling(
-            pair=case.pair,
-            look=look,
-            n=case.n,
-            wins=wins,
-            ties=ties,
-            losses=losses,
-            decision=int(decision[k]),
-            is_open=not why,
-            theta=float(said.theta[k]),
-            margin=margin,
-            low=low,
-            high=high,
-            used=tuple(place for place, own in enumerate(case.settled) if own != ABSENT),
-        )
-        made.append((ruling, why))
-    return made
+    found = []
+    for k, pair in enumerate(pairs):
+        n = pair.looks[-1][1]
+        why = "rule" if not is_open[k] else "items" if n >= last[k] else ""
+        margin = _margin(rule, pair, int(decision[k]), why, Said(*(values[k : k + 1] for values in said)))
+        used = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
+        counted = (n, *counts.human[k].tolist(), int(decision[k]), not why, float(said.theta[k]))
+        found.append((Ruling(pair.number, look, *counted, *margin, used), why))
+    return found
 
 
-def _margin(rule: Rule, case: Case, decision: int, why: str, said: Said) -> tuple[float, float, float]:
+def _margin(rule: Rule, pair: Pair, decision: int, why: str, said: Said) -> tuple[float, float, float]:
     """Margin, low and high: over all looks together while more may come; by the stage-wise ordering of a pair that
     ended as planned, by its bound, at its last look or as hopeless. Betting holds at any time."""
-    is_last = case.looks[-1][0] + 1 == len(rule.looks)
-    if why and (why == "rule" or is_last) and not rule.deciding.anytime:
-        looks, n = np.array(case.looks).T
+    is_last = pair.looks[-1][0] + 1 == len(rule.looks)
+    if why and (why == "rule" or is_last) and not rule.anytime:
+        looks, n = np.array(pair.looks).T
         bounds = np.array(rule.bounds)[looks]
         # Theta decides, which is exact: a score next to the bound is put on the side where theta is.
         score, edge = said.score, bounds[-1] * said.error

@@ -12,7 +12,7 @@ from custodes.arguments import argument, at_least, between, declared, is_number,
 from custodes.errors import OptionError, shown, suggestion
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.rules import STOPS, Closing, Deciding, Rule
+from custodes.stats.stopping.rules import STOPS, Rule
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
 
 
@@ -113,14 +113,9 @@ class Stopping:
         }
 
     @property
-    def parts(self) -> list[Deciding | Closing]:
+    def parts(self) -> list[str]:
         """The parts of `stop`."""
-        return [STOPS[name] for name in self.stop.split("+")]
-
-    @property
-    def deciding(self) -> Deciding:
-        """How a pair is decided: by the estimator unless a part says otherwise."""
-        return next(part for part in [*self.parts, *STOPS.values()] if isinstance(part, Deciding))
+        return self.stop.split("+")
 
     def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
         """What this means where a pair has at most `most` annotations."""
@@ -135,8 +130,9 @@ class Stopping:
             gamma=self.gamma,
             looks=looks,
             bounds=tuple(bounds),
-            deciding=self.deciding,
-            closings=tuple((part, getattr(self, part.name)) for part in self.parts if isinstance(part, Closing)),
+            anytime="anytime" in self.parts,
+            futility=self.futility if "futility" in self.parts else None,
+            equivalence=self.equivalence if "equivalence" in self.parts else None,
             seed=seed,
             budget=self.budget or sys.maxsize,
         )
@@ -187,7 +183,7 @@ def asked_for(
     if len({own.gamma for own in rules}) > 1:
         raise OptionError("stopping: all rows share one reference, so one gamma; ask for each gamma by itself")
     for own in chosen:
-        if not own.bets and any(rule.deciding.anytime for rule in rules):
+        if not own.bets and any("anytime" in rule.parts for rule in rules):
             raise OptionError(
                 f"stop 'anytime' bets on people's annotations alone, not on estimator={own.name!r}; use human"
             )

@@ -12,7 +12,7 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Items
 from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.allocation import KINDS, counted, evenly, granted, tables
-from custodes.stats.stopping.rules import DECIDED, Rule, rule_on
+from custodes.stats.stopping.rules import Rule, rule_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +87,8 @@ def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
 
     n = evenly(total, answers.available)
     counts, judged = counted(answers.kinds, np.zeros_like(n), n), n > 0
-    once = replace(rule, looks=(int(n.max(initial=0)),), bounds=(float(-ndtri(rule.gamma / 2)),), closings=())
-    once = replace(once, deciding=DECIDED)
+    looks = {"looks": (int(n.max(initial=0)),), "bounds": (float(-ndtri(rule.gamma / 2)),)}
+    once = replace(rule, **looks, anytime=False, futility=None, equivalence=None)
     decision = np.zeros(n.shape, dtype=np.int8)
     decision[judged], *_ = _judge(answers, once, counts, n, look=0, last=n, judged=judged)
     return decision
