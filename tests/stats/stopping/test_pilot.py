@@ -11,7 +11,6 @@ from scipy.special import expit
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import arrays
 from custodes.stats.correction.human import HUMAN
-from custodes.stats.stopping import pilot
 from custodes.stats.stopping.pilot import (
     _LIKELY,
     _SPREADS,
@@ -20,6 +19,7 @@ from custodes.stats.stopping.pilot import (
     Pilot,
     continued,
     forecast,
+    overlap,
     posterior_shares,
     share_interval,
     shared_items,
@@ -131,23 +131,17 @@ def test_pairs_that_share_their_items_say_less() -> None:
     assert spread[0] > 1.3 * spread[1]
 
 
-@pytest.mark.parametrize("centre", [False, True])
-def test_effects_are_those_of_a_matrix(centre: bool) -> None:
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> None:
     rng = np.random.default_rng(0)
     systems = np.stack(np.triu_indices(6, 1), axis=1)[rng.permutation(15)[:9]]
-    sign = 1 if centre else -1
-    design, each = pilot._Design(systems, sign, centre=centre), np.eye(6)
-    alone = each[systems[:, 0]] + sign * each[systems[:, 1]]
-    whole = np.concatenate([alone, np.ones((9, int(centre)))], axis=1)
-    weight, columns = rng.random(9), rng.normal(size=(whole.shape[1], 4))
-    np.testing.assert_allclose(design.of(columns), whole @ columns)
-    np.testing.assert_allclose(design.sums(weight), whole.T @ weight)
-    np.testing.assert_allclose(design.gram(weight), (whole.T * weight) @ whole)
+    matrix = np.eye(6)[systems[:, 0]] + sign * np.eye(6)[systems[:, 1]]
     # (pairs, clusters), of which some were not asked
     error, asked = rng.normal(size=(9, 5)), rng.random((9, 5)) < 0.7
-    together, apart = alone.T @ (error * asked), (alone**2).T @ (error * asked) ** 2
+    together, apart = matrix.T @ (error * asked), (matrix**2).T @ (error * asked) ** 2
     pair, unit = np.nonzero(asked)
-    assert design.overlap(pair, unit, error[asked]) == pytest.approx(max(1, (together**2).sum() / apart.sum()))
+    expected = max(1, (together**2).sum() / apart.sum())
+    assert overlap(systems[pair], unit, error[asked], sign) == pytest.approx(expected)
 
 
 def test_studies_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,8 +66,8 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     2009). Ours in this use.
     """
     untied = pilot.sign != 0
-    better = _logits(pilot, pilot.sign > 0, untied, _Design(pilot.systems, -1, centre=False), draws=draws, rng=rng)
-    differs = _logits(pilot, untied, untied | True, _Design(pilot.systems, 1, centre=True), draws=draws, rng=rng)
+    better = _logits(pilot, pilot.sign > 0, untied, difference=True, draws=draws, rng=rng)
+    differs = _logits(pilot, untied, untied | True, difference=False, draws=draws, rng=rng)
     win, apart = (1 / (1 + np.exp(-logit)) for logit in (better, differs))
     return np.stack([apart * win, 1 - apart, apart * (1 - win)], axis=-1)
 
@@ -190,85 +190,67 @@ class _Mode(NamedTuple):
     height: float
 
 
-class _Design:
-    """Effects of two systems of every pair, the second's `sign` times, and of their `centre`: rows are pairs, columns
-    systems, and a last one for the centre. All but two or three cells are 0, and none of these is touched."""
-
-    def __init__(self, systems: Ints, sign: int, *, centre: bool) -> None:
-        self._first, self._second = systems.T
-        self._sign, self.centre = sign, centre
-        self.n_systems = int(systems.max(initial=-1)) + 1
-
-    def of(self, columns: Floats) -> Floats:
-        """The effects of the columns (columns, ...) on every row: (rows, ...)."""
-        made = columns[self._first] + self._sign * columns[self._second]
-        return np.asarray(made + columns[-1] if self.centre else made)
-
-    def sums(self, rows: Floats) -> Floats:
-        """What the rows (rows,) add up to in every column: (columns,)."""
-        first, second = (np.bincount(own, rows, self.n_systems) for own in (self._first, self._second))
-        return np.append(first + self._sign * second, [rows.sum()] * self.centre)
-
-    def gram(self, weight: Floats) -> Floats:
-        """(columns, columns): the sum over rows of products of two columns, weighed (rows,)."""
-        n, width = self.n_systems, self.n_systems + self.centre
-        made = np.zeros((width, width))
-        beside = self._sign * np.bincount(self._first * n + self._second, weight, n * n).reshape(n, n)
-        made[:n, :n] = beside + beside.T
-        made[np.diag_indices(n)] += sum(np.bincount(own, weight, n) for own in (self._first, self._second))
-        if self.centre:
-            made[n] = made[:, n] = self.sums(weight)
-        return made
-
-    def overlap(self, pair: Ints, unit: Ints, error: Floats) -> float:
-        """How many times the variance of what is said of systems is that of independent annotations, at least 1: of
-        each (n,) the pair, the cluster of its item, and the error."""
-        n_units = int(unit.max(initial=-1)) + 1
-        system = np.concatenate([self._first[pair], self._second[pair]])
-        _, place = np.unique(system * n_units + np.tile(unit, 2), return_inverse=True)
-        together = np.bincount(place, np.concatenate([error, self._sign * error]))
-        alone = 2 * (error**2).sum()
-        return max(1.0, float((together**2).sum() / alone)) if alone else 1.0
-
-
 def _logits(
-    pilot: Pilot, hits: Bools, asked: Bools, design: _Design, *, draws: int, rng: np.random.Generator
+    pilot: Pilot, hits: Bools, asked: Bools, *, difference: bool, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draws of the logits (draws, pairs) of `hits` among those `asked`, (n,) each: effects of the columns of the
-    `design`, and deviations of pairs."""
-    pair, unit, hit, n_pairs = pilot.pair[asked], pilot.unit[asked], hits[asked], len(pilot.systems)
+    """Draws of the logits (draws, pairs) of `hits` among those `asked`, (n,) each: effects of two systems, deviations
+    of pairs, and a mean where the effects are not a `difference`."""
+    from scipy.sparse import csr_array
+
+    n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
+    sign, width = (-1, 2) if difference else (1, 3)
+    columns = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :width]
+    values = np.tile([1.0, sign, 1.0][:width], n_pairs)
+    cells = (values, columns.ravel(), width * np.arange(n_pairs + 1))
+    design = csr_array(cells, shape=(n_pairs, n_systems + width - 2))
+    pair, unit, hit = pilot.pair[asked], pilot.unit[asked], hits[asked]
     number, n = (np.bincount(own, minlength=n_pairs).astype(np.float64) for own in (pair[hit], pair))
-    worth = 1 / design.overlap(pair, unit, hit - (number / np.maximum(n, 1))[pair])
-    found = [
-        _mode(number * worth, n * worth, design, of_column, of_row) for of_column, of_row in product(_SPREADS, _SPREADS)
+    worth = 1 / overlap(pilot.systems[pair], unit, hit - (number / np.maximum(n, 1))[pair], sign)
+    modes = [
+        _mode(
+            number * worth, n * worth, design, np.append(np.full(n_systems, of_system), [_WIDE] * (width - 2)), of_row
+        )
+        for of_system, of_row in product(_SPREADS, _SPREADS)
     ]
-    heights = np.array([mode.height for mode in found])
+    heights = np.array([mode.height for mode in modes])
     chance = np.exp(heights - heights.max())
     times = rng.multinomial(draws, chance / chance.sum()).tolist()
-    made = [_drawn(mode, design, own, rng) for mode, own in zip(found, times, strict=True) if own]
-    return np.asarray(rng.permutation(np.concatenate(made)))
+    drawn = [_drawn(mode, design, k, rng) for mode, k in zip(modes, times, strict=True) if k]
+    return np.asarray(rng.permutation(np.concatenate(drawn)))
 
 
-def _mode(hits: Floats, n: Floats, design: _Design, of_system: float, of_row: float) -> _Mode:
+def overlap(systems: Ints, unit: Ints, error: Floats, sign: int) -> float:
+    """How many times the variance of what is said of systems is that of independent annotations, at least 1: of each
+    annotation (n,) its two systems (n, 2), the cluster of its item, and the error."""
+    cells = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
+    _, place = np.unique(cells, return_inverse=True)
+    joint = np.bincount(place, np.concatenate([error, sign * error]))
+    alone = 2 * (error**2).sum()
+    return max(1.0, float((joint**2).sum() / alone)) if alone else 1.0
+
+
+def _mode(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: float) -> _Mode:
     """By Newton's method; the deviations, one a row, are eliminated, so a step costs no more than the columns do."""
-    of_column = np.append(np.full(design.n_systems, of_system), [_WIDE] * design.centre)
     column, row = np.zeros(len(of_column)), np.zeros(len(n))
+    transposed, weighted = design.T.tocsr(), design.copy()
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-(design.of(column) + row)))
+        chance = 1 / (1 + np.exp(-(design @ column + row)))
         weight, slope = n * chance * (1 - chance), hits - n * chance
         own = weight + 1 / of_row**2
         prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
-        precision = design.gram(weight - weight**2 / own) + np.diag(prior)
+        weighted.data = design.data * np.repeat(weight - weight**2 / own, np.diff(design.indptr))
+        gram = (transposed @ weighted).toarray()
+        precision = gram + np.diag(prior)
         of_rows = slope - row / of_row**2
-        pull = design.sums(slope - weight / own * of_rows) - column * prior
+        pull = transposed @ (slope - weight / own * of_rows) - column * prior
         step = np.asarray(np.linalg.solve(precision, pull), dtype=np.float64)
-        row_step = (of_rows - weight * design.of(step)) / own
+        row_step = (of_rows - weight * (design @ step)) / own
         largest = max(float(np.abs(step).max()), float(np.abs(row_step).max()))
         scale = min(1.0, _LONGEST / max(largest, _NEAR))
         column, row = column + scale * step, row + scale * row_step
         if largest < _NEAR:
             break
-    logit = design.of(column) + row
+    logit = design @ column + row
     height = (hits * logit - n * np.logaddexp(0, logit)).sum()
     height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
     height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
@@ -276,11 +258,11 @@ def _mode(hits: Floats, n: Floats, design: _Design, of_system: float, of_row: fl
     return _Mode(column, row, precision, own, weight / own, float(height))
 
 
-def _drawn(mode: _Mode, design: _Design, draws: int, rng: np.random.Generator) -> Floats:
+def _drawn(mode: _Mode, design: Any, draws: int, rng: np.random.Generator) -> Floats:
     """Logits (draws, rows)."""
     # precision = L L': the solution of L' x = z has covariance (L L')^-1
     root = np.linalg.cholesky(mode.column_precision).T
-    noise = design.of(np.linalg.solve(root, rng.standard_normal((len(root), draws))))
+    noise = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
     own = rng.standard_normal(noise.shape) / np.sqrt(mode.row_precision)[:, np.newaxis]
-    centre = (design.of(mode.column) + mode.row)[:, np.newaxis]
+    centre = (design @ mode.column + mode.row)[:, np.newaxis]
     return np.asarray((centre + (1 - mode.follows)[:, np.newaxis] * noise + own).T)
