@@ -15,7 +15,7 @@ import pytest
 
 import custodes as cu
 from custodes.arguments import FEWEST_RESAMPLES, LARGEST, argument
-from custodes.errors import CustodesError, InputError, OptionError
+from custodes.errors import CustodesError, OptionError
 from custodes.questions import QUESTIONS
 
 NAN = float("nan")
@@ -236,7 +236,7 @@ def test_one_value_is_not_several(value: Any, tiny: cu.Study) -> None:
             cu.check(tiny, **{name: value})
     with pytest.raises(OptionError, match="looks"):
         cu.Stopping(looks=value)
-    with pytest.raises(OptionError, match="systems=.*must be a list of text"):
+    with pytest.raises(OptionError, match="systems=.*must be text, one or a list"):
         cu.live.start(value, ["i"])
 
 
@@ -248,7 +248,7 @@ def test_words_of_the_door(tiny: cu.Study) -> None:
         agreed.plot(metric="m1")
     with pytest.raises(OptionError, match="path=3: must be text or a path"):
         cu.CombinedMetric.load(3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"state=b'x': give a State; State\.read\(path\) reads one"):
+    with pytest.raises(OptionError, match=r"state=b'x': must be a State"):
         cu.live.decisions(b"x")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"folds='a+\.\.\.: allowed: item"):
         cu.combine(tiny, folds="a" * 100_000)

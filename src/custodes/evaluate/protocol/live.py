@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from math import comb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from custodes.answers.question import recorded
-from custodes.arguments import argument, at_least, check_storable, is_whole, several
+from custodes.answers.question import Rng, recorded
+from custodes.arguments import check_storable, checked, is_whole, several
 from custodes.data.comparisons import Comparisons
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
-from custodes.evaluate.protocol.state import State
+from custodes.evaluate.protocol.state import State, check
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.stats import ABSENT
 
@@ -44,6 +43,7 @@ class Decision(NamedTuple):
     high: float | None = None
 
 
+@checked
 def start(
     systems: Sequence[str],
     items: Sequence[str],
@@ -52,7 +52,7 @@ def start(
     clusters: Sequence[str] | None = None,
     estimator: str | None = None,
     stopping: Stopping = USUAL,
-    seed: int = 0,
+    seed: Rng = 0,
 ) -> State:
     """Begin a protocol on these systems and items; `estimator` and `stopping` as in `protocol`.
 
@@ -63,36 +63,30 @@ def start(
     >>> len(next_annotations(state))
     2
     """
-    labels, items = tuple(sorted(_labels("systems", systems))), _labels("items", items)
-    for what, names, least in (("systems", labels, 2), ("items", items, 1)):
-        at_least(what, len(names), least)
-        if doubled := [name for name, n in Counter(names).items() if n > 1]:
-            raise OptionError(f"{what} named twice: {listed(sorted(doubled))}")
+    names, items = tuple(sorted(_labels("systems", systems))), _labels("items", items)
     documents = items if clusters is None else _labels("clusters", clusters)
     if len(documents) != len(items):
         raise OptionError(f"{len(documents)} clusters for {len(items)} items: give one an item")
-    if not (metric is None or isinstance(metric, Comparisons)):
-        raise OptionError(f"metric={shown(metric)}: give the Comparisons of one rater")
     _, fixed = recorded(seed)
     if fixed is None or seed is None:
         raise OptionError(f"seed={shown(seed)}: a state is a file, so its seed is a whole number")
-    named = argument("estimator", estimator, str | None)
-    if not isinstance(stopping, Stopping):
-        raise OptionError(f"stopping={shown(stopping)}: give one cu.Stopping(...)")
-    (own,), (rule,) = asked_for(named, stopping, alone=metric is None)
-    known = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
-    return State(
-        systems=labels,
+    (chosen,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
+    units = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
+    state = State(
+        systems=names,
         items=items,
-        units=tuple(known[cluster] for cluster in documents),
-        metric=() if metric is None else _metric_rows(metric, labels, items),
-        estimator=own.name,
+        units=tuple(units[cluster] for cluster in documents),
+        metric=() if metric is None else _metric_rows(metric, names, items),
+        estimator=chosen.name,
         stopping=rule,
         seed=fixed,
-        answers=({},) * comb(len(labels), 2),
+        answers=({},) * comb(len(names), 2),
     )
+    check(state)
+    return state
 
 
+@checked
 def next_annotations(state: State) -> list[Annotation]:
     """What to ask people now: what the present look of each pair still lacks, the same list until it is recorded; empty
     at the end.
@@ -100,7 +94,6 @@ def next_annotations(state: State) -> list[Annotation]:
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
-    _check_state(state)
     asking = state.asking
     return [
         Annotation(state.items[asking.orders[number][place]], *pair)
@@ -109,6 +102,7 @@ def next_annotations(state: State) -> list[Annotation]:
     ]
 
 
+@checked
 def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -> State:
     """The state after some answers: (item, system_a, system_b, preference of system_a: 1, 0, -1, or None: impossible).
 
@@ -121,7 +115,6 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     >>> decisions(state)[0].annotations, next_annotations(state)
     (1, [])
     """
-    _check_state(state)
     pairs = {pair: number for number, pair in enumerate(state.pairs)}
     answers, new = list(state.answers), []
     for item, a, b, preference in _verdicts(verdicts):
@@ -154,13 +147,13 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     return state.after(asking, tuple(answers))
 
 
+@checked
 def decisions(state: State) -> list[Decision]:
     """What is known of every pair so far.
 
     >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
     [('=', True)]
     """
-    _check_state(state)
     asking = state.asking
     last = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in asking.rulings}
     rows = enumerate(zip(state.pairs, asking.decision, asking.n, asking.is_open, strict=True))
@@ -168,12 +161,6 @@ def decisions(state: State) -> list[Decision]:
         Decision(*pair, "=+-"[decision], n, is_open, n > 0, *last.get(k, ()))
         for k, (pair, decision, n, is_open) in rows
     ]
-
-
-def _check_state(state: State) -> None:
-    """Raise InputError for anything but a state."""
-    if not isinstance(state, State):
-        raise InputError(f"state={shown(state)}: give a State; State.read(path) reads one")
 
 
 def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
@@ -194,13 +181,11 @@ def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tup
         yield str(item), str(a), str(b), None if preference is None else int(preference)
 
 
-def _labels(what: str, given: Sequence[str]) -> tuple[str, ...]:
+def _labels(what: str, labels: Sequence[str]) -> tuple[str, ...]:
     """Labels as Python's own text, which is what a file holds."""
-    made: list[Any] = list(given) if several(given) else [None]
-    if not all(isinstance(own, str) for own in made):
-        raise OptionError(f"{what}={shown(given)}: must be a list of text")
-    check_storable(what, made)
-    return tuple(map(str, made))
+    texts = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
+    check_storable(what, texts)
+    return texts
 
 
 def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -10,10 +11,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from custodes.arguments import LARGEST_SEED
+from custodes.arguments import LARGEST_SEED, at_least
 from custodes.data.comparisons import pairs_of
 from custodes.data.loading import small_file
-from custodes.errors import InputError, OptionError, shown
+from custodes.errors import InputError, OptionError, listed, shown
 from custodes.evaluate.protocol.asking import Asking
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.sealed import decoded, digest, is_whole
@@ -123,11 +124,10 @@ class State:
             file = decoded(content, _FILE)
             if not is_whole(content, file):
                 raise InputError("fields are missing, or there are more")
-            if reason := fault(file.state):
-                raise InputError(reason)
+            check(file.state)
             if digest(file.state) != file.digest:
                 raise InputError("it was edited by hand: its content does not fit its digest")
-        except (InputError, TypeError, UnicodeEncodeError) as problem:
+        except (InputError, OptionError, TypeError, UnicodeEncodeError) as problem:
             raise InputError(
                 f"this is no state of a protocol: {problem}; take its last good copy, or start anew with the same seed"
                 " and record the answers again"
@@ -164,30 +164,28 @@ _HEAD = msgspec.json.Decoder(_Head)
 _FILE = msgspec.json.Decoder(_File)
 
 
-def fault(state: State) -> str:
-    """Why no protocol can be in this state, or nothing."""
+def check(state: State) -> None:
+    """Raise `OptionError` where no protocol can be in this state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    if len(state.systems) < 2 or list(state.systems) != sorted(set(state.systems)):
-        return "systems are two or more, each once and in order"
-    if not n_items or len(set(state.items)) < n_items:
-        return "items are one or more, each once"
-    if len(state.units) != n_items or not all(0 <= unit < n_items for unit in state.units):
-        return f"units are a number from 0 to {n_items - 1} for each of the {n_items} items"
-    if len(state.answers) != n_pairs:
-        return f"answers have an entry for each of the {n_pairs} pairs of systems"
-    if state.metric and (len(state.metric) != n_pairs or {len(own) for own in state.metric} != {n_items}):
-        return f"metric has {n_pairs} pairs of {n_items} items"
-    values = {value for own in state.answers for value in own.values()} | {own for row in state.metric for own in row}
-    if not values <= SIGNS:
-        return f"preferences are {', '.join(map(str, sorted(SIGNS)))}"
-    if unknown := {item for own in state.answers for item in own} - set(state.items):
-        return f"answers name no item {shown(min(unknown))}"
-    if not 0 <= state.seed <= LARGEST_SEED:
-        return f"seed is a whole number from 0 to {LARGEST_SEED}"
-    try:
-        asked_for(state.estimator, state.stopping, alone=not state.metric)
-    except OptionError as problem:
-        return str(problem)
+    for what, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
+        at_least(what, len(names), least)
+        if twice := sorted(name for name, n in Counter(names).items() if n > 1):
+            raise OptionError(f"{what} named twice: {listed(twice)}")
+    preferences = {value for answers in state.answers for value in answers.values()}.union(*state.metric)
+    unknown = {item for answers in state.answers for item in answers} - set(state.items)
+    sizes = {len(row) for row in state.metric}
+    has_units = len(state.units) == n_items and all(0 <= unit < n_items for unit in state.units)
+    for holds, rule in (
+        (list(state.systems) == sorted(state.systems), "systems are in order"),
+        (has_units, f"units are a number from 0 to {n_items - 1} for each of the {n_items} items"),
+        (len(state.answers) == n_pairs, f"answers have an entry for each of the {n_pairs} pairs of systems"),
+        (len(state.metric) in (0, n_pairs) and sizes <= {n_items}, f"metric has {n_pairs} pairs of {n_items} items"),
+        (preferences <= SIGNS, f"preferences are {', '.join(map(str, sorted(SIGNS)))}"),
+        (not unknown, f"answers name no item {shown(min(unknown, default=''))}"),
+        (0 <= state.seed <= LARGEST_SEED, f"seed is a whole number from 0 to {LARGEST_SEED}"),
+    ):
+        if not holds:
+            raise OptionError(rule)
+    asked_for(state.estimator, state.stopping, alone=not state.metric)
     if state._replayed[1]:
-        return f"{state._replayed[1]} of its answers were never asked for"
-    return ""
+        raise OptionError(f"{state._replayed[1]} of its answers were never asked for")
