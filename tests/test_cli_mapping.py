@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.command_line import Run, custodes, refused
 from tests.data.mapping.tables import half, wide
-from tests.test_cli import Run, custodes, refused
 
 __all__ = ["custodes"]
 

@@ -19,7 +19,7 @@ from custodes import cli
 from custodes.data.reading import read
 from custodes.data.writing import write_table
 from custodes.errors import InputError
-from tests.test_cli import Run, custodes, refused
+from tests.command_line import Run, custodes, refused
 
 __all__ = ["custodes"]
 

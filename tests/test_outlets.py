@@ -21,7 +21,7 @@ import custodes as cu
 from custodes import cli, ending, options, process
 from custodes.errors import CustodesWarning, InputError
 from custodes.visible import visible
-from tests.test_cli import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
+from tests.command_line import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
 
 __all__ = ["custodes"]  # the fixture
 

@@ -15,9 +15,9 @@ from custodes import cli
 from custodes.combining import tables
 from custodes.combining.methods import gaussian_process
 from custodes.stats.learning import boost
-from tests.combining.test_task import planted, table_of_items
-from tests.evaluate.test_judges import rows_of
-from tests.test_cli import Run, custodes, refused
+from tests.combining.tasks import planted, table_of_items
+from tests.command_line import Run, custodes, refused
+from tests.evaluate.judged_studies import rows_of
 
 __all__ = ["custodes"]  # the fixture
 

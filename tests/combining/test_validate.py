@@ -17,10 +17,10 @@ from custodes.combining.generalisation import GAIN, NO_GAIN
 from custodes.combining.validate import COMBINED, HINDSIGHT, SINGLE, Validate
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from tests.combining.test_combine import accuracy
-from tests.combining.test_task import planted
-from tests.evaluate.test_judges import Scores, judged, rows_of
-from tests.test_cli import Run, custodes, refused
+from tests.combining.runs import accuracy
+from tests.combining.tasks import planted
+from tests.command_line import Run, custodes, refused
+from tests.evaluate.judged_studies import Scores, judged, rows_of
 
 __all__ = ["custodes"]  # the fixture
 

@@ -9,9 +9,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-
-TURNED = pl.DataFrame({"rater": ["BaryScore*", "DepthScore*", "InfoLM*"], "higher_is_better": ["false"] * 3})
-"""Distances among the metrics of HANNA (statistics.md, section 8)."""
+from tests.real.glass_ceiling import TURNED
 
 
 @pytest.fixture(scope="module")

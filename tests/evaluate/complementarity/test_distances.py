@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from custodes.evaluate.complementarity.complementarity import complementarity
 from custodes.stats.bootstrap import bootstrap_weights
 from custodes.stats.rank_distance import RULES
-from tests.evaluate.complementarity.test_complementarity import (
+from tests.evaluate.complementarity.definitions import (
     LEVELS,
     NAMES,
     by_definition,
@@ -21,7 +21,7 @@ from tests.evaluate.complementarity.test_complementarity import (
     kinds,
     small,
 )
-from tests.evaluate.test_judges import judged
+from tests.evaluate.judged_studies import judged
 
 
 @pytest.mark.parametrize("level", LEVELS)

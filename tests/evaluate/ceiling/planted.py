@@ -1,0 +1,40 @@
+"""Scores of several aspects with a known ceiling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
+from tests.evaluate.judged_studies import judged
+
+ITEMS, SYSTEMS = 60, 6
+
+
+Planted = dict[tuple[str, str], np.ndarray]
+
+
+def planted(seed: int = 0) -> Planted:
+    """People's style is 2 a + b + noise; their truth shares a hidden part with style that no metric knows."""
+    rng = np.random.default_rng(seed)
+    a, b, hidden, *noise = rng.normal(size=(8, ITEMS, SYSTEMS))
+    return {
+        ("ann", "style"): 2 * a + b + hidden + 0.5 * noise[0],
+        ("ann", "truth"): hidden + 0.5 * noise[1],
+        ("first", ""): a,
+        ("second", ""): b,
+        ("noise", ""): noise[2],
+        ("more-noise", ""): noise[3],
+    }
+
+
+def asked(scores: Planted, **options: Any) -> Ceiling:
+    return ceiling(judged(scores), **{"model": "ridge", "resamples": 100, **options})
+
+
+def rows(table: pl.DataFrame, target: str, *key: str) -> dict[Any, dict[str, Any]]:
+    """Key column(s) -> row, for one target."""
+    own = table.filter(pl.col("target") == target).iter_rows(named=True)
+    return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in own}

@@ -1,0 +1,38 @@
+"""Check of a JUnit file against the schema that Jenkins reads."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+
+def check_junit(text: str) -> list[tuple[str, str, str]]:
+    """That a document has the structure that systems for CI read; the (classname, name, outcome) of its cases."""
+    assert text.startswith('<?xml version="1.0" encoding="utf-8"?>\n')
+    root = ElementTree.fromstring(text)
+    assert root.tag == "testsuites"
+    told = []
+    for suite in root:
+        assert suite.tag == "testsuite"
+        assert suite.get("name")
+        order = [child.tag for child in suite]
+        assert order == ["properties"] * order.count("properties") + ["testcase"] * order.count("testcase")
+        counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+        for case in suite.iter("testcase"):
+            assert case.get("name")
+            assert case.get("classname")
+            assert float(case.get("time", "")) >= 0
+            found = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
+            assert len(found) <= 1
+            assert all(child.get("message") for child in case if child.tag in found)
+            counts["tests"] += 1
+            for tag in found:
+                counts[{"failure": "failures", "error": "errors"}.get(tag, tag)] += 1
+            told.append((case.get("classname", ""), case.get("name", ""), *(found or ["passed"])))
+        for name, number in counts.items():
+            assert suite.get(name) == root.get(name) == str(number)
+        assert float(suite.get("time", "")) >= 0
+        for own in suite.iter("property"):
+            assert own.get("name")
+            assert own.get("value") is not None
+    assert len(set(told)) == len(told)
+    return told

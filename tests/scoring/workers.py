@@ -1,0 +1,52 @@
+"""A worker script for tests, and texts for it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custodes.scoring.metric import Texts
+
+FAKE = Path(__file__).with_name("fake_worker.py")
+
+
+def texts(outputs: Sequence[str], references: Sequence[Sequence[str]] | None = None, **more: Any) -> Texts:
+    """Outputs, each of an item of its own."""
+    every = len(outputs)
+    return Texts(
+        outputs=outputs,
+        item=np.arange(every),
+        system=np.zeros(every, dtype=np.intp),
+        sources=more.get("sources", [""] * every),
+        references=references or [["r"]] * every,
+        images=more.get("images", [[]] * every),
+        contexts=more.get("contexts", [""] * every),
+    )
+
+
+def programs(folder: Path, *names: str) -> None:
+    """Programs that are there."""
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+ORACLES, COMET = (ROOT / name / "bin" / "python" for name in (".venv-oracles", ".venv-comet"))
+
+
+def python(interpreter: Path, module: str) -> Path:
+    """An interpreter that has a library, or the test is skipped."""
+    if not interpreter.exists():
+        pytest.skip(f"{interpreter.parents[1].name} is not there (make test-slow makes it)")
+    asked = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        pytest.skip(f"{interpreter.parents[1].name}: {asked.stderr.strip().splitlines()[-1]}")
+    return interpreter
