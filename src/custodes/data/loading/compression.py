@@ -12,10 +12,11 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
-from custodes.errors import InputError
+from custodes.errors import InputError, MissingExtraError
 
 LARGEST = 2 * 2**30
 """Bytes that come out of a compressed file or an archive, or through a pipe, at most."""
@@ -29,7 +30,11 @@ UNSUSPICIOUS = 256 * 2**20
 RATIO = 200
 """How many times its packed size a larger table may be."""
 
-CHUNK = 2**20
+CHUNK, STEP = 2**20, 2**16
+"""Bytes that are read at a time of a compressed file, and of a member of an archive, which may declare too little."""
+
+ZSTD = 93
+"""The number of this compression in zip archives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,27 +110,36 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
     return content.getvalue()
 
 
-def zip_members(data: bytes, name: str) -> list[zipfile.ZipInfo]:
-    """The files in a zip archive; raises where it is damaged, or declares more than the limits."""
+def zip_archive(data: bytes, name: str) -> Any:
+    """A zip archive; raises where it is damaged, or declares more than the limits.
+
+    It is opened by the zipfile of Python 3.14, which reads zstd, or by its backport where there is one.
+    """
+    module: Any = zipfile
+    with suppress(ImportError):
+        from backports.zstd import zipfile as module
     try:
-        members = [member for member in zipfile.ZipFile(io.BytesIO(data)).infolist() if not member.is_dir()]
+        archive = module.ZipFile(io.BytesIO(data))
     except Exception:  # zipfile raises a dozen kinds on damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
     limit = allowed(len(data))
-    if sum(member.file_size for member in members) > limit:
+    if sum(member.file_size for member in archive.infolist()) > limit:
         raise InputError(f"{name}: {too_large(len(data), limit)}; if it is what it should be, unzip it")
-    return members
+    return archive
 
 
-def zip_member(data: bytes, member: zipfile.ZipInfo, name: str) -> bytes:
-    """The bytes of one file in a zip archive."""
-    if member.flag_bits & 1:
+def zip_member(archive: Any, member: str, name: str) -> bytes:
+    """The bytes of one file in a zip archive, no more than the archive declares."""
+    entry = archive.getinfo(member)
+    if entry.flag_bits & 1:
         raise InputError(f"{name}: encrypted; unzip it first")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)).open(member) as stream:
-            content = read_up_to(stream, allowed(len(data)))
-    except Exception:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
-        raise InputError(f"{name}: damaged, or packed in a way that is not known here; unzip it first") from None
-    if content is None:
-        raise InputError(f"{name}: {too_large(len(data), allowed(len(data)))}; if it is what it should be, unzip it")
-    return content
+        with archive.open(entry) as stream:
+            return b"".join(iter(lambda: stream.read(STEP), b""))
+    except Exception as error:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
+        if isinstance(error, NotImplementedError) and entry.compress_type == ZSTD:
+            raise MissingExtraError(
+                f"{name}: compressed by zstd: pip install 'custodes[logs]', or take Python 3.14, or pack it otherwise"
+                " (a log of Inspect: inspect log convert --to json)"
+            ) from error
+        raise InputError(f"{name}: damaged, or packed in a way that is not known here ({error})") from None

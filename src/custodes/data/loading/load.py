@@ -177,7 +177,8 @@ def _from_text(data: bytes, suffix: str, name: str) -> tuple[pl.DataFrame, list[
 
 def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table in an archive; what systems put beside it (`__MACOSX`, hidden files) is passed over."""
-    members = {own.filename: own for own in compression.zip_members(data, name)}
+    archive = compression.zip_archive(data, name)
+    members = [member.filename for member in archive.infolist() if not member.is_dir()]
     visible = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
     tables = [name for name in visible if _suffix(name) in TEXTS + tuple(KINDS)]
     if not tables:
@@ -186,7 +187,7 @@ def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, l
     if _suffix(member) == ".zip":
         raise InputError(f"{name}: an archive in an archive; unzip it")
     where = f"{name}::{member}"
-    return _unpacked(compression.zip_member(data, members[member], where), Path(member), _suffix(member), None, where)
+    return _unpacked(compression.zip_member(archive, member, where), Path(member), _suffix(member), None, where)
 
 
 def _suffix(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import LARGEST, zip_member, zip_members
+from custodes.data.loading.compression import LARGEST, zip_archive, zip_member
 from custodes.data.loading.table import chosen, named_columns
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, MissingExtraError, listed
@@ -36,7 +36,7 @@ USES = re.compile(rb"""<(?:\w+:)?c\s[^>]*\bt\s*=\s*["']s["'][^>]*>(?:\s*<(?:\w+:
 
 def is_workbook(data: bytes, name: str) -> bool:
     """Whether bytes are of a workbook."""
-    return data.startswith(ZIP) and any(member.filename == INSIDE for member in zip_members(data, name))
+    return data.startswith(ZIP) and INSIDE in zip_archive(data, name).namelist()
 
 
 def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -73,13 +73,13 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
 def _check_reach(data: bytes, name: str) -> None:
     """Raise where the cells of a sheet, and the empty ones between, would not fit in memory."""
     lengths, uses = list[int](), Counter[bytes]()
-    for member in zip_members(data, name):
-        content = zip_member(data, member, name)
+    archive = zip_archive(data, name)
+    for member in archive.namelist():
+        content = zip_member(archive, member, name)
         rows, columns = _reach(content)
         if rows * columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {member.filename} reaches over {rows:,} rows and {columns:,} columns, which are too many;"
-                f" {NEARER}"
+                f"{name}: {member} reaches over {rows:,} rows and {columns:,} columns, which are too many; {NEARER}"
             )
         lengths += map(len, SHARED.split(content)[1:])
         uses.update(USES.findall(content))

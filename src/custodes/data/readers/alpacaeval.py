@@ -92,7 +92,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         outputs=outputs_of(
             (row for system, text in zip(systems, texts, strict=True) for row in zip(item, system, text, strict=True)),
             zip(item, instruction, strict=True),
-        ),
+        )[0],
         notes=[*notes, *_graded(value, systems[1], where=where)],
     )
 

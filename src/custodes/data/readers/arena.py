@@ -95,7 +95,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             name: next((kind for kind, starts in KINDS.items() if name.lower().startswith(starts)), "")
             for name in rater.unique(maintain_order=True)
         },
-        outputs=outputs_of(texts, sources),
+        outputs=outputs_of(texts, sources)[0],
         notes=[*notes, *order_notes],
     )
 

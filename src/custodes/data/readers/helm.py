@@ -10,90 +10,50 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from custodes.data.notes import noted
-from custodes.data.readers.logs import Label, LogRecords, label, log_reader, parsed
+from custodes.data.readers.logs import Label, LogRecords, label, layout, log_reader, parsed
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.sealed import layout
 
 WHAT = "a run of HELM"
 SPEC, STATS, STATE = "run_spec.json", "per_instance_stats.json", "scenario_state.json"
-
-
-@layout
-class _Adapter(msgspec.Struct):
-    model: str
-
-
-@layout
-class _Spec(msgspec.Struct):
-    name: str
-    adapter_spec: _Adapter
-
-
-@layout
-class _Perturbation(msgspec.Struct):
-    name: str
-
-
-@layout
-class _Name(msgspec.Struct):
-    name: str
-    split: str | None = None
-
-
-@layout
-class _Stat(msgspec.Struct):
-    name: _Name
-    mean: float | None = None
-
-
-@layout
-class _Instance(msgspec.Struct):
-    instance_id: Label
-    stats: list[_Stat]
-    perturbation: _Perturbation | None = None
-    train_trial_index: int = 0
-
-
-@layout
-class _Text(msgspec.Struct):
-    text: str = ""
-
-
-@layout
-class _Reference(msgspec.Struct):
-    output: _Text
-    tags: list[str] = []
-
-
-@layout
-class _RequestInstance(msgspec.Struct):
-    input: _Text
-    id: Label = ""
-    references: list[_Reference] = []
-    perturbation: _Perturbation | None = None
-
-
-@layout
-class _Result(msgspec.Struct):
-    completions: list[_Text] = []
-
-
-@layout
-class _Request(msgspec.Struct):
-    instance: _RequestInstance
-    reference_index: int | None = None
-    result: _Result | None = None
-
-
-@layout
-class _State(msgspec.Struct):
-    request_states: list[_Request] = []
+TEXT = {"text": (str, "")}
+LAYOUTS = {
+    SPEC: layout({"name": str, "adapter_spec": {"model": str}}),
+    STATS: layout(
+        [
+            {
+                "instance_id": Label,
+                "stats": [{"name": {"name": str, "split": (str, None)}, "mean": (float, None)}],
+                "perturbation": ({"name": str}, None),
+                "train_trial_index": (int, 0),
+            }
+        ]
+    ),
+    STATE: layout(
+        {
+            "request_states": (
+                [
+                    {
+                        "instance": {
+                            "input": TEXT,
+                            "id": (Label, ""),
+                            "references": ([{"output": TEXT, "tags": ([str], [])}], []),
+                            "perturbation": ({"name": str}, None),
+                        },
+                        "reference_index": (int, None),
+                        "result": ({"completions": ([TEXT], [])}, None),
+                    }
+                ],
+                [],
+            )
+        }
+    ),
+}
+"""The files of a run; the last may be missing."""
 
 
 def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
@@ -105,24 +65,31 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     records = LogRecords(where=where)
     splits: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
-        names = [name for name in (SPEC, STATS, STATE) if (folder / name).is_file()]
-        missing = [name for name in (SPEC, STATS) if name not in names]
+        names = [name for name in LAYOUTS if (folder / name).is_file()]
+        missing = {SPEC, STATS}.difference(names)
         if missing:
-            raise InputError(f"{where}: {folder.name} lacks {listed(missing)}; {WHAT} holds {SPEC} and {STATS}")
+            raise InputError(f"{where}: {folder.name} lacks {listed(sorted(missing))}; {WHAT} holds {SPEC} and {STATS}")
         data = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
-        spec = parsed(data[SPEC], _Spec, where=f"{folder.name}/{SPEC}", what=WHAT)
-        model, task = spec.adapter_spec.model, _without_model(spec.name)
+        run = {name: parsed(data[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT) for name in names}
+        model, task = run[SPEC].adapter_spec.model, _without_model(run[SPEC].name)
         records.run(task, model, str(folder))
-        for instance in parsed(data[STATS], list[_Instance], where=f"{folder.name}/{STATS}", what=WHAT):
+        for instance in run[STATS]:
             item = _item(task, instance.instance_id, instance.perturbation)
             for stat in instance.stats:
                 if stat.name.split not in ("test", None):
-                    splits[str(stat.name.split)] += 1
+                    splits[stat.name.split] += 1
                     continue
                 records.groups.setdefault(item, task)
                 records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
-        if STATE in data:
-            _add_texts(parsed(data[STATE], _State, where=f"{folder.name}/{STATE}", what=WHAT), task, model, records)
+        for request in run[STATE].request_states if STATE in run else ():
+            instance = request.instance
+            item = _item(task, instance.id, instance.perturbation)
+            if request.reference_index is not None or item not in records.groups:
+                continue  # a request that scores one reference holds no answer
+            references = [each.output.text for each in instance.references if "correct" in each.tags]
+            records.sources.append((item, instance.input.text, list(filter(None, references))))
+            if request.result and request.result.completions:
+                records.texts.append((item, model, request.result.completions[0].text))
     notes = noted(
         (
             "other-splits",
@@ -139,20 +106,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     return records.study(notes=notes)
 
 
-def _add_texts(state: _State, task: str, model: str, records: LogRecords) -> None:
-    """Sources and the model's answers; requests that score one reference each hold no answer."""
-    for request in state.request_states:
-        instance = request.instance
-        item = _item(task, instance.id, instance.perturbation)
-        if request.reference_index is not None or item not in records.groups:
-            continue
-        references = [reference.output.text for reference in instance.references if "correct" in reference.tags]
-        records.source(item, instance.input.text, references)
-        if request.result and request.result.completions:
-            records.text(item, model, request.result.completions[0].text)
-
-
-def _item(task: str, instance: Label, perturbation: _Perturbation | None) -> str:
+def _item(task: str, instance: Label, perturbation: Any) -> str:
     return f"{task}/{label(instance)}" + (f"/{perturbation.name}" if perturbation else "")
 
 

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import KeysView, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from custodes.data.notes import noted
-from custodes.data.readers.logs import Label, LogRecords, label, laid_out, log_bytes, log_reader, number, parsed
+from custodes.data.readers.logs import (
+    Label,
+    LogRecords,
+    label,
+    laid_out,
+    layout,
+    log_bytes,
+    log_reader,
+    number,
+    parsed,
+)
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.sealed import layout
 
 WHAT = "samples of lm-evaluation-harness"
 NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
@@ -30,20 +37,17 @@ KNOWN = {
 """Keys of a sample that are no metrics."""
 
 
-@layout
-class _Sample(msgspec.Struct):
-    doc_id: Label
-    resps: list[Any]
-    target: Any = None
-    arguments: Any = None
-    filter: str = ""
-    metrics: list[str] | None = None
-
-
-@layout
-class _Results(msgspec.Struct):
-    model_name: str | None = None
-    higher_is_better: dict[str, dict[str, bool | None]] = {}
+SAMPLE = layout(
+    {
+        "doc_id": Label,
+        "resps": list[Any],
+        "target": (Any, None),
+        "arguments": (Any, None),
+        "filter": (str, ""),
+        "metrics": ([str], None),
+    }
+)
+RESULTS = layout({"model_name": (str, None), "higher_is_better": (dict[str, dict[str, bool | None]], {})})
 
 
 def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
@@ -69,8 +73,8 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
         if not results.model_name:
             unnamed[model] = None
         directions = results.higher_is_better.get(task, {})
-        data = records.load(file, f"{model}/{file.name}")
-        for metric, rater in _add_samples(file, data, task, model, records, not_numbers):
+        raters = _add_samples(file, task, model, records, not_numbers)
+        for rater, metric in raters.items():
             up = directions.get(metric.split("/")[0])
             if up is not None:
                 upward.setdefault(rater, {})[up] = task
@@ -79,8 +83,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
             raise InputError(
                 f"{where}: of {rater}, more is better in {tasks[True]} and worse in {tasks[False]}; read them apart"
             )
-        if False in tasks:
-            records.lower.add(rater)
+    records.lower = {rater for rater, tasks in upward.items() if False in tasks}
     notes = noted(
         ("older-runs", len(older), f"{where}: of several runs the last is read; not read: {listed(older)}"),
         (
@@ -98,35 +101,33 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     return records.study(notes=notes)
 
 
-def _add_samples(
-    file: Path, data: bytes, task: str, model: str, records: LogRecords, not_numbers: Counter[str]
-) -> KeysView[tuple[str, str]]:
-    """Add the lines of one file; the metrics as the run and as the study name them."""
-    raters: dict[tuple[str, str], None] = {}
-    for number_of_line, line in enumerate(data.split(b"\n"), start=1):
+def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_numbers: Counter[str]) -> dict[str, str]:
+    """Add the lines of one file; each rater with its metric as the run names it."""
+    raters: dict[str, str] = {}
+    for number_of_line, line in enumerate(records.load(file, f"{model}/{file.name}").split(b"\n"), start=1):
         if not line.strip():
             continue
         where = f"{file.name}, line {number_of_line}"
         record = parsed(line, dict[str, Any], where=where, what=WHAT)
-        sample = laid_out(record, _Sample, where=where, what=WHAT)
+        sample = laid_out(record, SAMPLE, where=where, what=WHAT)
         item = f"{task}/{label(sample.doc_id)}"
         records.groups.setdefault(item, task)
-        records.text(item, model, _text(sample.resps))
-        records.source(item, _prompt(sample.arguments), [sample.target] if isinstance(sample.target, str) else [])
+        records.texts.append((item, model, _text(sample.resps)))
+        references = [sample.target] if isinstance(sample.target, str) and sample.target else []
+        records.sources.append((item, _prompt(sample.arguments), references))
         suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
         for metric in sample.metrics or [name for name in record if name not in KNOWN]:
-            value = record.get(metric)
-            numeric = number(value)
-            if numeric is None and value is not None:
+            numeric = number(record.get(metric))
+            if numeric is None and record.get(metric) is not None:
                 not_numbers[metric] += 1
             else:
                 records.score(item, model, metric + suffix, numeric)
-                raters[metric, metric + suffix] = None
+                raters[metric + suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
             f"{file.name}: no metric in any line; keys beside {listed(sorted(KNOWN), limit=3)} are metrics"
         )
-    return raters.keys()
+    return raters
 
 
 def _text(resps: list[Any]) -> str | None:
@@ -143,14 +144,14 @@ def _prompt(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else ""
 
 
-def _results(file: Path) -> _Results:
+def _results(file: Path) -> Any:
     """The results of the run of a sample file: those of its date, else the last ones in its folder."""
     match = NAME.fullmatch(file.name)
     sidecars = sorted(file.parent.glob("results_*.json"))
     results = [path for path in sidecars if match and path.name == f"results_{match['date']}.json"] or sidecars
     if not results:
-        return _Results()
-    return parsed(log_bytes(results[-1]), _Results, where=results[-1].name, what="results of lm-evaluation-harness")
+        return RESULTS()
+    return parsed(log_bytes(results[-1]), RESULTS, where=results[-1].name, what="results of lm-evaluation-harness")
 
 
 def _is_named(file: Path) -> bool:

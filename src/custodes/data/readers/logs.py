@@ -1,6 +1,6 @@
 """Logs of evaluation tools: files within limits, JSON of a declared layout, and its records as a study.
 
-A layout is declared as msgspec structs of the few fields that are read; other fields are ignored.
+A layout is written as the JSON itself with the few fields that are read; other fields are ignored.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -21,18 +21,41 @@ import polars as pl
 from custodes.data.items import Items
 from custodes.data.loading import LARGEST_MEMBER, exists, file_bytes, parse_json, utf8_text
 from custodes.data.notes import Note, noted
-from custodes.data.outputs import SCHEMA as TEXTS
-from custodes.data.outputs import SOURCES, Outputs
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import KEY, Ratings
 from custodes.data.readers.reader import Invalid, PathReader
+from custodes.data.readers.texts import outputs_of
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
+from custodes.sealed import layout as with_types
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-Layout = TypeVar("Layout")
 Label = str | int | float
+
+
+def layout(fields: Any) -> Any:
+    """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects of any
+    keys, `[type]`, or a type.
+
+    >>> tag = layout({"name": str, "score": (float, None)})
+    >>> msgspec.convert({"name": "a", "more": 1}, tag).score is None
+    True
+    """
+    if isinstance(fields, list):
+        return list[layout(fields[0])]  # type: ignore[misc]
+    if not isinstance(fields, dict):
+        return fields
+    if list(fields) == [str]:
+        return dict[str, layout(fields[str])]  # type: ignore[misc]
+    parts: list[Any] = []
+    for name, part in fields.items():
+        if isinstance(part, tuple):
+            kind, default = layout(part[0]), part[1]
+            parts.append((name, kind | None if default is None else kind, default))
+        else:
+            parts.append((name, layout(part)))
+    return with_types(msgspec.defstruct("Layout", parts, kw_only=True))
 
 
 def log_bytes(path: Path) -> bytes:
@@ -42,43 +65,22 @@ def log_bytes(path: Path) -> bytes:
     return file_bytes(path)
 
 
-def digest(parts: Iterable[tuple[str, bytes]]) -> str:
-    """The digest of named bytes, in the order of their names."""
-    sha = hashlib.sha256()
-    for name, data in sorted(parts):
-        sha.update(f"{name}\0{len(data)}\0".encode())
-        sha.update(data)
-    return sha.hexdigest()[:16]
-
-
-def parsed(data: bytes, layout: type[Layout], *, where: str, what: str) -> Layout:
+def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
     """JSON of a declared layout; damaged JSON and JSON of another layout raise different errors."""
     text = utf8_text(data, where)
     value = parse_json(text, where=where, as_text=False)
     if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
         raise InputError(f"{where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text")
-    return laid_out(value, layout, where=where, what=what)
+    return laid_out(value, kind, where=where, what=what)
 
 
-def laid_out(value: Any, layout: type[Layout], *, where: str, what: str) -> Layout:
+def laid_out(value: Any, kind: Any, *, where: str, what: str) -> Any:
     """A decoded value as its declared layout; `what` is the format that messages name."""
     try:
-        return msgspec.convert(value, layout, strict=False)
+        return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         keys = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
         raise InputError(f"{where}: not the layout of {what}: {error}{keys}") from None
-
-
-def nested(cell: Any, layout: Any, place: str, what: str) -> Any:
-    """A nested cell, of which a table file made JSON text; an empty one is an empty value of its layout."""
-    if isinstance(cell, str):
-        try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
-            raise InputError(f"{place}: not the layout of {what}: {cell[:40]!r} is no JSON") from None
-    if cell is None:
-        cell = {} if get_origin(layout) is dict else []
-    return laid_out(cell, layout, where=place, what=what)
 
 
 def top_keys(path: Path) -> frozenset[str]:
@@ -91,15 +93,14 @@ def top_keys(path: Path) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
-    """The same, remembered while the file does not change: every format asks."""
+    """The same, remembered while the file does not change: every format looks at it."""
     try:
         with path.open("rb") as stream:
             if not stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
                 return frozenset()
-        value = json.loads(log_bytes(path))
+        return frozenset(json.loads(log_bytes(path)))
     except (OSError, ValueError, RecursionError, InputError):
         return frozenset()
-    return frozenset(value)
 
 
 def label(value: Label) -> str:
@@ -110,58 +111,40 @@ def label(value: Label) -> str:
 
 @dataclass(kw_only=True)
 class LogRecords:
-    """Scores, texts and sources of a log, collected one at a time; `where` is the name of the log in messages."""
+    """Scores, texts and sources of a log, collected one at a time; `where` is the name of the log in messages.
+
+    `scores`: item, system, rater, aspect, repeat and score; `texts`: item, system and text; `sources`: item, source and
+    references, of which the first of an item counts; `groups`: item to group; `lower`: raters of which lower is better;
+    `left_out`: values that are no numbers, by rater.
+    """
 
     where: str
-    contents: list[tuple[str, bytes]] = field(default_factory=list)
-    runs: dict[tuple[str, str], str] = field(default_factory=dict)
     scores: list[tuple[str, str, str, str, str, float | None]] = field(default_factory=list)
-    texts: dict[tuple[str, str], str] = field(default_factory=dict)
-    sources: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    texts: list[tuple[str, str, str | None]] = field(default_factory=list)
+    sources: list[tuple[str, str, list[str]]] = field(default_factory=list)
     groups: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     lower: set[str] = field(default_factory=set)
-    """Raters of which less is better."""
-    other_texts: int = 0
+    runs: dict[tuple[str, str], str] = field(default_factory=dict)
+    digest: Any = field(default_factory=hashlib.sha256)
 
-    def load(self, file: Path, name: str) -> bytes:
-        """The bytes of a file, which become part of the digest under a name."""
-        data = log_bytes(file)
-        self.contents.append((name, data))
+    def load(self, path: Path, name: str) -> bytes:
+        """The bytes of one file of the log, which the digest of the study depends on."""
+        data = log_bytes(path)
+        self.digest.update(f"{name}\0{len(data)}\0".encode() + data)
         return data
 
     def run(self, task: str, model: str, source: str) -> None:
-        """Register a run; a second one of the same model on the same task raises `InputError`."""
+        """Begin a run; a second one of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
             first = self.runs[task, model]
             raise InputError(f"{self.where}: {first} and {source} are both of {model} on {task}; give one of them")
         self.runs[task, model] = source
 
-    def score(
-        self,
-        item: str,
-        system: str,
-        rater: str,
-        value: float | None,
-        *,
-        kind: str = "metric",
-        aspect: str = "",
-        repeat: str = "0",
-    ) -> None:
-        """One score; None and NaN are missing."""
-        if self.kinds.setdefault(rater.strip(), kind) != kind:
-            raise InputError(f"{self.where}: {rater!r} is human and metric; a rater has one kind")
-        missing = value is None or math.isnan(value)
-        self.scores.append((item, system, rater, aspect, repeat, None if missing else value))
-
-    def text(self, item: str, system: str, text: str | None) -> None:
-        """The text of an output; the first counts."""
-        if text is not None:
-            self.other_texts += self.texts.setdefault((item.strip(), system.strip()), text) != text
-
-    def source(self, item: str, source: str, references: Sequence[str] = ()) -> None:
-        """The input of an item, and its references."""
-        self.sources.setdefault(item.strip(), (source, [text for text in references if text]))
+    def score(self, item: str, system: str, rater: str, value: float | None, *, repeat: str = "0") -> None:
+        """Add one score of a metric; None and NaN are missing."""
+        self.kinds.setdefault(rater.strip(), "metric")
+        self.scores.append((item, system, rater, "", repeat, None if value is None or math.isnan(value) else value))
 
     def study(
         self, *, preferences: Preferences | None = None, notes: Sequence[Note] = (), sides: bool = False
@@ -171,15 +154,10 @@ class LogRecords:
             scores = pl.DataFrame(
                 self.scores, schema={**dict.fromkeys(KEY, pl.String), "score": pl.Float64}, orient="row"
             )
-            texts = pl.DataFrame([(*key, text) for key, text in self.texts.items()], schema=TEXTS, orient="row")
-            sources = pl.DataFrame(
-                [(item, *values) for item, values in self.sources.items()],
-                schema={name: SOURCES[name] for name in ("item", "source", "references")},
-                orient="row",
-            )
             items = pl.DataFrame(
                 list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
+            outputs, different_texts = outputs_of(self.texts, self.sources)
         except UnicodeEncodeError:
             raise InputError(f"{self.where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text") from None
         missing = scores["score"].null_count()
@@ -192,27 +170,26 @@ class LogRecords:
                 f"{self.where}: {first['rater']} scored item {first['item']!r} of {first['system']} more than once"
                 f" ({repeated.height} such scores); give one run of each system"
             )
-        ratings = Ratings.make(scores, where=self.where)[0] if scores.height else Ratings.empty()
         raters = Raters.infer(self.kinds).frame.with_columns(higher_is_better=~pl.col("rater").is_in([*self.lower]))
         return Study(
-            ratings=ratings,
+            ratings=Ratings.make(scores, where=self.where)[0] if scores.height else Ratings.empty(),
             preferences=preferences or Preferences.empty(),
             raters=Raters(frame=raters),
             items=Items.make(items, where=self.where)[0],
-            outputs=Outputs.of(texts, sources) if texts.height else None,
+            outputs=outputs,
             notes=(
                 *notes,
                 *noted(
                     ("missing-score", missing, f"{self.where}: {missing} scores were not given and count as not rated"),
                     (
                         "spare-texts",
-                        self.other_texts,
-                        f"{self.where}: {self.other_texts} texts of further runs are not kept",
+                        different_texts,
+                        f"{self.where}: {different_texts} texts of further runs are not kept",
                     ),
                 ),
             ),
             name=self.where,
-            digest=digest(self.contents) if self.contents else "",
+            digest=self.digest.hexdigest()[:16],
             sides=sides,
         )
 
@@ -264,7 +241,7 @@ def log_reader(
 
 
 def number(value: object, words: Mapping[str, float] = {}) -> float | None:
-    """A value as a number: true is 1, text what it says, a known word what it stands for; else None."""
+    """A value as a number: true is 1, text the number in it, a word of `words` its number; else None."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)
@@ -273,9 +250,7 @@ def number(value: object, words: Mapping[str, float] = {}) -> float | None:
     if not isinstance(value, str):
         return None
     word = value.strip().lower()
-    if word in words:
-        return words[word]
     try:
-        return None if "_" in word else float(word)  # Python reads 1_0 as 10
+        return words[word] if word in words else None if "_" in word else float(word)  # Python reads 1_0 as 10
     except ValueError:
         return None

@@ -9,39 +9,39 @@ Hugging Face Hub, where `chosen` and `rejected` are lists, and of allenai/reward
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import polars as pl
 
 from custodes.data.preferences import Preferences
-from custodes.data.readers.logs import Label, LogRecords, label, log_reader, nested, number, parsed, top_keys
+from custodes.data.readers.logs import Label, LogRecords, label, laid_out, layout, log_reader, number, parsed, top_keys
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study, join
 from custodes.data.table import check_columns, label_column
 from custodes.errors import InputError, listed
-from custodes.sealed import layout
 
 WHAT = "scores of RewardBench"
 DATA_WHAT = "the data of RewardBench"
 COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 PERSON = "ref"
-
-
-@layout
-class _Scores(msgspec.Struct):
-    id: list[Label]
-    subset: list[str]
-    model: str
-    scores: list[list[Any]] | None = None
-    num_correct: list[int] | None = None
-    text: list[list[Any]] | None = None
-    scores_chosen: list[Any] | None = None
-    scores_rejected: list[Any] | None = None
-    text_chosen: list[Any] | None = None
-    text_rejected: list[Any] | None = None
+FIRST = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
+"""Lists of RewardBench, whose entries are of one right and one wrong text."""
+SCORES = layout(
+    {
+        "id": [Label],
+        "subset": [str],
+        "model": str,
+        "scores": ([list[Any]], None),
+        "num_correct": ([int], None),
+        "text": ([list[Any]], None),
+        **dict.fromkeys(FIRST, (list[Any], None)),
+    }
+)
+Prompts = list[tuple[str, str, list[Any], list[Any]]]
+"""Item, subset, and the texts of right and of wrong completions of each prompt; None where a text is not there."""
 
 
 def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
@@ -55,106 +55,100 @@ def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) ->
 
 
 def _read(path: Path) -> Study:
-    records = _PairRecords(where=path.name)
-    table = parsed(records.load(path, path.name), _Scores, where=path.name, what=WHAT)
-    for number_of_entry, (item, subset, right, wrong, texts) in enumerate(_prompts(table, path.name), start=1):
-        names = records.prompt(item, subset, len(right), texts, number_of_entry)
-        for name, value in zip(names, [*right, *wrong], strict=True):
+    records = LogRecords(where=path.name, kinds={PERSON: "human"})
+    table = parsed(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
+    if table.model == PERSON:
+        raise InputError(f"{path.name}: the model is called {PERSON!r}, which is the human rater here; rename it")
+    prompts: Prompts = []
+    for place, (name, subset, scores, correct, texts) in enumerate(_entries(table, path.name), start=1):
+        if not 0 <= correct <= len(scores) or len(texts) != len(scores):
+            raise InputError(
+                f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct {correct}"
+            )
+        item = f"{subset.strip()}/{label(name)}"
+        prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))
+        for system, value in zip(_systems(correct, len(scores) - correct), scores, strict=True):
             # Models with a head of their own give a list of one.
             value = value[0] if isinstance(value, list) and len(value) == 1 else value
             score = number(value)
             if score is None and value is not None:
-                raise InputError(f"{path.name}: entry {number_of_entry}: score {str(value)[:40]!r} is no number")
-            records.score(item, name, table.model, score)
-    if table.model == PERSON:
-        raise InputError(f"{path.name}: the model is called {PERSON!r}, which is the human rater here; rename it")
-    return records.study_of_pairs()
+                raise InputError(f"{path.name}: entry {place}: score {str(value)[:40]!r} is no number")
+            records.score(item, system, table.model, score)
+    return _study(records, prompts)
+
+
+def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
+    """Identifier, subset, scores of all completions (the right ones first), number of right ones, and texts."""
+    if table.scores is not None and table.num_correct is not None:
+        texts = [[None] * len(row) for row in table.scores] if table.text is None else table.text
+        columns = [table.scores, table.num_correct, texts]
+    elif table.scores_chosen is not None and table.scores_rejected is not None:
+        columns = [getattr(table, name) or [None] * len(table.id) for name in FIRST]
+    else:
+        raise InputError(
+            f"{where}: not the layout of {WHAT}: neither scores and num_correct (RewardBench 2) nor scores_chosen and"
+            " scores_rejected (RewardBench)"
+        )
+    columns = [table.id, table.subset, *columns]
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise InputError(
+            f"{where}: its lists have {listed(sorted(lengths))} entries; each needs one a prompt; is the file whole?"
+        )
+    for name, subset, *rest in zip(*columns, strict=True):
+        scores, correct, texts = rest if len(rest) == 3 else (rest[:2], 1, rest[2:])
+        yield name, subset, scores, correct, texts
 
 
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of preferences and texts, to be joined to scores with the labels of `read_rewardbench2`."""
     check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
     ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
-    records = _PairRecords(where=where)
-    for number_of_row, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
-        right, wrong = (_texts(row[side], f"{where}, row {number_of_row}") for side in ("chosen", "rejected"))
-        item = f"{subset}/{name}"
-        records.prompt(item, subset, len(right), [*right, *wrong], number_of_row)
-        records.source(item, str(row["prompt"] or ""))
-    return records.study_of_pairs()
+    records = LogRecords(where=where, kinds={PERSON: "human"})
+    prompts: Prompts = []
+    for place, (row, name, subset) in enumerate(zip(frame.iter_rows(named=True), ids, subsets, strict=True), 1):
+        right, wrong = (_texts(row[side], f"{where}, row {place}") for side in ("chosen", "rejected"))
+        prompts.append((f"{subset}/{name}", subset, right, wrong))
+        records.sources.append((f"{subset}/{name}", str(row["prompt"] or ""), []))
+    return _study(records, prompts)
 
 
 def _texts(cell: Any, place: str) -> list[str]:
     """The texts of a side: a list, its JSON, or one text."""
-    try:
-        return cast(list[str], nested(cell, list[str], place, DATA_WHAT))
-    except InputError:
-        if isinstance(cell, str):
-            return [cell]
-        raise
+    if isinstance(cell, str):
+        try:
+            texts: list[str] = msgspec.json.decode(cell, type=list[str])
+        except msgspec.MsgspecError:
+            texts = [cell]
+        return texts
+    return list(laid_out(cell or [], list[str], where=place, what=DATA_WHAT))
 
 
-@dataclass(kw_only=True)
-class _PairRecords(LogRecords):
-    """Records of prompts with right and wrong completions; `pairs`: item, right and wrong system."""
-
-    pairs: list[tuple[str, str, str]] = field(default_factory=list)
-
-    def prompt(self, item: str, subset: str, n_right: int, texts: Sequence[Any], place: int) -> list[str]:
-        """Add one prompt, its right texts first, and return the systems of its texts."""
-        if item in self.groups:
-            raise InputError(f"{self.where}: prompt {item!r} stands twice (the second is entry {place})")
-        self.groups[item] = subset
-        right, wrong = _numbered("chosen", n_right), _numbered("rejected", len(texts) - n_right)
-        for name, text in zip([*right, *wrong], texts, strict=True):
-            self.text(item, name, text if isinstance(text, str) else None)
-        self.pairs += [(item, good, bad) for good in right for bad in wrong]
-        return [*right, *wrong]
-
-    def study_of_pairs(self) -> Study:
-        """The study of scores and of the preferences for right completions."""
-        if not self.pairs:
-            raise InputError(f"{self.where}: no prompt with a right and a wrong completion; there is nothing to judge")
-        self.kinds = {PERSON: "human", **self.kinds}
-        pairs = pl.DataFrame(self.pairs, schema=["item", "system_a", "system_b"], orient="row")
-        preferences, _ = Preferences.make(pairs.with_columns(rater=pl.lit(PERSON), preference=1), where=self.where)
-        return self.study(preferences=preferences, sides=True)
+def _study(records: LogRecords, prompts: Prompts) -> Study:
+    """The study of scores, of texts and of the preferences for right completions."""
+    pairs = []
+    for place, (item, subset, right, wrong) in enumerate(prompts, start=1):
+        if item in records.groups:
+            raise InputError(f"{records.where}: prompt {item!r} stands twice (the second is entry {place})")
+        records.groups[item] = subset
+        systems = _systems(len(right), len(wrong))
+        texts = (text if isinstance(text, str) else None for text in (*right, *wrong))
+        records.texts += zip([item] * len(systems), systems, texts, strict=True)
+        pairs += [(item, good, bad) for good in systems[: len(right)] for bad in systems[len(right) :]]
+    if not pairs:
+        raise InputError(f"{records.where}: no prompt with a right and a wrong completion; there is nothing to judge")
+    table = pl.DataFrame(pairs, schema=["item", "system_a", "system_b"], orient="row")
+    verdicts = table.with_columns(rater=pl.lit(PERSON), preference=1)
+    return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)
 
 
-def _prompts(table: _Scores, where: str) -> Iterator[tuple[str, str, list[Any], list[Any], list[Any]]]:
-    """Item, subset, scores of right and of wrong completions, and the texts of all."""
-    columns: list[list[Any]]
-    if table.scores is not None and table.num_correct is not None:
-        texts = table.text if table.text is not None else [[None] * len(row) for row in table.scores]
-        columns = [table.id, table.subset, table.scores, table.num_correct, texts]
-    elif table.scores_chosen is not None and table.scores_rejected is not None:
-        unknown: list[Any] = [None] * len(table.id)
-        shown_texts = (unknown if own is None else own for own in (table.text_chosen, table.text_rejected))
-        columns = [table.id, table.subset, table.scores_chosen, table.scores_rejected, *shown_texts]
-    else:
-        raise InputError(
-            f"{where}: not the layout of {WHAT}: neither scores and num_correct (RewardBench 2) nor scores_chosen and"
-            " scores_rejected (RewardBench)"
-        )
-    lengths = {len(column) for column in columns}
-    if len(lengths) > 1:
-        raise InputError(
-            f"{where}: its lists have {listed(sorted(lengths))} entries; each needs one a prompt; is the file whole?"
-        )
-    rows = list(zip(*columns, strict=True))
-    if len(columns) > 5:
-        rows = [(name, subset, [good, bad], 1, texts) for name, subset, good, bad, *texts in rows]
-    for place, (name, subset, scores, correct, prompt_texts) in enumerate(rows, start=1):
-        if not 0 <= correct <= len(scores) or len(prompt_texts) != len(scores):
-            raise InputError(
-                f"{where}: entry {place} has {len(scores)} scores, {len(prompt_texts)} texts and num_correct {correct}"
-            )
-        yield f"{subset.strip()}/{label(name)}", subset.strip(), scores[:correct], scores[correct:], prompt_texts
-
-
-def _numbered(side: str, count: int) -> list[str]:
-    """chosen, or chosen_1, chosen_2, ... where there are several."""
-    return [side] if count == 1 else [f"{side}_{place}" for place in range(1, count + 1)]
+def _systems(n_right: int, n_wrong: int) -> list[str]:
+    """chosen and rejected; chosen_1, chosen_2, ... where there are several."""
+    return [
+        side if count == 1 else f"{side}_{place}"
+        for side, count in (("chosen", n_right), ("rejected", n_wrong))
+        for place in range(1, count + 1)
+    ]
 
 
 def _is_scores(path: Path) -> bool:

@@ -8,22 +8,33 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import parse_json
-from custodes.data.outputs import SCHEMA, Outputs
+from custodes.data.outputs import SCHEMA, SOURCES, Outputs
 from custodes.errors import InputError
 
 
 def outputs_of(
-    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[str, str | None]]
-) -> Outputs | None:
-    """Outputs from (item, system, text) and (item, source), the first of each key; None without any text."""
+    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[Any, ...]]
+) -> tuple[Outputs | None, int]:
+    """Outputs from (item, system, text) and (item, source, optional references), the first of each key.
+
+    Returns
+    -------
+    outputs : Outputs or None
+        None without any text.
+    count : int
+        How many further texts differ from the first of their key.
+    """
     rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
+    key = ["item", "system"]
+    rows = rows.with_columns(pl.col(key).str.strip_chars())
+    first = rows.unique(key, keep="first", maintain_order=True)
     if rows.is_empty():
-        return None
-    inputs = pl.DataFrame(list(sources), schema={"item": pl.String, "source": pl.String}, orient="row")
-    return Outputs.of(
-        rows.unique(["item", "system"], keep="first", maintain_order=True),
-        inputs.unique("item", keep="first", maintain_order=True),
-    )
+        return None, 0
+    inputs = list(sources)
+    schema = {name: SOURCES[name] for name in ("item", "source", "references")[: len(inputs[0]) if inputs else 2]}
+    unique = pl.DataFrame(inputs, schema=schema, orient="row").with_columns(pl.col("item").str.strip_chars())
+    different = rows.join(first, on=key).filter(pl.col("text") != pl.col("text_right")).height
+    return Outputs.of(first, unique.unique("item", keep="first", maintain_order=True)), different
 
 
 def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
