@@ -20,7 +20,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 @pytest.fixture
 def untested(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the tests, which take a second."""
-    monkeypatch.setattr(diagnosis, "_tried", lambda rng: [])
+    monkeypatch.setattr(diagnosis, "TESTS", {})
 
 
 def told(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, list[dict[str, object]]]:
@@ -67,7 +67,7 @@ def test_what_is_missing_or_too_old_shows(monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_wrong_numbers_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnosis, "KNOWN", {**diagnosis.KNOWN, "kendall_item": 0.5})
-    monkeypatch.setattr(diagnosis, "_imported", lambda extras: [])
+    monkeypatch.setattr(diagnosis, "EXTRAS", {})
     found = cu.doctor()
     assert found.status == 1
     (wrong,) = found.tests.filter(~found.tests["passed"]).to_dicts()
@@ -88,7 +88,7 @@ def test_an_extra_that_is_there_and_does_not_load_shows(monkeypatch: pytest.Monk
 def test_the_home_folder_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     home = Path(cu.__file__).parents[2]
     monkeypatch.setattr(Path, "home", lambda: home)
-    monkeypatch.setattr(diagnosis, "_imported", lambda extras: [])
+    monkeypatch.setattr(diagnosis, "EXTRAS", {})
     place = cu.doctor().place
     assert str(home) not in str(place.to_dicts())
     assert place["found"][0].endswith(f"in {Path('~') / Path(cu.__file__).parent.relative_to(home)}")

@@ -74,11 +74,11 @@ def test_the_folder_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_the_library_of_pages_is_kept_under_its_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saving, "_bundle", lambda: "draw('</script>');")
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda: "draw('</script>');")
     assert saving.vega_script() == "draw('<\\/script>');"
     (kept,) = home.iterdir()
     monkeypatch.setattr(saving, "version", lambda name: "another")
-    monkeypatch.setattr(saving, "_bundle", lambda: "newer")
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda: "newer")
     assert saving.vega_script() == "newer"
     kept.unlink()
     assert len([*home.iterdir()]) == 1

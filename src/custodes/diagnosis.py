@@ -198,8 +198,8 @@ def _extras() -> Iterator[dict[str, Any]]:
 
 def _tried(rng: int | np.random.Generator) -> Iterator[dict[str, Any]]:
     study = cu.read("demo")
-    for test in (_numbers, _threads, _picture, _files):
-        yield _outcome(test.__name__.removeprefix("_"), lambda test=test: test(study, rng))  # type: ignore[misc]
+    for name, test in TESTS.items():
+        yield _outcome(name, lambda test=test: test(study, rng))  # type: ignore[misc]
 
 
 def _imported(extras: list[str]) -> Iterator[dict[str, Any]]:
@@ -279,6 +279,10 @@ def _files(study: Any, rng: int | np.random.Generator) -> str:
             if not read.ratings.frame.equals(study.ratings.frame):
                 raise ValueError(f"ratings came back from .{suffix} with other rows")
     return f"{ratings.height} rows through csv, jsonl.gz, parquet"
+
+
+TESTS = {"numbers": _numbers, "threads": _threads, "picture": _picture, "files": _files}
+"""Name to test of the installation, which gets the demo and a seed and returns what it found."""
 
 
 CHRF = 81.28715195785207

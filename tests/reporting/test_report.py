@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,7 @@ import pytest
 
 import custodes as cu
 from custodes.answers.tables import flag, label, score
+from custodes.data.panel import Panel
 from custodes.errors import OptionError
 from custodes.evaluate import comparison
 from custodes.questions import QUESTIONS
@@ -164,13 +166,12 @@ def test_one_sided_people_are_warned_of_in_the_sections() -> None:
 def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it shares changes no answer."""
     made = list[str]()
-    before = comparison._all_raters
 
-    def counted(study: cu.Study, aspect: str, full: Any) -> Any:
+    def from_study(study: cu.Study, *, aspect: str, **rest: Any) -> Panel:
         made.append(aspect)
-        return before(study, aspect, full)
+        return Panel.from_study(study, aspect=aspect, **rest)
 
-    monkeypatch.setattr(comparison, "_all_raters", counted)
+    monkeypatch.setattr(comparison, "Panel", SimpleNamespace(from_study=from_study))
     study = cu.read("demo")
     report = cu.report(study, resamples=20, aspect="fluency,coherence")
     shared = [own for own in made if own]

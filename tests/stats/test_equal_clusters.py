@@ -78,12 +78,13 @@ def test_clusters_that_are_all_different_are_drawn_as_before() -> None:
     assert (times[:, 0] == 1).all()
 
 
-def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_nothing() -> None:
     number = np.array([3, 1, 2])
     ((_, whole),) = redrawn(number, 10, np.random.default_rng(0), size=3)
-    monkeypatch.setattr("custodes.stats.equal_clusters._BLOCK", 12)
-    parts = [own for _, own in redrawn(number, 10, np.random.default_rng(0), size=3)]
-    assert len(parts) == 3
+    blocks = [*redrawn(number, 10, np.random.default_rng(0), size=1_000_000)]  # few arrays of this size fit
+    parts = [times for _, times in blocks]
+    assert [rows.start for rows, _ in blocks] == [0, *np.cumsum([times.shape[1] for times in parts])[:-1]]
+    assert len(parts) > 1
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
 
 

@@ -63,15 +63,12 @@ def test_without_information_it_is_undefined_and_level_pairs_are_out_of_reach() 
 
 
 @pytest.mark.parametrize("critical", [1.0, 1.96, 3.2])
-def test_the_first_gain_with_half_power_does_not_depend_on_the_grid(
-    critical: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_gain_with_half_power_does_not_depend_on_the_grid(critical: float) -> None:
     rng = np.random.default_rng(5)
     n_spreads = len(module._SPREADS)
     z = np.concatenate([rng.uniform(0, critical, 150), critical - rng.exponential(0.02, 50)])
     wider = rng.uniform(1, 3000, (200, 1)) * module._SPREADS**2
     likely = rng.dirichlet(np.full(n_spreads, 0.2), 200)
     first = module._first(z, wider, likely, critical)
-    monkeypatch.setattr(module, "_STEPS", 500)
-    np.testing.assert_allclose(first, module._first(z, wider, likely, critical), rtol=1e-6)
+    np.testing.assert_allclose(first, module._first(z, wider, likely, critical, steps=500), rtol=1e-6)
     assert 0 < np.isfinite(first).sum() < 200

@@ -74,7 +74,6 @@ def test_what_is_too_close_to_the_level_is_marked_and_the_rest_is_settled(monkey
     assert again.at_threshold[at]
     assert not again.at_threshold[np.abs(again.p_adjusted - refined) > 0.02].any()
     monkeypatch.setattr(normal_pairs, "MOST_DIRECTIONS", normal_pairs.FIRST_DIRECTIONS)
-    monkeypatch.setattr(normal_pairs, "_FEWEST_DIRECTIONS", normal_pairs.FIRST_DIRECTIONS)
     assert made_of(3, 8, alpha=float(refined)).at_threshold.sum() >= again.at_threshold.sum()
 
 

@@ -52,14 +52,14 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     return gains
 
 
-def _first(z: Floats, wider: Floats, likely: Floats, critical: float) -> Floats:
-    """The gain of information (pairs,) at which the power is one half; inf where it is not reached."""
+def _first(z: Floats, wider: Floats, likely: Floats, critical: float, *, steps: int = _STEPS) -> Floats:
+    """The gain of information (pairs,) at which the power is one half, searched on a grid; inf where not reached."""
     # Spreads of negligible probability do not change the power of any pair.
     spread = (likely > _NEVER).any(axis=0)
     shrunk, likely = (wider / (wider + 1))[:, spread], likely[:, spread]
     first = np.full(len(z), np.inf)
-    gains = np.append(0.0, np.geomspace(1e-3, MOST, _STEPS))
-    for some in chunks(len(z), _STEPS * shrunk.shape[1]):
+    gains = np.append(0.0, np.geomspace(1e-3, MOST, steps))
+    for some in chunks(len(z), steps * shrunk.shape[1]):
         reached = _power(gains[1:, np.newaxis], z[some], shrunk[some], likely[some], critical) >= 0.5
         within = some.start + np.flatnonzero(reached.any(axis=0))
         step = reached.argmax(axis=0)[within - some.start]

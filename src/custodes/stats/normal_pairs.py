@@ -70,7 +70,7 @@ def pair_tests(
     z = np.where(testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
     order = np.argsort(z, kind="stable")[: int(testable.sum())]
     single, size = 2 * ndtr(-z[order]), len(covariance)
-    most = max(_FEWEST_DIRECTIONS, min(MOST_DIRECTIONS, _WORK // max(1, len(order))))
+    most = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(order))))
     n_stages = int(np.ceil(np.log(most / FIRST_DIRECTIONS) / np.log(_GROWTH)))
     stages = [min(FIRST_DIRECTIONS * _GROWTH**stage, most) for stage in range(n_stages + 1)]
     directions = _Directions(covariance, first, second, spread)

@@ -203,11 +203,10 @@ def test_the_digest_is_of_what_was_said(path: Path) -> None:
         assert read(path).digest != digest
 
 
-def test_a_file_that_changes_each_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    states = iter(range(100))
-    monkeypatch.setattr(running, "_state", lambda path: (next(states),))
+def test_a_file_that_changes_each_time(path: Path) -> None:
+    times = iter(range(100))
     with pytest.raises(InputError, match=r"^study\.db: it changed each time that it was read; read a copy"):
-        read(path)
+        running.of_one_state(path, lambda connection: os.utime(path, (0, next(times))))
 
 
 def test_what_is_no_whole_study(path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Tests stand alone: none imports another, and none replaces a private name of the package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tests
+
+FOLDER = Path(__file__).parent
+PATCHES = {"setattr", "delattr", "setitem", "delitem", "object"}
+
+
+def imports_of_tests(tree: ast.Module) -> Iterator[str]:
+    """The test modules that a module imports, anywhere in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == tests.__name__ and any(part.startswith("test_") for part in parts):
+                yield name
+
+
+def private_patches(tree: ast.Module) -> Iterator[str]:
+    """Calls as `monkeypatch.setattr(module, "_name", ...)`. `os._exit` is a public function of Python, and a test may
+    replace what belongs to an object of its own (`self`)."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PATCHES):
+            continue
+        places = [ast.unparse(argument).strip("'\"") for argument in node.args[:2]]
+        if places[0] == "self" or places[0].split(".")[-1] == "os":
+            continue
+        parts = [part for place in places for part in place.split(".")]
+        if any(part.startswith("_") and not part.startswith("__") for part in parts):
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("rule", [imports_of_tests, private_patches])
+def test_no_test_depends_on_what_is_not_public(rule) -> None:
+    found = [
+        f"{path.relative_to(FOLDER).as_posix()}: {text}"
+        for path in sorted(FOLDER.rglob("*.py"))
+        for text in rule(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+def test_both_rules_find_what_they_forbid() -> None:
+    tree = ast.parse(
+        "from tests.stats.test_ranks import helper\nfrom tests.stats import test_ranks\nimport tests.test_cli\n"
+        "from tests.evaluate.studies import study_of\nfrom custodes import stats\n"
+        "def test(monkeypatch):\n"
+        "    monkeypatch.setattr(module, '_SIZE', 1)\n"
+        "    monkeypatch.setattr('custodes.stats.module._SIZE', 1)\n"
+        "    patch.object(module._Class, 'method')\n"
+        "    monkeypatch.setitem(module._CACHE, 'key', 1)\n"
+        "    monkeypatch.setattr(module, 'SIZE', 1)\n"
+        "    monkeypatch.setattr(Model, '__call__', f)\n"
+        "    monkeypatch.setattr(os, '_exit', f)\n"
+    )
+    assert [*imports_of_tests(tree)] == ["tests.stats.test_ranks.helper", "tests.stats.test_ranks", "tests.test_cli"]
+    assert len([*private_patches(tree)]) == 4
