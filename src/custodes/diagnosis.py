@@ -49,7 +49,7 @@ EXTRAS: Mapping[str, Extra] = {
         "the site that asks people",
         (
             *("starlette", "uvicorn", "nh3", "markdown_it", "pygments", "latex2mathml", "itsdangerous", "limits"),
-            *("PIL", "jwt"),
+            "PIL",
         ),
     ),
 }

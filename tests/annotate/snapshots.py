@@ -36,7 +36,6 @@ def person(number: int = 1, **given: Any) -> PersonNow:
         "label": f"w{number:03}",
         "source": "links",
         "external_id": "",
-        "name": "",
         "began": True,
         "answers": 0,
         "batches": 0,

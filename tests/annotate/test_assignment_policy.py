@@ -186,21 +186,26 @@ def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
     assert len({number for _, _, number, _, _ in rows}) > 10
 
 
-def test_a_majority_of_three_is_one_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("values", "outcome"), [((1, 1, -1), (4, 0, 0)), ((1, 0, 0), (4, 0, 0)), ((1, 0, -1), (0, 4, 0))], ids=str
+)
+def test_three_answers_are_one_by_the_sign_of_their_sum(
+    tmp_path: Path, values: tuple[int, ...], outcome: tuple[int, ...]
+) -> None:
     plan = plan_of(
         people={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
         stopping={"looks": (4,), "stop": "decided"},
     )
     with at_once(study(tmp_path / "study.db", plan=plan, items=4)) as service:
         tokens = []
-        for value in (1, 1, -1):
+        for value in values:
             tokens.append(token := begun(service))
             for _ in range(4):
                 flip = service._log.state.given[asked(service, token).assignment].flip
                 answer(service, token, -value if flip else value)
         assert work(service, tokens) == {"no-work": 3}
         pair = service.snapshot().result().pairs[0]
-        assert (pair.n, pair.wins, pair.ties, pair.losses, pair.is_open) == (4, 4, 0, 0, False)
+        assert (pair.n, pair.wins, pair.ties, pair.losses, pair.is_open) == (4, *outcome, False)
         with closing(sqlite3.connect(service.path)) as base:
             assert base.execute("SELECT count(*) FROM battles").fetchone() == (12,)
 

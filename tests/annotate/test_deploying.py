@@ -21,7 +21,6 @@ import pytest
 
 from custodes.annotate.plan_file import read_plan
 from custodes.annotate.server import ServedSite, serving
-from custodes.errors import InputError
 from tests.annotate.studies import plan_of, study
 from tests.waiting import PATIENCE, until
 
@@ -265,17 +264,12 @@ def test_logs_hold_no_link(proxy: Proxy) -> None:
         assert "/s/" not in place.read_text()
 
 
-def test_signed_links_need_an_address(tmp_path: Path) -> None:
-    path = study(tmp_path / "study.db", plan=plan_of(people={"recruit": "prolific", "signed": True}))
-    with pytest.raises(InputError, match="--public-url"), serving([path], port=0):
-        pass
-
-
 def test_the_plan_of_a_platform(tmp_path: Path) -> None:
     place = tmp_path / "study.toml"
     place.write_text(block("toml"), encoding="utf-8")
     people = read_plan(place).people
-    assert (people.recruit, people.signed, people.codes.finished) == ("prolific", True, "C1XXXXXX")
+    assert (people.recruit, people.worker_id, people.codes.finished) == ("open", "PROLIFIC_PID", "C1XXXXXX")
+    assert people.return_url.endswith("complete?cc={code}")
 
 
 def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

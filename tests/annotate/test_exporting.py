@@ -259,10 +259,12 @@ def test_who_was_erased_leaves_no_trace(tmp_path: Path) -> None:
         orient="row",
     )
     study = new(
-        texts, tmp_path / "study.db", plan=StudyPlan(people=People(recruit="prolific", gold_every=0, attention=0))
+        texts,
+        tmp_path / "study.db",
+        plan=StudyPlan(people=People(recruit="open", worker_id="PID", gold_every=0, attention=0)),
     )
     with Service.open(study, threaded=False, durable=False) as service:
-        token = service.join(source="prolific", external_id="SECRET7", params={}, address="here").result()
+        token = service.join(external_id="SECRET7", params={}, address="here").result()
         assert token is not None
         view = service.view(token).result()
         for _ in range(9):

@@ -343,13 +343,11 @@ def test_troubled_questions_and_comments(owner: TestClient, service: Service) ->
     assert "&lt;b&gt;both" in owner.get("/admin/hotel").text
 
 
-def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, service: Service) -> None:
-    for who, params in (("anna", {"verified": "yes"}), ("bert", {})):
-        service.join(source="prolific", external_id=who, params=params, address="192.0.2.1").result()
-    assert "signed by Prolific" in owner.get("/admin/hotel/people/w001").text
-    assert "by the word of the link alone" in owner.get("/admin/hotel/people/w002").text
+def test_ids_of_workers(owner: TestClient, service: Service) -> None:
+    service.join(external_id="anna", params={}, address="192.0.2.1").result()
+    assert "anna" in owner.get("/admin/hotel/people/w001").text
     rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
-    assert [(row["external_id"], row["signed"]) for row in rows] == [("anna", "true"), ("bert", "false")]
+    assert [row["external_id"] for row in rows] == ["anna"]
 
 
 def test_a_study_of_ratings(tmp_path: Path) -> None:

@@ -10,10 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.annotate.engine import rule_of, stopping_of
-from custodes.annotate.plan import KEYS, Ending, Money, People, Question, StudyPlan, Texts, rows
+from custodes.annotate.new_study import notes_on
+from custodes.annotate.plan import (
+    KEYS,
+    Ending,
+    Money,
+    People,
+    Question,
+    StudyPlan,
+    Texts,
+    check_plan,
+    rows,
+    rule_of,
+    stopping_of,
+)
 from custodes.annotate.plan_file import changed, plan_of, read_plan, to_toml
-from custodes.annotate.plan_rules import check_plan, notes_on
 from custodes.annotate.wording import BLANK, LANGUAGES, TEMPLATES, blanks, completed, template
 from custodes.errors import InputError, OptionError
 
@@ -31,7 +42,14 @@ def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
         name='a "b" \\ c',
         question=Question(text="Which?\nReally", aspects=("fluency", "coherence"), both_bad=True),
         texts=Texts(instructions='Read.\n\n"""Both""" \\n\ttwo\x7f', contact="a@b.example", render="markdown+math"),
-        people=People(recruit="prolific", cap=0.25, qualification=5, passed=4, signed=True),
+        people=People(
+            recruit="open",
+            worker_id="PID",
+            return_url="https://example.org/?c={code}",
+            cap=0.25,
+            qualification=5,
+            passed=4,
+        ),
         money=Money(price=0.15, currency="EUR"),
         stopping=Ending(looks=(5, 9), boundary=2.3, budget=100, estimator="human", family=True),
         seed=2**63,
@@ -71,17 +89,15 @@ def test_any_text_survives_the_file(text: str) -> None:
         ("[people]\nper_item = 3\n[stopping]\nbudget = 2", "one comparison takes 3 answers (per_item)"),
         ('[question]\nmode = "rate"\nequal = false', "equal=False would change nothing: mode is rate"),
         ("[question]\nequal = false\nboth_bad = true", "both_bad=true would change nothing"),
-        ("[people]\nnamed = true", "named=true would change nothing: recruit is links, and open asks for names"),
         ('[question]\naspects = ["a", "a"]', "one or more names, each once"),
         ('[question]\ntext = " "', "say what people are asked"),
         ('[texts]\nlanguage = "English"', "a language tag, such as en, pt-BR or ar"),
         ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
-        ("[people]\ncap = 0", "[people] cap=0: a number above 0 to 1"),
+        ("[people]\ncap = 0", "[people] cap=0: a number above 0"),
         ("[people]\ngold_every = 1", "every question would have a known answer"),
         ("[people]\nattention = 15", "nothing is left of a batch of 15"),
         ("[people]\nqualification = 3\npassed = 4", "more than the 3 questions of the qualification"),
         ("[people]\nqualification = 3", "say how many must be right (passed)"),
-        ("[people]\nsigned = true", "recruit is links, and prolific signs"),
         ("[money]\nprice = -1", "[money] price=-1: a number from 0"),
         ("[money]\nprice = nan", "[money] price=nan: a number from 0"),
         ('[money]\ncurrency = "dollar"', "three capital letters"),
@@ -145,8 +161,10 @@ def test_templates_are_filled_from_the_plan() -> None:
     assert "0.15 USD for an answer, 1.50 USD for a batch" in made.consent
     assert "{" not in made.consent + made.instructions
     assert completed(completed(plan)) == completed(plan)
-    german = completed(StudyPlan(texts=Texts(language="de-CH"), people=People(recruit="mturk"))).texts
-    assert "die Kennung, die Mechanical Turk uns gibt" in german.consent
+    german = completed(
+        StudyPlan(texts=Texts(language="de-CH"), people=People(recruit="open", worker_id="workerId"))
+    ).texts
+    assert "Für Sie steht Ihre Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
     assert "Purpose" in completed(StudyPlan(texts=Texts(language="fr"))).texts.consent  # none of ours
     braces = StudyPlan(texts=Texts(consent="{} {json} {batch}"))

@@ -75,7 +75,7 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("new texts.csv -o study.db", "is there already"),
         ("new texts.csv -o texts.csv", "it is the input"),
         ("new texts.csv -o x.db --batch many", "--batch 'many': must be a whole number"),
-        ("new texts.csv -o x.db --recruit nobody", "links or open or prolific"),
+        ("new texts.csv -o x.db --recruit nobody", "links or open"),
         ("new texts.csv -o x.db --looks 4,2", "increasing"),
         ("new texts.csv -o x.db --instructions @nothing.md", "cannot be read"),
         ("check bad.db", "not a study"),

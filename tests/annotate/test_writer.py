@@ -134,14 +134,15 @@ def test_a_copy_while_people_answer(tmp_path: Path) -> None:
         study(tmp_path / "study.db", plan=PLAN, systems=4), clock=hands.clock(), durable=False
     ) as service:
         tokens = [begun(service) for _ in range(5)]
-        copies = []
+        copies, threads = [], ThreadPoolExecutor()
         for k in range(60):
             answer(service, tokens[k % 5], 0)
             if k % 20 == 10:
-                copies.append(service.backup(tmp_path / f"copy{k}.db"))
+                copies.append(threads.submit(service.backup, tmp_path / f"copy{k}.db"))
         made = [copy.result() for copy in copies]
+        threads.shutdown()
         with pytest.raises(OptionError, match="no such folder"):
-            service.backup(tmp_path / "none" / "copy.db").result()
+            service.backup(tmp_path / "none" / "copy.db")
     for path in made:
         with closing(sqlite3.connect(path)) as base:
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)

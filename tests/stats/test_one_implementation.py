@@ -16,7 +16,7 @@ HOMES = {
     # Of tables of counts, and of comparisons in resamples.
     r"sample_accuracy": {"stats/favi_score.py", "evaluate/agreement/choices.py"},
     # Of probabilities of labels, of verdicts of judges, and of the mode of one task's answers.
-    r"majority": {"stats/annotator_models.py", "stats/judging/committee.py", "annotate/assignments.py"},
+    r"majority": {"stats/annotator_models.py", "stats/judging/committee.py"},
     r"(merge|settle)\w*_orders|average\w*_orders": {"data/comparisons.py"},
     r"mean_of_defined|mean_over_(people|annotators)": {"stats/ratios.py"},
 }

@@ -52,7 +52,6 @@ def add(
     lock = study_file.Lock(place)
     try:
         with study_file.told(place), closing(study_file.connect(place, durable=True)) as base:
-            study_file.migrate(base, place)
             held = Held.read(base)
             study, given = read_material(texts, systems=systems)
             media = media_of(given.images(), progress=progress)

@@ -1,23 +1,22 @@
 """Who holds and who answered each unit, between people and the engine that knows only free, leased and settled places.
 
-A unit takes `per_item` answers of different people, which the engine gets as one: what most of them said, a tie where
-none was said most often.
+A unit takes `per_item` answers of different people. The engine gets the sign of their sum, the rule by which annotators
+are combined everywhere: the side that more people prefer, and a tie where the sides are equal.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
 
-from custodes.annotate.engine import Quota, budget_of, clusters_of, rule_of
+from custodes.annotate.engine import Quota, clusters_of
 from custodes.annotate.participants import NOBODY, Assignment, Unit, Worker
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.evaluate.protocol.asking import Asking
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
@@ -53,20 +52,55 @@ class Assignments:
         assert self.asking is not None
         return self.asking
 
-    def add_pair(self, number: int, places: Iterable[Unit]) -> None:
-        """A pair with its units in the order asked."""
-        self.numbers.append(number)
-        self.places.append(list(places))
-        self.units |= {unit.id: unit for unit in self.places[-1]}
-        self.singles.append({})
-        self.seconds_given.append(0)
-        self.impossible.append(0)
+    def add_pairs(self, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
+        """Add the first `total` pairs of the file, with units up to the `last`, here and to the engine.
 
-    def add_places(self, pair: int, places: Iterable[Unit]) -> None:
-        """Units behind those that a pair has."""
-        for unit in places:
-            self.places[pair].append(unit)
-            self.units[unit.id] = unit
+        Pairs that are there stay; their new items stand behind the others.
+        """
+        items = base.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
+        column = {item: k for k, (item, _) in enumerate(items)}
+        pairs = base.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:total]
+        place_of = {pair: k for k, (pair, _, _) in enumerate(pairs)}
+        orders: list[list[Unit]] = [[] for _ in pairs]
+        query = "SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place"
+        for unit, pair, item in base.execute(query, (last,)):
+            if (k := place_of.get(pair)) is not None:
+                orders[k].append(Unit(id=unit, pair=k, place=len(orders[k]), item=item))
+        known = len(self.places)
+        later = {k: order[len(self.places[k]) :] for k, order in enumerate(orders[:known])}
+        metric = _metric_preferences(base, orders, column)
+        for (pair, _, _), order in zip(pairs[known:], orders[known:], strict=True):
+            self.numbers.append(pair)
+            self.places.append(order)
+            self.units |= {unit.id: unit for unit in order}
+            self.singles.append({})
+            self.seconds_given.append(0)
+            self.impossible.append(0)
+        for k, units in later.items():
+            self.places[k] += units
+            self.units |= {unit.id: unit for unit in units}
+        asked = [[column[unit.item] for unit in order] for order in orders[known:]]
+        if plan.question.mode == "rate":
+            if self.asking is None:
+                self.asking = Quota(orders=asked, budget=budget_of(plan))
+            else:
+                assert isinstance(self.asking, Quota)
+                self.asking.add(asked)
+        else:
+            rule = rule_of(plan, pairs=total, items=max([1, *map(len, orders)]), has_metric=metric is not None)
+            systems = np.array([(first, second) for _, first, second in pairs], dtype=np.int64).reshape(-1, 2)
+            if self.asking is None:
+                units_of = clusters_of([cluster for _, cluster in items])
+                self.asking = Asking(orders=asked, rule=rule, systems=systems, units=units_of, metric=metric)
+            else:
+                assert isinstance(self.asking, Asking)
+                self.asking.rule = rule
+                for k, columns in enumerate(asked, start=known):
+                    self.asking.add(columns, systems[k], None if metric is None else metric[k])
+        for k, units in later.items():
+            if units:
+                self.asking.extend(k, [column[unit.item] for unit in units])
+        self.changed()
 
     def wanted(self, pair: int) -> list[Unit]:
         """Units of the present look that are free, the first of the order first; kept as long as the look is asked."""
@@ -230,7 +264,8 @@ class Assignments:
         """Tell the engine an answer that enough people have given."""
         if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
             unit.leased = False
-            self.engine.answer(unit.pair, unit.place, majority(unit.votes.values()))
+            total = sum(unit.votes.values())
+            self.engine.answer(unit.pair, unit.place, (total > 0) - (total < 0))
 
     def _withdraw(self, unit: Unit, worker: Worker) -> None:
         if len(unit.votes) >= self.per_item and self.is_settled(unit):
@@ -295,73 +330,15 @@ def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
     return {own: value for own, value in table.items() if own != key}
 
 
-def majority(values: Iterable[int]) -> int:
-    """What was said most often; 0 where that is not one thing.
-
-    >>> majority([1, 1, -1]), majority([1, 0, -1])
-    (1, 0)
-    """
-    said = list(values)
-    if len(said) == 1:
-        return said[0]
-    (most, n), *others = Counter(said).most_common()
-    return 0 if others and others[0][1] == n else most
-
-
-def add_pairs(assignments: Assignments, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
-    """Add the first `total` pairs of the file, with units up to the `last`, to the assignments and to the engine.
-
-    Pairs that are there stay; their new items stand behind the others."""
-    items = base.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
-    place = {item: k for k, (item, _) in enumerate(items)}
-    pairs = base.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:total]
-    number = {pair: k for k, (pair, _, _) in enumerate(pairs)}
-    rows = base.execute("SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place", (last,))
-    orders: list[list[Unit]] = [[] for _ in pairs]
-    for unit, pair, item in rows:
-        if (k := number.get(pair)) is not None:
-            orders[k].append(Unit(id=unit, pair=k, place=len(orders[k]), item=item))
-    known = len(assignments.places)
-    later = {k: own[len(assignments.places[k]) :] for k, own in enumerate(orders[:known])}
-    new, metric = orders[known:], _metric_of(base, orders, place)
-    for (pair, _, _), own in zip(pairs[known:], new, strict=True):
-        assignments.add_pair(pair, own)
-    for k, own in later.items():
-        assignments.add_places(k, own)
-    asked = [[place[unit.item] for unit in own] for own in new]
-    engine = assignments.asking
-    if plan.question.mode == "rate":
-        if engine is None:
-            engine = Quota(orders=asked, budget=budget_of(plan))
-        else:
-            assert isinstance(engine, Quota)
-            engine.add(asked)
-    else:
-        most = max([1, *map(len, orders)])
-        rule = rule_of(plan, pairs=total, items=most, has_metric=metric is not None)
-        systems = np.array([(first, second) for _, first, second in pairs], dtype=np.int64).reshape(-1, 2)
-        if engine is None:
-            units = clusters_of([cluster for _, cluster in items])
-            engine = Asking(orders=asked, rule=rule, systems=systems, units=units, metric=metric)
-        else:
-            assert isinstance(engine, Asking)
-            engine.rule = rule
-            for k, order in enumerate(asked, start=known):
-                engine.add(order, systems[k], None if metric is None else metric[k])
-    for k, own in later.items():
-        if own:
-            engine.extend(k, [place[unit.item] for unit in own])
-    assignments.asking = engine
-    assignments.changed()
-
-
-def _metric_of(base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], place: dict[int, int]) -> Signs | None:
-    """(pairs, items) preferences of the metric that helps, if there is one."""
-    said = dict(base.execute("SELECT unit, preference FROM metric").fetchall())
-    if not said:
+def _metric_preferences(
+    base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], column: Mapping[int, int]
+) -> Signs | None:
+    """(pairs, items) preferences of the metric of the study, if it has one."""
+    preferences = dict(base.execute("SELECT unit, preference FROM metric").fetchall())
+    if not preferences:
         return None
-    made = np.full((len(orders), len(place)), ABSENT, dtype=np.int8)
-    for own in orders:
-        for unit in own:
-            made[unit.pair, place[unit.item]] = said.get(unit.id, ABSENT)
-    return made
+    signs = np.full((len(orders), len(column)), ABSENT, dtype=np.int8)
+    for order in orders:
+        for unit in order:
+            signs[unit.pair, column[unit.item]] = preferences.get(unit.id, ABSENT)
+    return signs

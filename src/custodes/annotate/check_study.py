@@ -19,10 +19,9 @@ import polars as pl
 from custodes.annotate import study_file
 from custodes.annotate.add_to_study import Held
 from custodes.annotate.assignment_policy import cap
-from custodes.annotate.engine import budget_of, rule_of
 from custodes.annotate.material import Material, Pair
-from custodes.annotate.plan import StudyPlan
-from custodes.annotate.plan_rules import LOOKS_CUT
+from custodes.annotate.new_study import LOOKS_CUT
+from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_PEOPLE
 from custodes.annotate.study_status import snapshot_of_file
 from custodes.annotate.wording import LANGUAGES, completed
@@ -90,10 +89,9 @@ def check(path: str | Path) -> StudyCheck:
     """
     place = study_file.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as opened:
-        copy = study_file.copy(place, Path(folder, "study.db"))  # which an earlier version may have made
+        copy = study_file.copy(place, Path(folder, "study.db"))
         opened.enter_context(study_file.told(place))
         base = opened.enter_context(closing(study_file.connect(copy, durable=False)))
-        study_file.migrate(base, copy)
         held = Held.read(base)
         known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
@@ -260,9 +258,6 @@ def _decides(held: Held, most: int) -> Iterator[Problem]:
         )
 
 
-STRANGERS = ("open", "prolific", "mturk", "toloka")
-"""Ways of recruiting whose people nobody knows."""
-PAID = ("prolific", "mturk", "toloka")
 SECONDS = 40.0
 """An answer takes about so long where nobody has answered yet: 1.5 a minute (Deriu et al. 2023, appendix)."""
 FEWEST = 10
@@ -290,11 +285,11 @@ def people_problems(
 def _checked(plan: StudyPlan, known: Sequence[str]) -> Iterator[Problem]:
     people = plan.people
     gold = sum(kind == "gold" for kind in known)
-    if people.recruit in STRANGERS and not gold:
+    if people.recruit == "open" and not gold:
         yield Problem(
             "warning",
             "no-gold",
-            f"people come by {people.recruit}, and no comparison has a known answer: who clicks at random is found by"
+            "people come by an open link, and no comparison has a known answer: who clicks at random is found by"
             " attention checks alone; give --gold with some dozen clear cases",
         )
     most = ceil(people.batch * people.batches / people.gold_every) if people.gold_every else 0
@@ -310,11 +305,11 @@ def _checked(plan: StudyPlan, known: Sequence[str]) -> Iterator[Problem]:
 def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
     money, people = plan.money, plan.people
     if not money.price:
-        if people.recruit in PAID:
+        if people.worker_id:
             yield Problem(
                 "warning",
                 "no-price",
-                f"people come by {people.recruit}, and the plan says no price: cost and wage cannot be told; say"
+                "people come from a platform (worker_id), and the plan says no price: cost and wage cannot be told; say"
                 " [money] price, of one answer",
             )
         return

@@ -1,4 +1,4 @@
-"""What closes a pair: the stopping rule of a plan for comparisons, a quota for ratings."""
+"""The engine of rating studies, which closes a system when its outputs have their answers; and clusters of items."""
 
 from __future__ import annotations
 
@@ -7,58 +7,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 import numpy as np
 
-from custodes.annotate.plan import StudyPlan
-from custodes.arguments import one_of
 from custodes.evaluate.protocol.asking import Ruling
-from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats.arrays import Ints
-from custodes.stats.correction.estimator import Estimator
-from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import granted
-from custodes.stats.stopping.rules import Rule
-
-ANYTIME = "anytime"
-
-
-def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
-    """When a pair is decided and closed, by the `Stopping` of the protocol; `pairs` share gamma where the plan says so.
-
-    >>> stopping_of(StudyPlan(), pairs=3)
-    Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
-    """
-    own = plan.stopping
-    anytime = ANYTIME in own.stop.split("+")
-    usual = own.boundary == type(own)().boundary
-    made = Stopping(
-        looks=own.looks,
-        # Bets hold however often one looks, so the usual boundary gives way; another one is refused.
-        boundary="none" if anytime and usual else own.boundary,
-        stop=own.stop,
-        futility=own.futility,
-        equivalence=own.equivalence,
-        gamma=own.gamma / max(1, pairs) if own.family else own.gamma,
-        budget=budget_of(plan),
-    )
-    if own.estimator is not None:
-        one_of("estimator", own.estimator, ESTIMATORS)
-    return made
-
-
-def budget_of(plan: StudyPlan) -> int | None:
-    """Comparisons (of ratings: outputs) that the budget pays for, each with all its answers; None without one.
-
-    >>> budget_of(StudyPlan(stopping=Ending(budget=100)))
-    100
-    """
-    budget = plan.stopping.budget
-    return None if budget is None else budget // plan.people.per_item
-
-
-def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
-    """The rule that judges a pair of at most so many items, its looks cut to them."""
-    estimators, (stopping,) = asked_for(plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric)
-    estimator: Estimator = estimators[0]
-    return stopping.rule(estimator, most=items, seed=plan.seed)
 
 
 def clusters_of(clusters: Sequence[str]) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.annotate import study_file
-from custodes.annotate.engine import clusters_of, rule_of
+from custodes.annotate.engine import clusters_of
 from custodes.annotate.event_log import Clock
 from custodes.annotate.known_questions import Known, attention_checks, read_gold
 from custodes.annotate.material import (
@@ -28,9 +28,8 @@ from custodes.annotate.material import (
     pairs_of,
     read_material,
 )
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import ANYTIME, StudyPlan, check_plan, rule_of
 from custodes.annotate.plan_file import read_plan
-from custodes.annotate.plan_rules import check_plan, notes_on
 from custodes.annotate.rendering import Rendered, render
 from custodes.annotate.wording import completed
 from custodes.arguments import checked
@@ -331,3 +330,39 @@ def _check_metric(plan: StudyPlan, metric: str) -> None:
         raise OptionError(f"metric={metric!r} would change nothing: people rate outputs, and no pair is decided")
     if estimator is not None and not ESTIMATORS[estimator].uses_metric:
         raise OptionError(f"metric={metric!r} would change nothing: estimator {estimator} uses none")
+
+
+LOOKS_CUT = "looks-cut"
+"""The note on looks that are more than a pair has items."""
+
+
+def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
+    """What the looks mean for the items there are, and what a plan without a boundary costs; ratings have no looks."""
+    if plan.question.mode == "rate":
+        return []
+    import numpy as np
+
+    from custodes.stats.stopping.sequential import crossing_probability
+
+    own, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
+    cut = [n for n in own.looks if n > items]
+    notes = noted(
+        (
+            LOOKS_CUT,
+            len(cut),
+            f"a pair has {items} items at most: it is looked at after {', '.join(map(str, looks))} answers",
+        )
+    )
+    if own.boundary == "none" and ANYTIME not in own.stop.split("+") and len(looks) > 1:
+        from scipy.special import ndtri
+
+        chance = crossing_probability(np.full(len(looks), -ndtri(own.gamma / 2)), np.array(looks, dtype=float))
+        notes += noted(
+            (
+                "no-boundary",
+                True,
+                f"boundary none: of pairs without a difference {chance:.2f} are declared different after"
+                f" {len(looks)} looks, not {own.gamma:g}; pocock keeps it",
+            )
+        )
+    return notes

@@ -38,11 +38,6 @@ class Worker:
     work: Work = field(default_factory=lambda: Work())
 
     @property
-    def name(self) -> str:
-        """What was given at an open door; '' where nothing was."""
-        return next((own.params["name"] for own in self.sessions if "name" in own.params), "")
-
-    @property
     def is_able(self) -> bool:
         """Whether they may be asked: they said yes (or nothing yet), and nothing ended their work."""
         has_declined = bool(self.sessions) and all(own.declined for own in self.sessions)

@@ -1,50 +1,80 @@
-"""The plan of a study: its sections and keys, with defaults and meanings."""
+"""The plan of a study: sections and keys with defaults, meanings and limits, its checks, and its stopping rule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Meta
 
+from custodes.arguments import check_storable, one_of, seed_or_generator
+from custodes.errors import OptionError, shown
+from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.sealed import layout
+from custodes.stats.correction.estimator import Estimator
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.rules import Rule
 
-Recruit = Literal["links", "open", "prolific", "mturk", "toloka"]
+LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+CURRENCY = re.compile(r"[A-Z]{3}")
+WIDEST = 100
+"""Largest difference between the bounds of a scale."""
+ANYTIME = "anytime"
+IDENTIFIER = re.compile(r"[0-9A-Za-z_.@+-]{1,100}")
+"""An id of a worker, or another parameter of a link."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What people are asked of two outputs (`compare`) or of one (`rate`); `text` '': the usual question.
+    """What annotators are asked of two outputs (`compare`) or of one (`rate`)."""
 
-    `aspects`: each is answered by itself on one page; the first decides when a pair is closed. A single '' is a
-    question without an aspect. `equal`: whether a tie is offered; `both_bad`: whether a tie may be said to be one of
-    bad outputs. `scale`: the least and the most of a rating; `labels`: words for its points."""
-
-    text: str = ""
-    mode: Literal["compare", "rate"] = "compare"
-    aspects: tuple[str, ...] = ("",)
-    equal: bool = True
-    both_bad: bool = False
-    scale: tuple[int, int] = (1, 5)
-    labels: tuple[str, ...] = ()
+    text: Annotated[
+        str,
+        Meta(description="what people are asked; else: Which response is better? (rate: How good is this response?)"),
+    ] = ""
+    mode: Annotated[
+        Literal["compare", "rate"],
+        Meta(description="compare: which of two outputs is better; rate: how good one output is"),
+    ] = "compare"
+    aspects: Annotated[
+        tuple[str, ...],
+        Meta(description='what is answered by itself, each on the same page; the first one closes pairs; [""] is none'),
+    ] = ("",)
+    equal: Annotated[bool, Meta(description="whether people may say that both are equal")] = True
+    both_bad: Annotated[bool, Meta(description="whether they may say that both are equal because both are bad")] = False
+    scale: Annotated[tuple[int, int], Meta(description="of a rating: the least and the most, whole numbers")] = (1, 5)
+    labels: Annotated[
+        tuple[str, ...], Meta(description="of a rating: words for the points of the scale, one each or none")
+    ] = ()
 
 
 class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What people read. `render`: how outputs and contexts are shown, both of a pair in one way; `language` of the page
-    and of the outputs (BCP 47); `differences`: whether people may ask for the words that differ."""
+    """What annotators read, and how outputs are shown."""
 
-    title: str = ""
-    instructions: str = ""
-    consent: str = ""
-    thanks: str = ""
-    contact: str = ""
-    language: str = "en"
-    render: Literal["plain", "markdown", "markdown+math"] = "plain"
-    differences: bool = False
+    title: Annotated[str, Meta(description="what the pages are called")] = ""
+    instructions: Annotated[
+        str, Meta(description="what to do: Markdown, @FILE beside the plan, or a template (compare, adequacy, rate)")
+    ] = ""
+    consent: Annotated[
+        str, Meta(description="what people agree to before they begin: Markdown, @FILE, or a template (consent)")
+    ] = ""
+    thanks: Annotated[str, Meta(description="what is said at the end: Markdown, @FILE, or a template (thanks)")] = ""
+    contact: Annotated[str, Meta(description="whom people may write to; a study of people needs one")] = ""
+    language: Annotated[str, Meta(description="of the texts, such as en, de or ar")] = "en"
+    render: Annotated[
+        Literal["plain", "markdown", "markdown+math"],
+        Meta(description="how outputs are shown: plain, markdown or markdown+math; both of a comparison in one way"),
+    ] = "plain"
+    differences: Annotated[
+        bool, Meta(description="whether people may ask for the words that differ; it draws attention to form")
+    ] = False
 
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Completion codes that the platform fixed beforehand, one for all (Prolific): of those who finished, who `failed`
-    known comparisons, for whom no work was left or who left amid a batch. '': each session has a code of its own."""
+    """Completion codes that a platform fixed beforehand, one for all: of visits that finished, of those that `failed`
+    known comparisons, of those without work left or ended within a batch. '': each visit has a code of its own."""
 
     finished: str = ""
     failed: str = ""
@@ -52,144 +82,135 @@ class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is asked, and how their work is checked.
+    """Who is asked, and how their work is checked."""
 
-    `batch`: questions of one; `batches`: how many a person may do; `cap`: the largest share of a pair's look by one
-    person; `per_item`: answers to a comparison that count (1: as many items as possible); `overlap`: the share of
-    second opinions; `gold_every`: one known comparison in so many; `attention`: obvious ones a batch; `qualification`:
-    known comparisons first, of which `passed` must be right; `most`: people at most; `signed`: whether a platform's
-    parameters must be signed, by one of `keys` (a JWKS: the platform's address of it, or a file); `named`: whether who
-    comes by an open link is asked for a name, which is kept with the visit and opens nothing."""
-
-    recruit: Recruit = "links"
-    batch: int = 15
-    batches: int = 20
-    cap: float = 0.1
-    per_item: int = 1
-    overlap: float = 0.12
-    gold_every: int = 15
-    attention: int = 1
-    qualification: int = 0
-    passed: int = 0
-    most: int = 1000
-    signed: bool = False
-    named: bool = False
-    keys: str = "https://api.prolific.com/.well-known/study/jwks.json"
-    codes: Codes = Codes()
+    recruit: Annotated[
+        Literal["links", "open"], Meta(description="how people come: links (one each) or open (one link for all)")
+    ] = "links"
+    worker_id: Annotated[
+        str,
+        Meta(
+            description="of an open link: the parameter that holds the id of a worker, such as PROLIFIC_PID; where a"
+            " link lacks it, the worker types the id; empty: whoever comes is somebody new"
+        ),
+    ] = ""
+    return_url: Annotated[
+        str, Meta(description="the way back at the end, an address with {code} in it; empty: a code to copy")
+    ] = ""
+    batch: Annotated[int, Meta(ge=1, description="questions of one batch")] = 15
+    batches: Annotated[int, Meta(ge=1, description="batches that one person may do")] = 20
+    cap: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="the largest share of a pair's look that one person may answer; where all have links, they may"
+            " always share it evenly",
+        ),
+    ] = 0.1
+    per_item: Annotated[
+        int, Meta(ge=1, description="answers to a comparison that count; 1 decides most for the same money")
+    ] = 1
+    overlap: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=0.9,
+            description="the share of second opinions, which say how reliable people are and decide nothing; a few more"
+            " at most, however idle people are",
+        ),
+    ] = 0.12
+    gold_every: Annotated[
+        int, Meta(ge=0, description="one comparison with a known answer in so many questions; 0 asks none")
+    ] = 15
+    attention: Annotated[
+        int, Meta(ge=0, description="obvious comparisons in each batch, made from the texts of the study")
+    ] = 1
+    qualification: Annotated[
+        int, Meta(ge=0, description="comparisons with known answers before the first batch; 0 asks none")
+    ] = 0
+    passed: Annotated[int, Meta(ge=0, description="how many of these must be right")] = 0
+    most: Annotated[int, Meta(ge=1, description="people at most")] = 1000
+    codes: Annotated[
+        Codes,
+        Meta(description="completion codes that the platform fixed for all; empty: each session has its own"),
+    ] = Codes()
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`price` of an answer, `fee` of the platform as a share of it, and the hourly `wage` that should be reached."""
+    """What answers cost, and what annotators earn."""
 
-    price: float = 0.0
-    fee: float = 0.0
-    wage: float = 12.0
-    currency: str = "USD"
+    price: Annotated[float, Meta(ge=0, le=1e6, description="of an answer")] = 0.0
+    fee: Annotated[float, Meta(ge=0, le=10, description="of the platform, as a share of the price")] = 0.0
+    wage: Annotated[float, Meta(ge=0, le=1e6, description="for an hour, that should be reached")] = 12.0
+    currency: Annotated[str, Meta(description="of the price and the wage, such as USD or EUR")] = "USD"
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a pair is decided and when nobody is asked any more, as `Stopping` has it.
+    """When a pair is decided and when nobody is asked any more, as `Stopping` has it."""
 
-    `family`: whether the level is that of all pairs together (gamma divided by their number).
-    """
-
-    looks: tuple[int, ...] = (10, 20, 40)
-    boundary: str | float = "pocock"
-    stop: str = "futility"
-    futility: float = 0.2
-    equivalence: float | None = None
-    gamma: float = 0.05
-    family: bool = False
-    budget: int | None = None
-    estimator: str | None = None
+    looks: Annotated[
+        tuple[int, ...],
+        Meta(description="answers of a pair at which it may be closed, as far as there are items"),
+    ] = (10, 20, 40)
+    boundary: Annotated[
+        str | float,
+        Meta(
+            description="what looks ask: pocock, obrien-fleming, a number that z must pass, or none (gamma is not kept)"
+        ),
+    ] = "pocock"
+    stop: Annotated[
+        str,
+        Meta(
+            description="what closes a pair beside a decision: futility, equivalence, anytime, joined by +; or decided"
+        ),
+    ] = "futility"
+    futility: Annotated[float, Meta(description="the chance of a decision below which a pair is closed")] = 0.2
+    equivalence: Annotated[
+        float | None, Meta(description="the margin within which a pair is closed as equal; with stop equivalence")
+    ] = None
+    gamma: Annotated[float, Meta(description="the chance of a decision on a pair without a difference")] = 0.05
+    family: Annotated[bool, Meta(description="whether gamma is that of all pairs together")] = False
+    budget: Annotated[
+        int | None,
+        Meta(
+            description="answers that decide, in all: a comparison (an output that is rated) takes per_item of them;"
+            " second opinions (overlap) and known questions (gold_every, attention, qualification) come on top"
+        ),
+    ] = None
+    estimator: Annotated[
+        str | None,
+        Meta(description="how people's answers are read: human, or with a metric mixture, ppi and others"),
+    ] = None
 
 
 @layout
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All there is to say of a study before it begins. `seed` makes its orders, sides and places of gold."""
+    """The whole plan of a study: what is asked, of whom, for how much, and when it stops."""
 
-    name: str = "study"
+    name: Annotated[str, Meta(description="a name for the study, and of its files")] = "study"
     question: Question = Question()
     texts: Texts = Texts()
     people: People = People()
     money: Money = Money()
     stopping: Ending = Ending()
-    seed: int = 0
+    seed: Annotated[
+        int, Meta(description="a whole number that makes every order, side and place of a known comparison")
+    ] = 0
 
 
 PLAN = msgspec.json.Decoder(StudyPlan)
-"""Reads a plan that a study keeps."""
+"""Reads a plan that a study file holds."""
+SECTIONS = ("question", "texts", "people", "money", "stopping")
 
 
-def converted(said: Any) -> StudyPlan:
-    """A plan of what somebody says; `msgspec.ValidationError` for what cannot be one."""
-    return msgspec.convert(said, StudyPlan)
+def _meanings(struct: type) -> dict[str, str]:
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: hint.__metadata__[0].description for name, hint in hints.items() if getattr(hint, "__metadata__", ())}
 
 
-KEYS: dict[str, dict[str, str]] = {
-    "": {
-        "name": "a name for the study, and of its files",
-        "seed": "a whole number that makes every order, side and place of a known comparison",
-    },
-    "question": {
-        "text": "what people are asked; else: Which response is better? (rate: How good is this response?)",
-        "mode": "compare: which of two outputs is better; rate: how good one output is",
-        "aspects": 'what is answered by itself, each on the same page; the first one closes pairs; [""] is none',
-        "equal": "whether people may say that both are equal",
-        "both_bad": "whether they may say that both are equal because both are bad",
-        "scale": "of a rating: the least and the most, whole numbers",
-        "labels": "of a rating: words for the points of the scale, one each or none",
-    },
-    "texts": {
-        "title": "what the pages are called",
-        "instructions": "what to do: Markdown, @FILE beside the plan, or a template (compare, adequacy, rate)",
-        "consent": "what people agree to before they begin: Markdown, @FILE, or a template (consent)",
-        "thanks": "what is said at the end: Markdown, @FILE, or a template (thanks)",
-        "contact": "whom people may write to; a study of people needs one",
-        "language": "of the texts, such as en, de or ar",
-        "render": "how outputs are shown: plain, markdown or markdown+math; both of a comparison in one way",
-        "differences": "whether people may ask for the words that differ; it draws attention to form",
-    },
-    "people": {
-        "recruit": "how people come: links (one each), open (one for all), prolific, mturk or toloka",
-        "batch": "questions of one batch",
-        "batches": "batches that one person may do",
-        "cap": "the largest share of a pair's look that one person may answer; where all have links, they may always"
-        " share it evenly",
-        "per_item": "answers to a comparison that count; 1 decides most for the same money",
-        "overlap": "the share of second opinions, which say how reliable people are and decide nothing; a few more at"
-        " most, however idle people are",
-        "gold_every": "one comparison with a known answer in so many questions; 0 asks none",
-        "attention": "obvious comparisons in each batch, made from the texts of the study",
-        "qualification": "comparisons with known answers before the first batch; 0 asks none",
-        "passed": "how many of these must be right",
-        "most": "people at most",
-        "signed": "whether the parameters of a platform must be signed; prolific only",
-        "named": "whether people are asked for a name, which they may leave out; open only",
-        "keys": "where the keys of these signatures are: an address of the platform, or a file (JWKS)",
-        "codes": "completion codes that the platform fixed for all; empty: each session has its own",
-    },
-    "money": {
-        "price": "of an answer",
-        "fee": "of the platform, as a share of the price",
-        "wage": "for an hour, that should be reached",
-        "currency": "of the price and the wage, such as USD or EUR",
-    },
-    "stopping": {
-        "looks": "answers of a pair at which it may be closed, as far as there are items",
-        "boundary": "what looks ask: pocock, obrien-fleming, a number that z must pass, or none (gamma is not kept)",
-        "stop": "what closes a pair beside a decision: futility, equivalence, anytime, joined by +; or decided",
-        "futility": "the chance of a decision below which a pair is closed",
-        "equivalence": "the margin within which a pair is closed as equal; with stop equivalence",
-        "gamma": "the chance of a decision on a pair without a difference",
-        "family": "whether gamma is that of all pairs together",
-        "budget": "answers that decide, in all: a comparison (an output that is rated) takes per_item of them; second"
-        " opinions (overlap) and known questions (gold_every, attention, qualification) come on top",
-        "estimator": "how people's answers are read: human, or with a metric mixture, ppi and others",
-    },
-}
-"""By section ('' is the plan itself): key and meaning."""
-SECTIONS = tuple(name for name in KEYS if name)
+KEYS = {"": _meanings(StudyPlan), **{name: _meanings(type(getattr(StudyPlan(), name))) for name in SECTIONS}}
+"""By section ('' is the plan itself): key and meaning, in the order in which they are written."""
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
@@ -200,16 +221,201 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     """
     plan = StudyPlan()
     for section, keys in KEYS.items():
-        own: msgspec.Struct = getattr(plan, section) if section else plan
-        for key, told in keys.items():
-            yield section, key, _words(getattr(own, key)), told
+        struct: msgspec.Struct = getattr(plan, section) if section else plan
+        for key, meaning in keys.items():
+            yield section, key, _words(getattr(struct, key)), meaning
 
 
 def _words(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, msgspec.Struct):
-        return ", ".join(f'{key} = "{own}"' for key, own in msgspec.structs.asdict(value).items())
+        return ", ".join(f'{key} = "{text}"' for key, text in msgspec.structs.asdict(value).items())
     if isinstance(value, bool):
         return str(value).lower()
-    return ", ".join(f'"{own}"' if own == "" else str(own) for own in value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return ", ".join(str(part) if part != "" else '""' for part in value)
+    return str(value)
+
+
+def plan_from(values: Any) -> StudyPlan:
+    """The plan of values by section and key; `OptionError` for another type or a value out of its limits."""
+    try:
+        return msgspec.convert(values, StudyPlan)
+    except msgspec.ValidationError as problem:
+        raise OptionError(_in_words(str(problem), values)) from None
+
+
+def _in_words(problem: str, values: Any) -> str:
+    """A message of msgspec, with the key as the file writes it: Expected `int` >= 1 - at `$.people.batch`."""
+    what, _, place = problem.partition(" - at ")
+    section, _, key = place.strip("`").removeprefix("$").removeprefix(".").partition(".")
+    named = f"[{section}] {key}" if key else section
+    for code, words in (
+        ("`float | str`", "text or a number"),
+        ("`str`", "text in quotes"),
+        ("`int`", "a whole number"),
+        ("`float`", "a number"),
+        ("`bool`", "true or false"),
+        ("`array`", "a list"),
+        ("`null`", "nothing"),
+        ("`object`", "a section"),
+    ):
+        what = what.replace(code, words)
+    for sign, words in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
+        before, found, limit = what.partition(sign)
+        if found:
+            value = values.get(section, {}).get(key)
+            return f"{named}={value}: {before.removeprefix('Expected ')} {words} {float(limit):g}"
+    return f"{named}: {what[:1].lower()}{what[1:]}"
+
+
+def check_plan(plan: StudyPlan) -> StudyPlan:
+    """The same plan; OptionError for the first thing in it that cannot be, or would change nothing."""
+    try:
+        values = msgspec.to_builtins(plan)
+    except (TypeError, OverflowError) as problem:
+        raise OptionError(f"plan: {problem}; give text, numbers, true or false") from None
+    plan = plan_from(values)  # a struct that is made in Python need not have the declared types
+    check_storable("plan", _texts_in(values))
+    if not plan.name.strip():
+        raise OptionError("name='': a study needs a name")
+    seed_or_generator("seed", plan.seed)
+    _check_question(plan)
+    if not LANGUAGE.fullmatch(plan.texts.language):
+        raise OptionError(f"[texts] language={plan.texts.language!r}: a language tag, such as en, pt-BR or ar")
+    _check_arrival(plan.people)
+    _check_people(plan)
+    if not CURRENCY.fullmatch(plan.money.currency):
+        raise OptionError(f"[money] currency={plan.money.currency!r}: three capital letters, such as USD or EUR")
+    try:
+        stopping_of(plan, pairs=1)
+    except OptionError as problem:
+        raise OptionError(f"[stopping] {problem}") from None
+    return plan
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts of a plan."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(part)
+
+
+def _check_question(plan: StudyPlan) -> None:
+    question = plan.question
+    aspects = [aspect.strip() for aspect in question.aspects]
+    if question.text and not question.text.strip():
+        raise OptionError(
+            f"[question] text={shown(question.text)}: say what people are asked, or nothing: the usual question"
+        )
+    if not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1):
+        raise OptionError(f"[question] aspects={shown(question.aspects)}: one or more names, each once")
+    low, high = question.scale
+    if question.mode == "rate":
+        if not low < high or high - low > WIDEST:
+            raise OptionError(
+                f"[question] scale={shown(question.scale)}: the least and the most of a rating, such as [1, 5], at most"
+                f" {WIDEST} apart"
+            )
+        if question.labels and len(question.labels) != high - low + 1:
+            raise OptionError(
+                f"[question] labels: {len(question.labels)} words for the {high - low + 1} points of the scale; give"
+                " one each, or none"
+            )
+        _check_unused("question", question, "mode is rate", ("equal", "both_bad"))
+        keys = tuple(key for key in Ending.__struct_fields__ if key != "budget")
+        _check_unused("stopping", plan.stopping, "mode is rate, and ratings decide nothing", keys)
+    else:
+        _check_unused("question", question, "mode is compare", ("scale", "labels"))
+    if question.both_bad and not question.equal:
+        raise OptionError("[question] both_bad=true would change nothing: equal is false, and both bad is a kind of it")
+
+
+def _check_unused(section: str, struct: Any, why: str, keys: tuple[str, ...]) -> None:
+    """Refuse keys that are not as by default and would change nothing."""
+    for key in keys:
+        if getattr(struct, key) != getattr(type(struct)(), key):
+            raise OptionError(f"[{section}] {key}={shown(getattr(struct, key))} would change nothing: {why}")
+
+
+def _check_arrival(people: People) -> None:
+    """How workers are identified, and where they go at the end."""
+    if people.worker_id:
+        if people.recruit != "open":
+            _check_unused("people", people, "recruit is links, which identify people", ("worker_id",))
+        if not IDENTIFIER.fullmatch(people.worker_id):
+            raise OptionError(f"[people] worker_id={shown(people.worker_id)}: a parameter of a link, such as workerId")
+    parts = urlsplit(people.return_url)
+    if people.return_url and not (parts.scheme in ("http", "https") and parts.netloc and "{code}" in people.return_url):
+        raise OptionError(
+            f"[people] return_url={shown(people.return_url)}: an address with {{code}} in it, such as"
+            " https://app.prolific.com/submissions/complete?cc={code}"
+        )
+
+
+def _check_people(plan: StudyPlan) -> None:
+    people, budget = plan.people, plan.stopping.budget
+    known = people.attention + (1 if people.gold_every and people.gold_every <= people.batch else 0)
+    if known >= people.batch and people.batch > 1:
+        raise OptionError(
+            f"[people] attention={people.attention}: with known comparisons nothing is left of a batch of"
+            f" {people.batch}; ask fewer, or make batches larger"
+        )
+    if people.gold_every == 1:
+        raise OptionError("[people] gold_every=1: every question would have a known answer; say 2 or more, or 0")
+    if people.passed > people.qualification:
+        raise OptionError(
+            f"[people] passed={people.passed}: more than the {people.qualification} questions of the qualification"
+        )
+    if people.qualification and not people.passed:
+        raise OptionError(
+            f"[people] qualification={people.qualification} would change nothing: say how many must be right (passed)"
+        )
+    if budget is not None and 0 < budget < people.per_item:
+        raise OptionError(
+            f"[stopping] budget={budget}: one comparison takes {people.per_item} answers (per_item); give at least so"
+            " many"
+        )
+
+
+def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
+    """When a pair is decided and closed, by the `Stopping` of the protocol; `pairs` share gamma where the plan says so.
+
+    >>> stopping_of(StudyPlan(), pairs=3)
+    Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
+    """
+    ending = plan.stopping
+    anytime = ANYTIME in ending.stop.split("+") and ending.boundary == Ending().boundary
+    stopping = Stopping(
+        looks=ending.looks,
+        # Bets hold at any number of looks, so the usual boundary gives way; another one is refused.
+        boundary="none" if anytime else ending.boundary,
+        stop=ending.stop,
+        futility=ending.futility,
+        equivalence=ending.equivalence,
+        gamma=ending.gamma / max(1, pairs) if ending.family else ending.gamma,
+        budget=budget_of(plan),
+    )
+    if ending.estimator is not None:
+        one_of("estimator", ending.estimator, ESTIMATORS)
+    return stopping
+
+
+def budget_of(plan: StudyPlan) -> int | None:
+    """Comparisons (of ratings: outputs) that the budget pays for, each with all its answers; None without one.
+
+    >>> budget_of(StudyPlan(stopping=Ending(budget=100)))
+    100
+    """
+    budget = plan.stopping.budget
+    return None if budget is None else budget // plan.people.per_item
+
+
+def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
+    """The rule that judges a pair of at most so many items, its looks cut to them."""
+    estimators, (stopping,) = asked_for(plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric)
+    estimator: Estimator = estimators[0]
+    return stopping.rule(estimator, most=items, seed=plan.seed)

@@ -10,8 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from custodes.annotate.plan import KEYS, SECTIONS, StudyPlan, converted
-from custodes.annotate.plan_rules import check_plan, in_words
+from custodes.annotate.plan import KEYS, SECTIONS, StudyPlan, check_plan, plan_from
 from custodes.data.loading import small_file, utf8_text
 from custodes.errors import InputError, OptionError, shown, suggestion
 
@@ -68,11 +67,7 @@ def plan_of(said: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
         if isinstance(texts.get(key), str):
             texts[key] = _prose(texts[key], key, where=where, folder=folder)
     try:
-        plan = converted(whole)
-    except msgspec.ValidationError as problem:
-        raise InputError(f"{where}: {in_words(str(problem))}") from None
-    try:
-        return check_plan(plan)
+        return check_plan(plan_from(whole))
     except OptionError as problem:
         raise InputError(f"{where}: {problem}") from None
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from custodes.annotate.arrivals import check_signed
 from custodes.annotate.service import Service
 from custodes.arguments import at_least, checked
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
@@ -186,7 +185,6 @@ def serving(
         services: dict[str, Service] = {}
         for name, path in named(paths).items():
             services[name] = stack.enter_context(_opened(path))
-            check_signed(services[name].plan, host=urlsplit(public_url or "").netloc)
         own = door.getsockname()[1]
         url = (public_url or local_url(host, own)).rstrip("/")
         moved = {
@@ -367,7 +365,7 @@ def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], 
 
     def copy() -> None:
         for name, service in services.items():
-            service.backup(into / f"{name}.db").result()
+            service.backup(into / f"{name}.db")
 
     def work() -> None:
         while not stopped.wait(EVERY):

@@ -1,17 +1,17 @@
-"""The service of a study: people come and answer, the owner looks and steers, and all is on the disk before it is said.
+"""The service of a study: annotators come and answer, the owner looks and steers.
 
-Everything happens in one thread, one act after the other; what a future gives is committed.
+Everything happens in one thread, one act after the other; the result of a future is on the disk.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import msgspec
 
@@ -19,10 +19,8 @@ from custodes.annotate import arrivals, study_file, visits
 from custodes.annotate.arrivals import AGAIN, NEW, Addresses
 from custodes.annotate.event_log import Clock, EventLog
 from custodes.annotate.participants import Session, Worker
-from custodes.annotate.plan import StudyPlan
-from custodes.annotate.plan_rules import check_plan
+from custodes.annotate.plan import StudyPlan, check_plan
 from custodes.annotate.snapshot import Snapshot, snapshot_of
-from custodes.annotate.state import state_of
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.views import Act, Example, View
 from custodes.annotate.visits import examples_of, view_of
@@ -33,8 +31,19 @@ from custodes.files import check_writable
 __all__ = ["Service", "StudyBusy"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Control = Literal["pause", "resume", "stop", "reopen"]
 CONTROLS: Mapping[str, str] = {"pause": "paused", "resume": "resumed", "stop": "stopped", "reopen": "reopened"}
+
+
+def committed(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Service, P], Future[T]]:
+    """A method as an act of the writer thread: its future is done when everything that it wrote is on the disk."""
+
+    @wraps(method)
+    def submit(self: Service, /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._do(lambda: method(self, *args, **kwargs))
+
+    return submit
 
 
 class Service:
@@ -54,36 +63,26 @@ class Service:
     def open(
         cls, path: str | Path, *, clock: Clock | None = None, threaded: bool = True, durable: bool = True
     ) -> Service:
-        """Open a study, and know all that happened in it.
+        """Open a study, and read everything that happened in it.
 
-        Nobody else may have it open: `InputError`, as for a file that is none. `threaded=False`: everything is done at
-        once by who asks. `durable=False`: a power cut may take the last answers (simulations).
+        Nobody else may have it open: `InputError`, as for a file that is none. `threaded=False`: acts are done at once
+        by the caller. `durable=False`: a power cut may take the last answers (simulations).
         """
         place = study_file.check(path)
-        lock = study_file.Lock(place)
-        try:
-            with study_file.told(place):
-                base = study_file.connect(place, durable=durable)
-            try:
-                with study_file.told(place):
-                    study_file.migrate(base, place)
-                    made = cls(place, base, lock, Clock() if clock is None else clock, threaded=threaded)
-                    try:
-                        made.reload().result()
-                    except BaseException:
-                        made.close()
-                        raise
-                    return made
-            except BaseException:
-                base.close()
-                raise
-        except BaseException:
-            lock.release()
-            raise
+        with ExitStack() as opened, study_file.told(place):
+            lock = study_file.Lock(place)
+            opened.callback(lock.release)
+            base = study_file.connect(place, durable=durable)
+            opened.callback(base.close)
+            service = cls(place, base, lock, Clock() if clock is None else clock, threaded=threaded)
+            opened.callback(service._writer.close)
+            service.reload().result()
+            opened.pop_all()
+        return service
 
     @property
     def plan(self) -> StudyPlan:
-        """What holds now."""
+        """The plan that holds now."""
         return self._log.state.plan
 
     @property
@@ -98,61 +97,51 @@ class Service:
         return self._writer.failing
 
     def state(self) -> bytes:
-        """All that is known but clocks; equal bytes after a restart."""
-        return self._do(lambda: state_of(self._log.state)).result()
+        """The whole state but clocks; equal bytes after a restart."""
+        return self._do(self._log.state.as_bytes).result()
 
-    # --- people
+    # --- annotators
 
-    def invite(self, n: int) -> Future[list[tuple[str, str]]]:
-        """Links of its own for so many people: their labels, and tokens that are kept nowhere else."""
-        return self._do(lambda: arrivals.invite(self._log, n))
+    @committed
+    def invite(self, n: int) -> list[tuple[str, str]]:
+        """Links for so many annotators: their labels, and tokens that are stored nowhere else."""
+        return arrivals.invite(self._log, n)
 
-    def join(self, *, source: str, external_id: str, params: Mapping[str, str], address: str) -> Future[str | None]:
-        """Somebody comes by an open link or from a platform: a token, or None where no more may come.
+    @committed
+    def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
+        """A token for a worker who comes by the open link; None where no more may come.
 
-        The same `external_id` comes back to the visit that is open; '' is somebody new. From one address come at most
-        `NEW` people in an hour, and `AGAIN` times one who was there before (of IPv6 its /64); addresses are not kept.
+        The same `external_id` comes back to the visit that is open; '' is somebody new. From one network address come
+        at most `NEW` workers in an hour, and `AGAIN` times one who was there before (of IPv6 its /64); addresses are
+        not stored.
         """
-        return self._do(
-            lambda: arrivals.join(
-                self._log,
-                self._new,
-                self._again,
-                source=source,
-                external_id=external_id,
-                params=params,
-                address=address,
-            )
-        )
+        return arrivals.join(self._log, self._new, self._again, external_id=external_id, params=params, address=address)
 
-    def view(self, token: str) -> Future[View | None]:
+    @committed
+    def view(self, token: str) -> View | None:
         """What a visit shows; None: there is none of this token. A question that is there stays the same."""
-        return self._do(lambda: self._seen_by(token, lambda session: view_of(self._log, session)))
+        session = self._session(token)
+        return None if session is None else view_of(self._log, session)
 
-    def act(self, token: str, act: Act) -> Future[View | None]:
-        """Do it, once, and what the visit shows then; None: no such visit, or a question of another one.
+    @committed
+    def act(self, token: str, act: Act) -> View | None:
+        """Do it, once, and show the visit then; None: no such visit, or a question of another one.
 
         `InputError` for an answer that cannot be given.
         """
+        session = self._session(token)
+        return view_of(self._log, session) if session is not None and visits.do(self._log, session, act) else None
 
-        def done(session: Session) -> View | None:
-            return view_of(self._log, session) if visits.do(self._log, session, act) else None
-
-        return self._do(lambda: self._seen_by(token, done))
-
-    def seen(self, token: str, assignment: int) -> Future[None]:
+    @committed
+    def seen(self, token: str, assignment: int) -> None:
         """The page is open: its question is kept longer."""
+        session = self._session(token)
+        for given in session.open if session else ():
+            if given.id == assignment:
+                self._log.renew(given)
 
-        def alive(session: Session) -> None:
-            for given in session.open:
-                if given.id == assignment:
-                    self._log.renew(given)
-
-        return self._do(lambda: self._seen_by(token, alive))
-
-    def _seen_by(self, token: str, what: Callable[[Session], T]) -> T | None:
-        session = self._log.state.tokens.get(arrivals.hashed(token))
-        return None if session is None else what(session)
+    def _session(self, token: str) -> Session | None:
+        return self._log.state.tokens.get(arrivals.hashed(token))
 
     # --- the owner
 
@@ -160,52 +149,42 @@ class Service:
         """Pause, resume, stop or reopen the study; what is so already stays so."""
         if what not in CONTROLS:
             raise OptionError(f"{what!r}: allowed are {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
-        wanted = {"pause": "paused", "stop": "stopped"}.get(what, "open")
+        return self._do(lambda: self._control(what, why))
 
-        def steer() -> None:
-            now = self._log.state.control
-            if (what, now) == ("resume", "stopped") or (what, now) == ("pause", "stopped"):
-                raise InputError(f"the study is stopped; reopen it first ({what} does not)")
-            if now != wanted:
-                self._log.event(CONTROLS[what], why=why)
+    def _control(self, what: Control, why: str) -> None:
+        now = self._log.state.control
+        if now == "stopped" and what in ("resume", "pause"):
+            raise InputError(f"the study is stopped; reopen it first ({what} does not)")
+        if now != {"pause": "paused", "stop": "stopped"}.get(what, "open"):
+            self._log.event(CONTROLS[what], why=why)
 
-        return self._do(steer)
-
-    def address(self) -> Future[str]:
+    @committed
+    def address(self) -> str:
         """How links begin: where the study was last served, or for which address people were last invited; or ''."""
-        return self._do(lambda: self._log.state.address)
+        return self._log.state.address
 
-    def set_address(self, url: str) -> Future[None]:
+    @committed
+    def set_address(self, url: str) -> None:
         """Record how links begin from now on."""
+        if url != self._log.state.address:
+            self._log.event("address", url=url)
 
-        def record() -> None:
-            if url != self._log.state.address:
-                self._log.event("address", url=url)
-
-        return self._do(record)
-
-    def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> Future[None]:
+    @committed
+    def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
         """Ask somebody no more, and count no answer of looks to come; completed looks stay as they were judged."""
+        found = self._worker(worker)
+        if not found.excluded:
+            visits.exclude(self._log, found, by=by, reason=reason)
 
-        def leave_out() -> None:
-            own = self._worker(worker)
-            if not own.excluded:
-                visits.exclude(self._log, own, by=by, reason=reason)
-
-        return self._do(leave_out)
-
-    def restore(self, worker: str) -> Future[None]:
+    @committed
+    def restore(self, worker: str) -> None:
         """Take an exclusion back; answers that somebody else gave in the meantime are second opinions."""
-
-        def take_in() -> None:
-            own = self._worker(worker)
-            if own.excluded:
-                visits.restore(self._log, own)
-
-        return self._do(take_in)
+        found = self._worker(worker)
+        if found.excluded:
+            visits.restore(self._log, found)
 
     def forget(self, worker: str) -> Future[None]:
-        """Blank all that says who somebody is, and what he wrote; the answers stay, under the label."""
+        """Blank what identifies an annotator, and the comments; the answers stay, under the label."""
         done = self._do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def emptied(_: Future[None]) -> None:
@@ -215,51 +194,47 @@ class Service:
         done.add_done_callback(emptied)
         return done
 
-    def replan(self, plan: StudyPlan) -> Future[None]:
+    @committed
+    def replan(self, plan: StudyPlan) -> None:
         """Change what may change while people answer: texts, money, how many people and their share, more budget."""
+        old = self.plan
+        check_plan(plan)
+        now = msgspec.structs.replace(plan.stopping, budget=old.stopping.budget)
+        fixed = {"seed": plan.seed == old.seed, "question": plan.question == old.question}
+        fixed |= {"stopping": now == old.stopping, "per_item": plan.people.per_item == old.people.per_item}
+        fixed["render"] = plan.texts.render == old.texts.render
+        if changed := [name for name, is_same in fixed.items() if not is_same]:
+            raise OptionError(f"{', '.join(changed)}: answers were given to the plan as it was; make a new study")
+        new, known = plan.stopping.budget, old.stopping.budget
+        if (known is None and new is not None) or (known is not None and new is not None and new < known):
+            raise OptionError(f"budget={new}: it may only grow (now {known or 'without end'})")
+        version = max(self._log.state.plans) + 1
+        text = msgspec.json.encode(plan).decode()
+        self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), text))
+        self._log.state.plans[version] = plan
+        self._log.event("replanned", version=version)
 
-        def change() -> None:
-            old = self.plan
-            check_plan(plan)
-            now = msgspec.structs.replace(plan.stopping, budget=old.stopping.budget)
-            fixed = {"seed": plan.seed == old.seed, "question": plan.question == old.question}
-            fixed |= {"stopping": now == old.stopping, "per_item": plan.people.per_item == old.people.per_item}
-            fixed["render"] = plan.texts.render == old.texts.render
-            if changed := [name for name, is_same in fixed.items() if not is_same]:
-                raise OptionError(f"{', '.join(changed)}: answers were given to the plan as it was; make a new study")
-            new, known = plan.stopping.budget, old.stopping.budget
-            if (known is None and new is not None) or (known is not None and new is not None and new < known):
-                raise OptionError(f"budget={new}: it may only grow (now {known or 'without end'})")
-            version = max(self._log.state.plans) + 1
-            text = msgspec.json.encode(plan).decode()
-            self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), text))
-            self._log.state.plans[version] = plan
-            self._log.event("replanned", version=version)
+    @committed
+    def peek(self) -> None:
+        """Record that the owner looked at a look that is not complete; results tell of it."""
+        self._log.event("peeked")
 
-        return self._do(change)
-
-    def peek(self) -> Future[None]:
-        """The owner looked at what is not judged yet: kept, and told with the results."""
-        return self._do(lambda: self._log.event("peeked"))
-
-    def snapshot(self) -> Future[Snapshot]:
+    @committed
+    def snapshot(self) -> Snapshot:
         """The study now: completed looks, people, counts."""
-        return self._do(lambda: snapshot_of(self._log, failing=self.failing))
+        return snapshot_of(self._log, failing=self.failing)
 
-    def reload(self) -> Future[None]:
+    @committed
+    def reload(self) -> None:
         """Take in systems and items that were added to the file: they are asked about from now on."""
-
-        def take_in() -> None:
-            (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
-            (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
-            if (pairs, units) != self._log.state.added:
-                self._log.read()
-                self._log.event("added", pairs=pairs, units=units)
-
-        return self._do(take_in)
+        (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
+        (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
+        if (pairs, units) != self._log.state.added:
+            self._log.read()
+            self._log.event("added", pairs=pairs, units=units)
 
     def _worker(self, label: str) -> Worker:
-        by_label = {own.label: own for own in self._log.state.workers.values()}
+        by_label = {worker.label: worker for worker in self._log.state.workers.values()}
         if label not in by_label:
             raise InputError(f"no person {label!r} in this study{suggestion(label, by_label)}")
         return by_label[label]
@@ -272,22 +247,9 @@ class Service:
             row = base.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
         return None if row is None else (row[0], row[1])
 
-    def backup(self, path: str | Path) -> Future[Path]:
-        """A copy of the file as it is now, beside the work; whole or not at all."""
-        place = check_writable(path)
-        future: Future[Path] = Future()
-
-        def copy() -> None:
-            try:
-                future.set_result(study_file.copy(self.path, place))
-            except BaseException as problem:
-                future.set_exception(problem)
-
-        if self._threaded:
-            threading.Thread(target=copy, name="custodes-backup", daemon=True).start()
-        else:
-            copy()
-        return future
+    def backup(self, path: str | Path) -> Path:
+        """Copy the file as it is now, beside the acts, which do not wait for it; whole or not at all."""
+        return study_file.copy(self.path, check_writable(path))
 
     def close(self) -> None:
         """Finish what is waiting, and let another one have the file."""
@@ -301,5 +263,5 @@ class Service:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _do(self, act: Callable[[], T]) -> Future[T]:
-        return self._writer.do(act)
+    def _do(self, what: Callable[[], T]) -> Future[T]:
+        return self._writer.do(what)

@@ -138,14 +138,13 @@ class PairNow:
 class PersonNow:
     """A person, who `began` or has only a link: answers to real questions, median visible seconds, known comparisons
     right of those asked, how often the first shown was preferred of what was decided, second opinions that agree of
-    those there are, refusals. `name`: given at an open door. `standing`: ok, watch, blocked or excluded; `flags` say
+    those there are, refusals. `standing`: ok, watch, blocked or excluded; `flags` say
     why."""
 
     worker: int
     label: str
     source: str
     external_id: str
-    name: str
     began: bool
     answers: int
     batches: int
@@ -317,7 +316,6 @@ def _person(log: EventLog, worker: Worker, typical: float | None, people: int) -
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,
-        name=worker.name,
         began=any(session.begun for session in worker.sessions),
         answers=work.answers,
         batches=worker.batches,

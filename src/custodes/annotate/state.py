@@ -1,6 +1,6 @@
 """The state of a study in memory: a fold over the rows of the event log, the same after a restart.
 
-`put` takes one row. Whoever wrote the row decided; nothing is decided here but what follows from the rows before.
+`put` takes one row. The author of the row decided; nothing is decided here but what follows from the rows before.
 """
 
 from __future__ import annotations
@@ -8,133 +8,22 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
 import msgspec
 
-from custodes.annotate.assignments import Assignments, add_pairs
-from custodes.annotate.engine import budget_of
+from custodes.annotate.assignments import Assignments
 from custodes.annotate.participants import Assignment, Session, Worker
-from custodes.annotate.plan import PLAN, StudyPlan
+from custodes.annotate.plan import PLAN, StudyPlan, budget_of
 from custodes.annotate.rows import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
 from custodes.errors import InputError
 
-
-def _session(state: StudyState, row: EventRow) -> Session:
-    assert row.session is not None
-    return state.sessions[row.session]
-
-
-def _added(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    state.added = said["pairs"], said["units"]
-    add_pairs(state.assignments, state.base, state.plan, total=said["pairs"], last=said["units"])
-
-
-def _consent(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(state, row).agreed = said["digest"]
-
-
-def _declined(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(state, row).declined = True
-
-
-def _finished(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(state, row).finished = True
-
-
-def _begun(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(state, row).begun = True
-
-
-def _batch(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    session = _session(state, row)
-    session.batch = session.worker.batches = said["batch"]
-    session.number, session.answered = 0, []
-    session.known = {int(place): kind for place, kind in said["known"].items()}
-
-
-def _qualified(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(state, row).worker.qualified = said["passed"]
-
-
-def _code(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(state, row).codes[said["why"]] = said["code"]
-
-
-def _token(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    session = state.tokens[said["hash"]] = _session(state, row)
-    session.params = said.get("params", session.params)
-
-
-def _comment(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    if said["text"]:  # of somebody who is forgotten there is none
-        state.comments.append((_session(state, row).worker.label, said["text"], row.at))
-
-
-def _expired(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    assert row.assignment is not None
-    state.expired(state.given[row.assignment], is_over=row.kind == "expired")
-
-
-def _forgotten(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    assert row.worker is not None
-    worker = state.workers[row.worker]
-    worker.forgotten, worker.external_id = True, ""
-    state.comments = [own for own in state.comments if own[0] != worker.label]
-    for session in worker.sessions:
-        session.params = {}
-
-
-def _control(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    state.control = {"paused": "paused", "stopped": "stopped"}.get(row.kind, "open")
-
-
-def _peeked(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    state.totals.peeked += 1
-
-
-def _address(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    state.address = said["url"]
-
-
-def _replanned(state: StudyState, row: EventRow, said: Mapping[str, Any]) -> None:
-    state.version = said["version"]
-    if state.assignments.asking is not None:
-        state.assignments.engine.set_budget(budget_of(state.plan))
-        state.assignments.changed()
-
-
-EVENTS: dict[str, Callable[[StudyState, EventRow, Mapping[str, Any]], None]] = {
-    "added": _added,
-    "consent": _consent,
-    "declined": _declined,
-    "begun": _begun,
-    "finished": _finished,
-    "batch": _batch,
-    "qualified": _qualified,
-    "code": _code,
-    "token": _token,
-    "comment": _comment,
-    "expired": _expired,
-    "renewed": _expired,
-    "forgotten": _forgotten,
-    "paused": _control,
-    "resumed": _control,
-    "stopped": _control,
-    "reopened": _control,
-    "peeked": _peeked,
-    "address": _address,
-    "replanned": _replanned,
-}
-
-
 RECENT = 200
-"""So many of the last answers say how long one takes."""
+"""Last answers that say how long one takes."""
 HALF_AN_HOUR = 1800.0
-KNOWN = ("gold", "attention", "qualification")
 
 
 @dataclass(slots=True)
@@ -171,10 +60,10 @@ class StudyState:
         """Pairs, and the last unit, that are asked about."""
         self.control = "open"
         self.address = ""
-        """How links begin: the address at which the study was last served, or for which people were last invited."""
+        """How links begin: the address at which the study was last served, or for which workers were last invited."""
         self.totals = Totals()
         self.began: dict[int, set[Worker]] = {}
-        """Who has begun which item."""
+        """Workers who have begun an item."""
         self.comments: list[tuple[str, str, float]] = []
         self.paces: deque[float] = deque(maxlen=RECENT)
         self.primaries: deque[float] = deque()
@@ -186,36 +75,33 @@ class StudyState:
 
     @property
     def plan(self) -> StudyPlan:
-        """What holds now."""
+        """The plan that holds now."""
         return self.plans[self.version]
 
     def put(self, rows: Sequence[Row]) -> list[Assignment]:
-        """What happened; the judgments of one question together. Answers that an owner's word made second opinions."""
+        """Apply a row; the judgments of one question together. Answers that a readmission made second opinions."""
         row = rows[0]
         self.last = max(self.last, rows[-1][0])
         match row:
             case AssignmentRow():
-                self._asked(row)
+                self._assigned(row)
             case JudgmentRow():
                 self._answered(row)
             case WorkerRow():
                 worker = Worker(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
                 self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
             case SessionRow():
-                self._came(row)
+                worker = self.workers[row.worker]
+                session = Session(id=row.session, worker=worker, params=json.loads(row.params))
+                worker.sessions.append(session)
+                self.sessions[session.id] = self.tokens[row.token_hash] = session
             case ExclusionRow():
                 return self._excluded(row)
             case EventRow():
-                self._event(row)
+                self._happened(row, json.loads(row.json))
         return []
 
-    def _came(self, row: SessionRow) -> None:
-        worker = self.workers[row.worker]
-        session = Session(id=row.session, worker=worker, params=json.loads(row.params))
-        worker.sessions.append(session)
-        self.sessions[session.id] = self.tokens[row.token_hash] = session
-
-    def _asked(self, row: AssignmentRow) -> None:
+    def _assigned(self, row: AssignmentRow) -> None:
         session = self.sessions[row.session]
         worker, unit = session.worker, None if row.unit is None else self.assignments.units[row.unit]
         given = Assignment(
@@ -252,7 +138,7 @@ class StudyState:
         given = self.given[row.assignment]
         session = given.session
         given.counts, given.value = intern(row.role), None if row.answer is None else int(row.answer)
-        session.open = [own for own in session.open if own is not given]
+        session.open = [other for other in session.open if other is not given]
         session.answered.append(given)
         session.worker.work.paid += given.again is None
         self.totals.paid += given.again is None
@@ -266,10 +152,7 @@ class StudyState:
         if given.unit is None:
             return
         if given.value is None:
-            if row.role == "primary":
-                self.assignments.refuse(given)
-            else:
-                self.assignments.let_go(given)
+            (self.assignments.refuse if row.role == "primary" else self.assignments.let_go)(given)
         elif row.role == "primary":
             self.assignments.vote(given, given.value)
             self.primaries.append(row.at)
@@ -280,31 +163,28 @@ class StudyState:
 
     def _taken_back(self, given: Assignment) -> None:
         given.is_void = True
-        given.session.answered = [own for own in given.session.answered if own is not given]
+        given.session.answered = [other for other in given.session.answered if other is not given]
         self._count(given, -1)
         if given.unit is not None:
             self.assignments.take_back(given)
 
     def _count(self, given: Assignment, sign: int) -> None:
         """Count (or uncount) an answer."""
-        work, totals = given.session.worker.work, self.totals
-        if given.unit is None:
-            assert given.gold is not None
+        work, totals, is_refused = given.session.worker.work, self.totals, given.value is None
+        if given.gold is not None:
             is_right = given.value == self.gold[given.gold][1]
             if given.role == "qualification":
                 work.trained += sign
                 work.training_right += sign * is_right
                 return
             totals.gold += sign
-            if given.value is None:
-                work.refused += sign  # not wrong
-                return
-            work.asked += sign
+            work.refused += sign * is_refused  # not wrong
+            work.asked += sign * (not is_refused)
             work.right += sign * is_right
             return
-        if given.value is None:
-            work.refused += sign
-            totals.refused += sign
+        work.refused += sign * is_refused
+        totals.refused += sign * is_refused
+        if is_refused:
             return
         work.answers += sign
         totals.answers += sign
@@ -333,15 +213,106 @@ class StudyState:
         self.assignments.exclude(worker)
         return []
 
-    def _event(self, row: EventRow) -> None:
-        happened = EVENTS.get(row.kind)
-        if happened is not None:
-            happened(self, row, json.loads(row.json))
+    def _happened(self, row: EventRow, values: Mapping[str, Any]) -> None:
+        """Apply an event; one of another kind, such as a note, changes nothing."""
+        if row.session is not None:
+            self._visit_changed(row, self.sessions[row.session], values)
+        match row.kind:
+            case "added":
+                self.added = values["pairs"], values["units"]
+                self.assignments.add_pairs(self.base, self.plan, total=values["pairs"], last=values["units"])
+            case "forgotten":
+                assert row.worker is not None
+                worker = self.workers[row.worker]
+                worker.forgotten, worker.external_id = True, ""
+                self.comments = [comment for comment in self.comments if comment[0] != worker.label]
+                for session in worker.sessions:
+                    session.params = {}
+            case "paused" | "resumed" | "stopped" | "reopened":
+                self.control = row.kind if row.kind in ("paused", "stopped") else "open"
+            case "peeked":
+                self.totals.peeked += 1
+            case "address":
+                self.address = values["url"]
+            case "replanned":
+                self.version = values["version"]
+                if self.assignments.asking is not None:
+                    self.assignments.engine.set_budget(budget_of(self.plan))
+                    self.assignments.changed()
 
-    def expired(self, given: Assignment, *, is_over: bool) -> None:
-        """A question is free for others again, or its person is back."""
-        given.expired = is_over
-        (self.assignments.let_go if is_over else self.assignments.hold)(given)
+    def _visit_changed(self, row: EventRow, session: Session, values: Mapping[str, Any]) -> None:
+        match row.kind:
+            case "consent":
+                session.agreed = values["digest"]
+            case "declined":
+                session.declined = True
+            case "finished":
+                session.finished = True
+            case "begun":
+                session.begun = True
+            case "batch":
+                session.batch = session.worker.batches = values["batch"]
+                session.number, session.answered = 0, []
+                session.known = {int(place): kind for place, kind in values["known"].items()}
+            case "qualified":
+                session.worker.qualified = values["passed"]
+            case "code":
+                session.codes[values["why"]] = values["code"]
+            case "token":
+                self.tokens[values["hash"]] = session
+                session.params = values.get("params", session.params)
+            case "comment" if values["text"]:  # of a forgotten worker there is none
+                self.comments.append((session.worker.label, values["text"], row.at))
+            case "expired" | "renewed":
+                assert row.assignment is not None
+                given = self.given[row.assignment]
+                given.expired = row.kind == "expired"
+                (self.assignments.let_go if given.expired else self.assignments.hold)(given)
+
+    def as_bytes(self) -> bytes:
+        """The whole state but clocks, as bytes that are equal where states are."""
+        people = [
+            (
+                *(one.id, one.label, one.excluded, one.by, one.reason, one.forgotten, one.qualified, one.batches),
+                *(
+                    sorted(one.seen),
+                    sorted(one.had),
+                    sorted(one.known),
+                    sorted(one.refused),
+                    sorted((+one.load).items()),
+                ),
+                *(sorted((unit, given.id) for unit, given in table.items()) for table in (one.votes, one.lapsed)),
+                *(getattr(one.work, name) for name in one.work.__slots__[:-1]),
+                one.work.times.tolist(),
+            )
+            for one in self.workers.values()
+        ]
+        visits = [
+            (
+                *(one.id, one.agreed, one.declined, one.begun, one.finished, one.batch, one.number, one.last_item),
+                *(sorted(one.known.items()), sorted(one.codes.items()), sorted(one.params.items())),
+                *([given.id for given in table] for table in (one.open, one.answered)),
+            )
+            for one in self.sessions.values()
+        ]
+        units = [
+            (
+                *(one.id, sorted(one.votes.items()), sorted(one.seconds.items()), one.leased),
+                *map(sorted, (one.holders, one.asked, one.refused)),
+            )
+            for one in self.assignments.units.values()
+            if one.votes or one.seconds or one.holders or one.asked or one.refused
+        ]
+        questions = [
+            (one.id, one.role, one.flip, one.holds, one.expired, one.counts, one.value, one.is_void)
+            for one in self.given.values()
+        ]
+        totals = [getattr(self.totals, name) for name in self.totals.__slots__]
+        rest = [list(self.paces), list(self.primaries), self.comments, self.control, self.version, self.last, totals]
+        engine = b"" if self.assignments.asking is None else self.assignments.asking.state_bytes()
+        tokens = sorted((token, session.id) for token, session in self.tokens.items())
+        singles = [sorted(units) for units in self.assignments.singles]
+        return msgspec.json.encode([people, visits, units, questions, tokens, singles, rest]) + engine
 
 
 def _plan(text: str) -> StudyPlan:
@@ -351,43 +322,3 @@ def _plan(text: str) -> StudyPlan:
         raise InputError(
             f"the plan in this study cannot be read ({problem}); was it made by a later custodes?"
         ) from None
-
-
-def state_of(state: StudyState) -> bytes:
-    """All of it but clocks, as bytes that are equal where the states are."""
-    people = [
-        (
-            *(own.id, own.label, own.excluded, own.by, own.reason, own.forgotten, own.qualified, own.batches),
-            *(sorted(own.seen), sorted(own.had), sorted(own.known), sorted(own.refused), sorted((+own.load).items())),
-            *(sorted((unit, given.id) for unit, given in table.items()) for table in (own.votes, own.lapsed)),
-            *(getattr(own.work, name) for name in own.work.__slots__[:-1]),
-            own.work.times.tolist(),
-        )
-        for own in state.workers.values()
-    ]
-    visits = [
-        (
-            *(own.id, own.agreed, own.declined, own.begun, own.finished, own.batch, own.number, own.last_item),
-            *(sorted(own.known.items()), sorted(own.codes.items()), sorted(own.params.items())),
-            *([given.id for given in table] for table in (own.open, own.answered)),
-        )
-        for own in state.sessions.values()
-    ]
-    units = [
-        (
-            *(own.id, sorted(own.votes.items()), sorted(own.seconds.items()), own.leased),
-            *map(sorted, (own.holders, own.asked, own.refused)),
-        )
-        for own in state.assignments.units.values()
-        if own.votes or own.seconds or own.holders or own.asked or own.refused
-    ]
-    given = [
-        (own.id, own.role, own.flip, own.holds, own.expired, own.counts, own.value, own.is_void)
-        for own in state.given.values()
-    ]
-    totals = [getattr(state.totals, name) for name in state.totals.__slots__]
-    rest = [list(state.paces), list(state.primaries), state.comments, state.control, state.version, state.last, totals]
-    engine = b"" if state.assignments.asking is None else state.assignments.asking.state_bytes()
-    tokens = sorted((token, own.id) for token, own in state.tokens.items())
-    singles = [sorted(own) for own in state.assignments.singles]
-    return msgspec.json.encode([people, visits, units, given, tokens, singles, rest]) + engine

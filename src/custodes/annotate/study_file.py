@@ -12,7 +12,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from errno import EACCES
 from pathlib import Path
@@ -27,23 +27,15 @@ from custodes.files import check_writable
 from custodes.process import UNFINISHED
 
 VERSION = 2
-"""`PRAGMA user_version` of this layout."""
 SET_VERSION = f"PRAGMA user_version = {VERSION}"
+"""`PRAGMA user_version` of this layout."""
 
-REFERENCES = "refs TEXT NOT NULL DEFAULT '[]'"
-"""The column of `item` that version 2 added: references as a JSON list."""
-
-SOURCES = """
-CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context, refs AS "references" FROM item
-ORDER BY item.item;
-"""
-
-TABLES = f"""
+TABLES = """
 CREATE TABLE plan (version INTEGER PRIMARY KEY, at REAL NOT NULL, json TEXT NOT NULL) STRICT;
 CREATE TABLE item (
     item INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, cluster TEXT NOT NULL, grp TEXT NOT NULL,
     source TEXT NOT NULL, context TEXT NOT NULL, html TEXT NOT NULL, media TEXT NOT NULL, meta TEXT NOT NULL,
-    {REFERENCES}
+    refs TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
 CREATE TABLE system (system INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, at REAL NOT NULL) STRICT;
 CREATE TABLE output (
@@ -108,11 +100,10 @@ UNION ALL SELECT 'output.media' FROM output WHERE json_type(media) IS NOT 'array
 UNION ALL SELECT 'gold.media' FROM gold WHERE json_type(media) IS NOT 'object'
 UNION ALL SELECT 'session.params' FROM session WHERE json_type(params) IS NOT 'object'
 UNION ALL SELECT 'event.json' FROM event WHERE json_type(json) IS NULL
+UNION ALL SELECT 'item.refs' FROM item WHERE json_type(refs) IS NOT 'array'
 LIMIT 1
 """
 """A column that holds JSON of another kind than it should; SQLite says itself what is no JSON."""
-NOT_REFERENCES = "SELECT 'item.refs' FROM item WHERE json_type(refs) IS NOT 'array' LIMIT 1"
-"""The same of the column that version 2 added."""
 
 LACKING = """
 SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
@@ -126,7 +117,7 @@ CREATE INDEX event_assignment ON event (assignment) WHERE kind = 'second';
 CREATE INDEX exclusion_worker ON exclusion (worker);
 """
 
-VIEWS = f"""
+VIEWS = """
 -- As it stands now: the last word on every worker.
 CREATE VIEW standing AS
 SELECT w.worker, w.label, w.source, w.at, coalesce(
@@ -187,7 +178,8 @@ CREATE VIEW outputs AS
 SELECT i.label AS item, s.label AS system, o.text AS text FROM output o
 JOIN item i ON i.item = o.item JOIN system s ON s.system = o.system ORDER BY o.item, o.system;
 
-{SOURCES}
+CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context, refs AS "references" FROM item
+ORDER BY item.item;
 
 -- Looks as they were judged; never rewritten. The first of a pair is 1, here and in `answers`, and 0 in the tables.
 CREATE VIEW looks AS
@@ -201,11 +193,6 @@ ORDER BY l.pair, l.look;
 
 WAIT = 5.0
 """Seconds that a statement waits for another program that writes."""
-
-MIGRATIONS: Mapping[int, Sequence[str]] = {
-    1: (f"ALTER TABLE item ADD COLUMN {REFERENCES}", "DROP VIEW sources", SOURCES, "PRAGMA user_version = 2"),
-}
-"""Statements that make the next version of a version, in one transaction each."""
 
 
 class StudyBusy(CustodesError):  # noqa: N818  said of the study
@@ -321,40 +308,17 @@ def check(path: str | Path) -> Path:
     if not is_study(place):
         raise InputError(f"{path}: not a study of people's answers; {way}")
     with told(path), closing(connect(place, durable=False, reading=True)) as base:
-        ((found,),) = base.execute("PRAGMA user_version")
-        _check_version(found, path)
+        ((version,),) = base.execute("PRAGMA user_version")
+        if version != VERSION:
+            raise InputError(f"{path}: a study of version {version}, and this custodes reads version {VERSION}")
         check_sound(base)
-        _check_content(base, found)
-    return place
-
-
-def _check_content(base: sqlite3.Connection, version: int) -> None:
-    """Raise `sqlite3.DatabaseError` where a study lacks its plan or an output that it asks about, or holds no JSON in a
-    column of JSON."""
-    if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
-        raise sqlite3.DatabaseError("a study without a plan")
-    if base.execute(LACKING).fetchone() != (0,):
-        raise sqlite3.DatabaseError("outputs that it asks about are not there")
-    for query in (NOT_JSON, NOT_REFERENCES)[:version]:
-        if (column := base.execute(query).fetchone()) is not None:
+        if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
+            raise sqlite3.DatabaseError("a study without a plan")
+        if base.execute(LACKING).fetchone() != (0,):
+            raise sqlite3.DatabaseError("outputs that it asks about are not there")
+        if (column := base.execute(NOT_JSON).fetchone()) is not None:
             raise sqlite3.DatabaseError(f"{column[0]} holds no JSON of its kind")
-
-
-def _check_version(found: int, path: str | Path) -> None:
-    if found > VERSION:
-        raise InputError(f"{path}: a study of version {found}, and this custodes knows {VERSION}; upgrade custodes")
-
-
-def migrate(base: sqlite3.Connection, path: str | Path) -> None:
-    """Bring a file to this version, one transaction a version; `InputError` for one of a later version."""
-    (found,) = base.execute("PRAGMA user_version").fetchone()
-    _check_version(found, path)
-    for version in range(found, VERSION):
-        if version not in MIGRATIONS:
-            raise InputError(f"{path}: a study of version {found}, which this custodes does not know any more")
-        with whole(base):
-            for statement in MIGRATIONS[version]:
-                base.execute(statement)
+    return place
 
 
 @contextmanager

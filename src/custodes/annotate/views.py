@@ -76,8 +76,6 @@ class Done:
     why: str
     code: str | None
     answers: int
-    params: Mapping[str, str]
-    """What the platform gave on arrival (assignmentId, turkSubmitTo, ...)."""
     later: bool = False
     """Whether more may come by this link: the study goes on, and the link is the person's own."""
 

@@ -53,7 +53,7 @@ def view_of(log: EventLog, session: Session) -> View:
         log.renew(given)
     log.expire()
     if worker.forgotten:
-        return Done(why="erased", code=None, answers=worker.work.answers, params={})
+        return Done(why="erased", code=None, answers=worker.work.answers)
     for why, is_so in (
         ("blocked", worker.excluded and worker.by == "rule"),
         ("excluded", worker.excluded),
@@ -203,7 +203,7 @@ def _done(log: EventLog, session: Session, why: str) -> Done:
     """The end, with a code that is drawn once."""
     if why not in session.codes and why != "declined":
         log.event("code", session=session, why=why, code=secrets.token_hex(4).upper())
-    return Done(why=why, code=session.codes.get(why), answers=session.worker.work.paid, params=dict(session.params))
+    return Done(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
 
 
 def can_undo(log: EventLog, session: Session, before: Assignment | None = None) -> Assignment | None:

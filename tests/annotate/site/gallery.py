@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from custodes.annotate import arrivals, safe_html
+from custodes.annotate import safe_html
 from custodes.annotate.plan import People, Question, StudyPlan
 from custodes.annotate.site import guard, pages
 from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, Wait
@@ -41,11 +41,9 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
     rates = replace(plan, question=Question(text=plan.question.text, mode="rate", labels=plan.question.labels[:2]))
     slides = replace(rates, question=replace(rates.question, scale=(0, 100)))
     several = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
-    platform = replace(plan, people=People(recruit="mturk"))
-    link = {"workerId": "w", "assignmentId": "a", "hitId": "h", "turkSubmitTo": "https://www.mturk.com"}
-    came = arrivals.arrival(platform, link, host="here")
-    looks = arrivals.arrival(platform, {}, host="here")
-    opened = replace(plan, people=People(recruit="open", named=True))
+    back = "https://app.prolific.com/submissions/complete?cc={code}"
+    platform = replace(plan, people=People(recruit="open", worker_id="PID", return_url=back))
+    opened = replace(plan, people=People(recruit="open"))
     one = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
     made: dict[str, str] = {
         "ask": pages.of_view(plan, question, **at),
@@ -58,18 +56,18 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
         "break": pages.of_view(opened, Break(batches=1, answers=15), **at),
         "wait": pages.of_view(plan, Wait(seconds=600), **at),
         "paused": pages.of_view(plan, Paused(), **at),
-        "join": pages.of_arrival(platform, came, link, path="/j/x", examples=()),
-        "open": pages.of_arrival(opened, arrivals.arrival(opened, {}, host=""), {}, path="/j/x", examples=()),
-        "preview": pages.of_arrival(platform, looks, {}, path="/j/x", examples=(example,)),
-        "submit": pages.of_view(platform, Done(why="finished", code="K7QM", answers=15, params=link), **at),
+        "join": pages.of_arrival(platform, {"PID": "w", "STUDY_ID": "s"}, path="/j/x"),
+        "open": pages.of_arrival(opened, {}, path="/j/x"),
+        "typed": pages.of_arrival(platform, {}, path="/j/x"),
+        "return": pages.of_view(platform, Done(why="finished", code="K7QM", answers=15), **at),
         "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),
         "refused": pages.message("refused", plan),
         "unknown": pages.message("unknown", plan, what=plan.question.text),
         **{str(status): pages.of_error(status) for status in (400, 404, 413, 429, 500, 503)},
     }
     for why in WHY:
-        made[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3, params={}), **at)
-    later = Done(why="no-work", code="K7QM", answers=3, params={}, later=True)
+        made[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3), **at)
+    later = Done(why="no-work", code="K7QM", answers=3, later=True)
     return made | {"later": pages.of_view(plan, later, **at)}
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 from msgspec.structs import replace
 
-from custodes.annotate.plan import People, Question, StudyPlan, Texts
+from custodes.annotate.plan import Question, StudyPlan, Texts
 from custodes.annotate.site import pages
 from custodes.annotate.views import Ask, Consent, Done, Example
 from tests.annotate.site.gallery import ask, every, side
@@ -41,7 +41,7 @@ def asking(**values: object) -> Ask:
 
 
 def left(why: str) -> Done:
-    return Done(why=why, code=None, answers=0, params={})
+    return Done(why=why, code=None, answers=0)
 
 
 def test_one_heading_a_language_and_no_script_within() -> None:
@@ -110,15 +110,8 @@ def test_a_second_language_speaks_throughout() -> None:
 
 
 def test_the_way_back_to_a_platform() -> None:
-    done = Done(why="finished", code="OWN", answers=15, params={})
-    prolific = replace(PLAN, people=People(recruit="prolific"))
-    link = next(own for own in Parts(pages.of_view(prolific, done, path="/s/x")).of("a"))
-    assert link["href"] == "https://app.prolific.com/submissions/complete?cc=OWN"
-    form = every(PLAN, ASK, EXAMPLE)["submit"]
-    assert [own["action"] for own in Parts(form).of("form", method="post")] == [
-        "https://www.mturk.com/mturk/externalSubmit"
-    ]
-    assert Parts(form).of("input", name="assignmentId") == [{"type": "hidden", "name": "assignmentId", "value": "a"}]
+    page = Parts(every(PLAN, ASK, EXAMPLE)["return"])
+    assert page.of("a")[0]["href"] == "https://app.prolific.com/submissions/complete?cc=K7QM"
     assert not Parts(pages.of_view(PLAN, left("declined"), path="/s/x")).of("input", id="code")
 
 

@@ -185,7 +185,7 @@ def test_no_text_runs(browser: Any) -> None:
     every_side = all_of()
     calm = ask("a", *("b",) * len(every_side.sides))
     bad, good = hostile(" ".join(PAYLOADS)), hostile("quiet")
-    pairs = {name: (bad[name], good[name]) for name in ("several", "rate", "consent", "preview", "finished", "busy")}
+    pairs = {name: (bad[name], good[name]) for name in ("several", "rate", "consent", "typed", "finished", "busy")}
     sides = {"sides": (every(PLAN, every_side, EXAMPLE)["ask"], every(PLAN, calm, EXAMPLE)["ask"])}
     nothing_runs(browser, pairs | sides, policies=[False])
     nothing_runs(browser, sides, policies=[True])
@@ -195,7 +195,7 @@ def test_no_text_runs(browser: Any) -> None:
 @pytest.mark.parametrize("text", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_no_text_runs_anywhere(browser: Any, text: str) -> None:
     bad, good = hostile(text), hostile("quiet")
-    where = ("ask", "several", "slide", "consent", "preview", "join", "open", "finished", "submit", "busy", "unknown")
+    where = ("ask", "several", "slide", "consent", "typed", "join", "open", "finished", "return", "busy", "unknown")
     nothing_runs(browser, {name: (bad[name], good[name]) for name in where})
 
 

@@ -285,33 +285,47 @@ def test_static_files_are_packed_where_they_may_be(service: Service) -> None:
 
 
 def test_an_open_study(service: Service) -> None:
-    recruiting(service, "open", named=True)
+    recruiting(service, "open")
     with site(service) as client:
-        assert "Your name" in client.get("/").text
-        reply = client.post("/j/hotels", data={"name": "Änne"})
+        assert "worker id" not in client.get("/").text
+        reply = client.post("/j/hotels", data={"website": ""})
         path = reply.url.path
         assert f'href="{path}"' in reply.text  # the address that brings back, on the first page
         asked = Visitor(client, path.removeprefix("/s/")).asked()
-        other = client.post("/j/hotels", data={"name": "Änne"})  # whoever types her name is somebody else
+        other = client.post("/j/hotels", data={"worker": "x"})  # whoever comes is somebody new
         assert other.url.path != path
         assert "We ask which text is better." in other.text
         assert hidden(client.get(path).text) == hidden(asked)  # where she was
-        assert client.post("/j/hotels", data={"name": "x", "website": "spam"}).status_code == 400
-        assert client.post("/j/hotels", data={"name": "x" * 200}).status_code == 400
-        client.get("/admin?key=k")
-        assert client.get("/admin/hotels").text.count("Änne") == 2
-        service.forget("w001").result()
-        assert client.get("/admin/hotels").text.count("Änne") == 1
+        assert client.post("/j/hotels", data={"worker": "x", "website": "spam"}).status_code == 400
     assert told(service.path, "SELECT external_id, external_hash = '' FROM worker") == [("", 0), ("", 0)]
-    assert told(service.path, "SELECT params FROM session") == [("{}",), ('{"name": "Änne"}',)]
+    assert told(service.path, "SELECT params FROM session") == [("{}",), ('{"worker": "x"}',)]
 
 
-def test_nobody_is_asked_for_a_name_unless_the_plan_does(service: Service) -> None:
-    recruiting(service, "open")
+def test_a_worker_types_the_id(service: Service) -> None:
+    recruiting(service, "open", worker_id="workerId", batches=1)
     with site(service) as client:
-        assert "Your name" not in client.get("/j/hotels?name=Bob").text
-        client.post("/j/hotels", data={"name": "Bob"})
-    assert told(service.path, "SELECT external_id, params FROM worker JOIN session USING (worker)") == [("", "{}")]
+        page = client.get("/j/hotels?hitId=H1").text
+        assert "Your worker id" in page
+        assert dict(hidden(page)) == {"hitId": "H1"}
+        reply = client.post("/j/hotels", data={"hitId": "H1", "workerId": " "})
+        assert (reply.status_code, "Your worker id" in reply.text) == (422, True)
+        assert client.post("/j/hotels", data={"workerId": "two words"}).status_code == 400
+        reply = client.post("/j/hotels", data={"hitId": "H1", "workerId": "A1"})
+        visitor = Visitor(client, reply.url.path.removeprefix("/s/"))
+        page = visitor.asked()
+        again = client.post("/j/hotels", data={"hitId": "H1", "workerId": "A1"})
+        assert hidden(again.text) == hidden(page)  # the same visit
+        for _ in range(3):
+            page = visitor.post(**hidden(page), v0="1")
+        assert 'id="code"' in page  # to be pasted into the task
+        headers = client.get(visitor.path).headers
+        assert "set-cookie" not in headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        client.get("/admin?key=k")
+        assert client.get("/admin/hotels").text.count("A1") == 1
+        service.forget("w001").result()
+        assert client.get("/admin/hotels").text.count("A1") == 0
+    assert told(service.path, "SELECT source, external_id FROM worker") == [("open", "")]
 
 
 def test_a_study_that_is_full(service: Service) -> None:
@@ -324,40 +338,26 @@ def test_a_study_that_is_full(service: Service) -> None:
 
 
 PROLIFIC = {"PROLIFIC_PID": "5f1d", "STUDY_ID": "st", "SESSION_ID": "se"}
-MTURK = {"workerId": "A1", "assignmentId": "3XY", "hitId": "H", "turkSubmitTo": "https://workersandbox.mturk.com"}
 
 
-def test_people_of_prolific(service: Service) -> None:
-    recruiting(service, "prolific")
+def test_people_of_a_platform(service: Service) -> None:
+    back = "https://app.prolific.com/submissions/complete?cc={code}"
+    recruiting(service, "open", worker_id="PROLIFIC_PID", return_url=back, batches=1)
     with site(service) as client:
-        assert "PROLIFIC_PID" in client.get("/j/hotels").text  # says what is missing
-        assert client.get("/j/hotels").status_code == 400
-        page = client.get("/j/hotels", params=PROLIFIC | {"other": "x"}).text
+        assert "PROLIFIC_PID is no id" in client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").text
+        assert client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").status_code == 400
+        page = client.get("/j/hotels", params=PROLIFIC | {"note": "two words"}).text
         assert dict(hidden(page)) == PROLIFIC
         assert told(service.path, "SELECT 1 FROM worker") == []  # looking at a link makes nobody
-        client.post("/j/hotels", data=hidden(page))
-    assert told(service.path, "SELECT source, external_id FROM worker") == [("prolific", "5f1d")]
-
-
-def test_people_of_mturk_in_its_frame(service: Service) -> None:
-    recruiting(service, "mturk", batches=1)
-    with site(service) as client:
-        preview = client.get("/j/hotels", params=MTURK | {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"})
-        assert "This is a preview" in preview.text
-        assert "Read both." in preview.text
-        assert "<button" not in preview.text.partition("<dialog")[0]
-        page = client.get("/j/hotels", params=MTURK).text
         reply = client.post("/j/hotels", data=hidden(page))
         visitor = Visitor(client, reply.url.path.removeprefix("/s/"))
         page = visitor.asked()
         for _ in range(3):
             page = visitor.post(**hidden(page), v0="1")
-        assert 'action="https://workersandbox.mturk.com/mturk/externalSubmit"' in page
-        assert hidden(page)["assignmentId"] == "3XY"
-        headers = client.get(visitor.path).headers
-        assert "set-cookie" not in headers
-        for rule in ("form-action 'self' https://worker.mturk.com", "frame-ancestors https://worker.mturk.com"):
-            assert rule in headers["content-security-policy"]
+        code = re.search(r'id="code" readonly value="(\w+)"', page)
+        assert code is not None
+        assert f'href="{back.format(code=code[1])}"' in page
+    assert told(service.path, "SELECT source, external_id FROM worker") == [("open", "5f1d")]
 
 
 def test_a_door_of_an_own_study_is_closed(visitor: Visitor) -> None:

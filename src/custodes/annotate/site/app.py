@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from custodes.annotate import arrivals
-from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.site import forms, guard, owner, pages
 from custodes.annotate.views import Comment, Example, Mark, Undo, View
@@ -66,14 +65,8 @@ class Site:
             self._homes[token] = service
         return self._homes[token]
 
-    def page(self, service: Service, content: str, status: int = 200) -> HTMLResponse:
-        policy = guard.policy(service.plan.people.recruit)
-        return HTMLResponse(content, status, {"Content-Security-Policy": policy})
-
-    def busy(self, service: Service, content: str) -> HTMLResponse:
-        response = self.page(service, content, 503)
-        response.headers["Retry-After"] = "5"
-        return response
+    def busy(self, content: str) -> HTMLResponse:
+        return HTMLResponse(content, 503, {"Retry-After": "5"})
 
     async def index(self, request: Request) -> Response:
         """One open study is the only thing that a visitor without a link can have come for."""
@@ -92,13 +85,11 @@ class Site:
 
     async def arrive(self, request: Request) -> Response:
         name, service = self._joined(request)
-        plan, params = service.plan, dict(request.query_params)
         try:
-            arrival = await self._arrival(plan, params)
+            params = arrivals.link_parameters(service.plan, request.query_params)
         except InputError as problem:
-            return self.page(service, pages.message("unknown", plan, what=str(problem)), 400)
-        examples = await examples_of(service) if arrival.preview else ()
-        return self.page(service, pages.of_arrival(plan, arrival, params, path=f"/j/{name}", examples=examples))
+            return HTMLResponse(pages.message("unknown", service.plan, what=str(problem)), 400)
+        return HTMLResponse(pages.of_arrival(service.plan, params, path=f"/j/{name}"))
 
     async def join(self, request: Request) -> Response:
         _, service = self._joined(request)
@@ -109,27 +100,17 @@ class Site:
             raise HTTPException(400)
         plan = service.plan
         try:
-            arrival = await self._arrival(plan, fields)
+            params = arrivals.link_parameters(plan, fields)
         except InputError as problem:
-            return self.page(service, pages.message("unknown", plan, what=str(problem)), 400)
-        if arrival.preview:
-            raise HTTPException(400)
-        params = dict(arrival.params) | ({"verified": "yes"} if arrival.verified else {})
-        token = await asyncio.wrap_future(
-            service.join(
-                source=arrival.source,
-                external_id=arrival.external_id,
-                params=params,
-                address=request.client.host if request.client else "",
-            )
-        )
+            return HTMLResponse(pages.message("unknown", plan, what=str(problem)), 400)
+        worker = params.pop(plan.people.worker_id, "")
+        if plan.people.worker_id and not worker:
+            return HTMLResponse(pages.of_arrival(plan, params, path=request.url.path), 422)
+        address = request.client.host if request.client else ""
+        token = await asyncio.wrap_future(service.join(external_id=worker, params=params, address=address))
         if token is None:
-            return self.page(service, pages.message("refused", plan), 403)
+            return HTMLResponse(pages.message("refused", plan), 403)
         return RedirectResponse(f"/s/{token}", 303)
-
-    async def _arrival(self, plan: StudyPlan, params: Mapping[str, str]) -> arrivals.Arrival:
-        """In a thread: a platform may have to be asked for its keys."""
-        return await run_in_threadpool(arrivals.arrival, plan, params, host=self.host)
 
     async def show(self, request: Request) -> Response:
         token = request.path_params["token"]
@@ -137,7 +118,7 @@ class Site:
         view = known(await asyncio.wrap_future(service.view(token)))
         said, marks = request.query_params.get("said", ""), "marks" in request.query_params
         how = {"path": f"/s/{token}", "said": said if said in TOLD else ""}
-        return self.page(service, await self.shown(service, view, marks=marks, **how))
+        return HTMLResponse(await self.shown(service, view, marks=marks, **how))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
@@ -155,12 +136,12 @@ class Site:
             except InputError:
                 raise HTTPException(422) from None
             except StudyBusy:  # it could not be written down: what was said comes back with the page
-                return self.busy(service, pages.message("busy", service.plan, path=path, fields=fields))
+                return self.busy(pages.message("busy", service.plan, path=path, fields=fields))
             # A browser that goes to the answer would ask before it came back to it: it is sent to where the page is.
             if request.headers.get("sec-fetch-mode") == "navigate":
                 query = f"?said={said}" if said else "?marks=1" if marks else ""
                 return RedirectResponse(path + query, 303)
-        return self.page(service, await self.shown(service, view, path=path, said=said, marks=marks), status)
+        return HTMLResponse(await self.shown(service, view, path=path, said=said, marks=marks), status)
 
     async def shown(self, service: Service, view: View, *, path: str, said: str, marks: bool) -> str:
         """The page of a view; in a thread where words have to be compared."""
@@ -181,7 +162,7 @@ class Site:
         token = request.path_params["token"]
         service = await self.find(token)
         known(await asyncio.wrap_future(service.view(token)))
-        return self.page(service, pages.of_help(service.plan, await examples_of(service), path=f"/s/{token}"))
+        return HTMLResponse(pages.of_help(service.plan, await examples_of(service), path=f"/s/{token}"))
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():

@@ -38,27 +38,18 @@ LARGEST, FIELDS, PATIENCE = 64 * 1024, 40, 10.0
 
 FORM = "application/x-www-form-urlencoded"
 
-_MTURK = "https://worker.mturk.com https://workersandbox.mturk.com https://www.mturk.com"
-FRAMES = {"mturk": _MTURK}
-"""By the plan's way of recruiting: who may show the site in a frame, and take its last form. Nobody otherwise."""
-
-
-def policy(recruit: str = "") -> str:
-    """The content security policy of a page: own scripts, styles and images, nothing inline, nothing of others."""
-    others = FRAMES.get(recruit, "")
-    return "; ".join(
-        (
-            "default-src 'none'",
-            *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
-            f"form-action 'self' {others}".rstrip(),
-            "base-uri 'none'",
-            "frame-ancestors " + (others or "'none'"),
-        )
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
     )
-
-
+)
+"""The content security policy of all pages: own scripts, styles and images, nothing inline, nothing of others."""
 HEADERS = {
-    "Content-Security-Policy": policy(),
+    "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # with none at all, our own forms would have the origin "null"
     "Cache-Control": "no-store",

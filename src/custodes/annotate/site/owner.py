@@ -120,17 +120,6 @@ GROUP BY pair
 """
 
 
-_SIGNED = """
-SELECT DISTINCT w.label AS label FROM session s JOIN worker w ON w.worker = s.worker
-WHERE json_extract(s.params, '$.verified') = 'yes'
-"""
-
-
-def signed(path: str | Path) -> set[str]:
-    """The people whose platform signed who they are; of all others their link said so."""
-    return {row["label"] for row in _rows(path, _SIGNED)}
-
-
 def answers_of(path: str | Path, label: str) -> list[Row]:
     """A person's last answers, the newest first."""
     return _rows(path, _ANSWERS, (label, MOST))
@@ -285,10 +274,7 @@ class Owner:
         if not found:
             raise HTTPException(404)
         rows = await run_in_threadpool(answers_of, service.path, label)
-        is_signed = label in await run_in_threadpool(signed, service.path)
-        return owner_formats.page(
-            "owner/person.html", name=name, now=now, person=found[0], rows=rows, is_signed=is_signed
-        )
+        return owner_formats.page("owner/person.html", name=name, now=now, person=found[0], rows=rows)
 
     async def questions(self, request: Request) -> Response:
         """Comparisons that somebody could not judge or wrote about."""
@@ -333,7 +319,7 @@ class Owner:
         name, service = self._service(request)
 
         def make(folder: Path) -> Path:
-            return Path(service.backup(folder / f"{name}.db").result())
+            return Path(service.backup(folder / f"{name}.db"))
 
         return await sent(make, f"{name}.db", "application/vnd.sqlite3")
 
@@ -341,7 +327,7 @@ class Owner:
         """Who is to be paid: a table for spreadsheet programs."""
         name, service = self._service(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
-        return codes(name, now.people, await run_in_threadpool(signed, service.path))
+        return codes(name, now.people)
 
     async def _told(self, request: Request, problem: CustodesError) -> Response:
         """What went wrong, above the study that it is about."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -160,28 +160,26 @@ def file_name(name: str) -> str:
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
 
 
-def codes(name: str, people: Sequence[PersonNow], signed: Collection[str]) -> Response:
-    """Who is to be paid, for a spreadsheet; `signed`: the people whom a platform vouches for."""
+def codes(name: str, people: Sequence[PersonNow]) -> Response:
+    """Who is to be paid, for a spreadsheet."""
     import polars as pl
 
     from custodes.data.writing import table_bytes
 
-    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(("worker", "source", "external_id", "name"), pl.String)
-    kinds |= {"signed": pl.Boolean, "code": pl.String}
+    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(("worker", "source", "external_id"), pl.String)
+    kinds |= {"code": pl.String}
     kinds |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}
-    rows = [_paid(one, one.label in signed) for one in people]
+    rows = [_paid(one) for one in people]
     content = table_bytes(pl.DataFrame(rows, schema=kinds), "codes.csv", quote_formulas=True)
     kept = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
     return Response(content, media_type="text/csv; charset=utf-8", headers=kept)
 
 
-def _paid(person: PersonNow, is_signed: bool) -> dict[str, object]:
+def _paid(person: PersonNow) -> dict[str, object]:
     return {
         "worker": person.label,
         "source": person.source,
         "external_id": person.external_id,
-        "name": person.name,
-        "signed": is_signed,
         "code": person.code,
         "answers": person.answers,
         "batches": person.batches,

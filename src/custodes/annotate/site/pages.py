@@ -209,13 +209,14 @@ def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "", marks: bo
             "may_mark": may,
         }
     elif isinstance(view, Instructions):
-        values |= {"examples": view.examples, "answer": answer_of(plan), "preview": False}
+        values |= {"examples": view.examples, "answer": answer_of(plan)}
     elif isinstance(view, Wait):
         values["refresh"] = max(view.seconds, 1)
     elif isinstance(view, Paused):
         values["refresh"] = PAUSED
     elif isinstance(view, Done):
-        values["back"] = arrivals.ending(plan, view)
+        code = arrivals.code_of(plan, view.why, view.code)
+        values |= {"code": code, "link": arrivals.return_link(plan, code)}
     return render(TEMPLATES[type(view)], plan=plan, said=said, **values)
 
 
@@ -224,25 +225,11 @@ def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str
     return render("help.html", plan=plan, path=path, examples=examples, answer=answer_of(plan))
 
 
-def of_arrival(
-    plan: StudyPlan, arrival: arrivals.Arrival, params: Mapping[str, str], *, path: str, examples: tuple[Example, ...]
-) -> str:
-    """The door of a study: what it is, and a button that carries on what the link says; for who only looks, all that
-    there is to read."""
-    link = arrivals.LINKS[arrival.source]
-    asks_who = link.person if plan.people.named and not arrival.params else ""
-    names = (link.person, *link.others, arrivals.TOKEN)
-    kept = {name: params[name] for name in names if name in params and name != asks_who}
-    return render(
-        "join.html",
-        plan=plan,
-        path=path,
-        params=kept,
-        asks_who=asks_who,
-        preview=arrival.preview,
-        examples=examples,
-        answer=answer_of(plan),
-    )
+def of_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
+    """The page of an open link: what the study is, and a button that carries on the parameters of the link; with a
+    field for the id of the worker where the plan wants one and the link lacks it."""
+    worker_id = plan.people.worker_id
+    return render("join.html", plan=plan, path=path, params=params, typed="" if worker_id in params else worker_id)
 
 
 def message(

@@ -103,12 +103,11 @@ ENGLISH = {
     "return": "Return to finish",
     "welcome": "Take part",
     "welcome_what": "You will be asked: “{question}”, {batch} times in a row. Then you may go on or stop.",
-    "who": "Your name, or one that you choose (optional)",
+    "worker_id": "Your worker id",
     "empty": "Leave this field empty",
     "start": "Start",
     "comes_back": "This address brings you back to where you were. Keep it, and give it to nobody: whoever has it goes "
     "on as you.",
-    "preview": "This is a preview. Accept the task to begin.",
     "refused": "Nobody else can take part at the moment",
     "refused_what": "The study has all the people it needs, or too many came from here at once. Please try "
     "again later.",
@@ -235,12 +234,11 @@ GERMAN = {
     "welcome": "Teilnehmen",
     "welcome_what": "Sie werden gefragt: „{question}“, {batch}-mal hintereinander. Danach können Sie weitermachen oder "
     "aufhören.",
-    "who": "Ihr Name, oder einer Ihrer Wahl (freiwillig)",
+    "worker_id": "Ihre Worker-ID",
     "empty": "Dieses Feld leer lassen",
     "start": "Los",
     "comes_back": "Diese Adresse bringt Sie an Ihre Stelle zurück. Heben Sie sie auf und geben Sie sie niemandem: Wer "
     "sie hat, macht an Ihrer Stelle weiter.",
-    "preview": "Das ist eine Vorschau. Nehmen Sie die Aufgabe an, um zu beginnen.",
     "refused": "Gerade kann niemand mehr teilnehmen",
     "refused_what": "Die Studie hat alle, die sie braucht, oder es kamen zu viele auf einmal. Bitte später "
     "noch einmal.",

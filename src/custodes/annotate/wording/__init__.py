@@ -35,18 +35,13 @@ class Sentences:
     rating: str
 
 
-def _identity(platform: str, **own: str) -> dict[str, str]:
-    names = {"prolific": "Prolific", "mturk": "Mechanical Turk", "toloka": "Toloka"}
-    return {**own, **{key: platform.format(name=name) for key, name in names.items()}}
-
-
 ENGLISH = Sentences(
     question={"compare": "Which response is better?", "rate": "How good is this response?"},
-    identity=_identity(
-        "The id that {name} gives us stands for you; we never learn your name.",
-        links="The link that you were given stands for you.",
-        open="A number that we draw stands for you.",
-    ),
+    identity={
+        "worker_id": "Your worker id stands for you; we never learn your name.",
+        "links": "The link that you were given stands for you.",
+        "open": "A number that we draw stands for you.",
+    },
     pay="You are paid {answer} for an answer, {batch} for a batch.",
     no_pay="This page pays nothing.",
     no_contact="Write to the person who gave you the link.",
@@ -61,11 +56,11 @@ ENGLISH = Sentences(
 )
 GERMAN = Sentences(
     question={"compare": "Welche Antwort ist besser?", "rate": "Wie gut ist diese Antwort?"},
-    identity=_identity(
-        "Für Sie steht die Kennung, die {name} uns gibt; Ihren Namen erfahren wir nie.",
-        links="Für Sie steht der Link, den Sie bekommen haben.",
-        open="Für Sie steht eine Nummer, die wir ziehen.",
-    ),
+    identity={
+        "worker_id": "Für Sie steht Ihre Worker-ID; Ihren Namen erfahren wir nie.",
+        "links": "Für Sie steht der Link, den Sie bekommen haben.",
+        "open": "Für Sie steht eine Nummer, die wir ziehen.",
+    },
     pay="Sie bekommen {answer} für eine Antwort, {batch} für einen Durchgang.",
     no_pay="Diese Seite bezahlt nichts.",
     no_contact="Schreiben Sie an die Person, die Ihnen den Link gegeben hat.",
@@ -151,6 +146,6 @@ def blanks(plan: StudyPlan) -> dict[str, str]:
         "most": str(plan.question.scale[1]),
         "contact": plan.texts.contact or said.no_contact,
         "checks": " ".join(checks),
-        "identity": said.identity[people.recruit],
+        "identity": said.identity["worker_id" if people.worker_id else people.recruit],
         "pay": said.pay.format(answer=answer, batch=batch) if money.price else said.no_pay,
     }
