@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from custodes.annotate import study_file
-from custodes.annotate.add_to_study import Held
+from custodes.annotate.add_to_study import StoredStudy
 from custodes.annotate.assignment_policy import cap
 from custodes.annotate.material import Material, Pair
 from custodes.annotate.new_study import LOOKS_CUT
@@ -92,11 +92,11 @@ def check(path: str | Path) -> StudyCheck:
         copy = study_file.copy(place, Path(folder, "study.db"))
         opened.enter_context(study_file.told(place))
         base = opened.enter_context(closing(study_file.connect(copy, durable=False)))
-        held = Held.read(base)
+        stored = StoredStudy.read(base)
         known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
         asked = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
-        notes = held.notes
+        notes = stored.notes
         (images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
         (came,) = base.execute("SELECT count(*) FROM worker").fetchone()
@@ -107,13 +107,13 @@ def check(path: str | Path) -> StudyCheck:
         if note.rule != LOOKS_CUT  # the rules tell of every pair, as it is now
     ]
     found = chain(
-        text_problems(held.material, list(held.pairs.values())),
-        stopping_problems(held),
+        text_problems(stored.material, list(stored.pairs.values())),
+        stopping_problems(stored),
         people_problems(
-            held.plan,
+            stored.plan,
             known=known,
             seconds=seconds,
-            links=now.reach.there if now and held.plan.people.recruit == "links" else 0,
+            links=now.reach.there if now and stored.plan.people.recruit == "links" else 0,
             notes=now.notes if now else (),
         ),
         refusals(asked),
@@ -122,11 +122,11 @@ def check(path: str | Path) -> StudyCheck:
     order = {"error": 0, "warning": 1, "info": 2}
     problems = sorted(found, key=lambda problem: order[problem.severity])
     summary = {
-        "name": [held.plan.name],
-        "items": [len(held.material.items)],
-        "systems": [len(held.material.systems)],
-        "pairs": [len(held.pairs)],
-        "questions": [sum(map(len, held.asked.values()))],
+        "name": [stored.plan.name],
+        "items": [len(stored.material.items)],
+        "systems": [len(stored.material.systems)],
+        "pairs": [len(stored.pairs)],
+        "questions": [sum(map(len, stored.asked.values()))],
         "known": [sum(kind != "example" for kind in known)],
         "images": [images],
         "answers": [answers],
@@ -154,12 +154,12 @@ WIN_ALONE = 3
 """The kind of an answer for the first system where no metric says anything (see `stats.stopping.allocation`)."""
 
 
-def stopping_problems(held: Held) -> Iterator[Problem]:
+def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
     """All that is wrong with the stopping."""
-    looks = held.plan.stopping.looks
-    sizes = {pair: len(held.asked[number]) for number, pair in held.pairs.items()}
-    if held.plan.question.mode == "rate":
-        yield from _rated(held.plan, list(sizes.values()))
+    looks = stored.plan.stopping.looks
+    sizes = {pair: len(stored.asked[number]) for number, pair in stored.pairs.items()}
+    if stored.plan.question.mode == "rate":
+        yield from _rated(stored.plan, list(sizes.values()))
         return
     named = {pair: " and ".join(filter(None, pair)) for pair in sizes}
     few = [named[pair] for pair, n in sizes.items() if 0 < n < looks[0]]
@@ -181,14 +181,14 @@ def stopping_problems(held: Held) -> Iterator[Problem]:
             " its looks end there",
             short[:5],
         )
-    yield from _reach(held, max(sizes.values(), default=0))
+    yield from _reach(stored, max(sizes.values(), default=0))
     if max(sizes.values(), default=0):
-        yield from _decides(held, max(sizes.values()))
+        yield from _decides(stored, max(sizes.values()))
 
 
-def _reach(held: Held, most: int) -> Iterator[Problem]:
+def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
     """Whether there can be enough answers."""
-    plan, people = held.plan, held.plan.people
+    plan, people = stored.plan, stored.plan.people
     looks = [min(n, most) for n in plan.stopping.looks]
     each = cap(people, looks[-1], people.most if people.recruit == "links" else None)
     if people.most * each < looks[-1] * people.per_item:
@@ -198,12 +198,12 @@ def _reach(held: Held, most: int) -> Iterator[Problem]:
             f"{people.most} people at most, who may each give {each} of the {looks[-1]} answers of a pair (cap"
             f" {people.cap:g}): its last look cannot be reached; allow more people, or a larger cap",
         )
-    first = len(held.pairs) * looks[0] * people.per_item
+    first = len(stored.pairs) * looks[0] * people.per_item
     if plan.stopping.budget is not None and plan.stopping.budget < first:
         yield Problem(
             "error",
             "small-budget",
-            f"budget {plan.stopping.budget}: the first look of all {len(held.pairs)} pairs takes {first} answers that"
+            f"budget {plan.stopping.budget}: the first look of all {len(stored.pairs)} pairs takes {first} answers that"
             " decide; ask about fewer pairs or systems, or allow more",
         )
     yield from _work(plan, first, "the first look of all pairs")
@@ -237,9 +237,9 @@ def _work(plan: StudyPlan, wanted: int, what: str) -> Iterator[Problem]:
         )
 
 
-def _decides(held: Held, most: int) -> Iterator[Problem]:
+def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
     """Whether answers that all say the same would decide a pair."""
-    rule = rule_of(held.plan, pairs=len(held.pairs), items=most, has_metric=held.has_metric)
+    rule = rule_of(stored.plan, pairs=len(stored.pairs), items=most, has_metric=stored.has_metric)
     if rule.estimator.uses_metric or rule.estimator.needs_items:
         return
     n = rule.looks[-1]

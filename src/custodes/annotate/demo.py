@@ -14,7 +14,7 @@ import polars as pl
 
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import People, Question, StudyPlan, Texts
-from custodes.annotate.server import ServedSite, interrupted, serving, wait
+from custodes.annotate.server import ServedSite, interrupted, serving
 from custodes.arguments import at_least, checked
 
 MISTAKES: Mapping[str, float] = {"Aster": 0.04, "Birch": 0.06, "Cedar": 0.35}
@@ -118,7 +118,7 @@ def demo(
         if open_browser:
             webbrowser.open(trial.ask)
         tell("Ctrl-C ends it" if folder is not None else "Ctrl-C ends it and removes the study")
-        wait(trial.site, stopped)
+        trial.site.wait(stopped)
 
 
 @contextmanager

@@ -40,6 +40,11 @@ class Known:
     why: str = ""
     asked: tuple[str, Pair] | None = None
 
+    def images(self) -> dict[str, tuple[str, ...]]:
+        """Names of images by the part of the question."""
+        second = {} if self.second is None else {"second": self.second.images}
+        return {"context": self.context.images, "first": self.first.images, **second}
+
 
 def read_gold(given: Any, material: Material, plan: StudyPlan) -> list[Known]:
     """Known questions from a table or file: the outputs of an item (item, system_a, system_b) or texts of their own

@@ -101,6 +101,10 @@ class Material:
             items.append(Item(label=item, cluster=cluster, group=group, images=images, references=references, **words))
         return cls(items=tuple(items), systems=tuple(sorted(wanted)), outputs=outputs)
 
+    def labels(self) -> list[str]:
+        """The labels of the items."""
+        return [item.label for item in self.items]
+
     def images(self) -> list[str]:
         """The paths of all images."""
         above = [path for item in self.items for path in item.images]

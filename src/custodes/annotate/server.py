@@ -1,4 +1,4 @@
-"""Serve studies: one process, one port, every answer on the disk before it is acknowledged."""
+"""Serve studies: one process, one port, every answer on the disk before it is acknowledged; it stops by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import secrets
 import signal
 import socket
 import threading
+import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from custodes.annotate.service import Service
@@ -21,17 +22,253 @@ from custodes.arguments import at_least, checked
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
 from custodes.files import folder
 
-if TYPE_CHECKING:
+HOST, PORT = "127.0.0.1", 8080
+"""Where `serve` listens by default."""
+CONNECTIONS = 4000
+"""At once; more are told that the server is busy."""
+EVERY = 15 * 60.0
+"""Seconds between two backups."""
+STARTING, ENDING = 20.0, 5.0
+"""Seconds that the server may take to start, and that requests have at its end."""
+HEADER_SECONDS = 10.0
+"""From a connection, or the first byte of a later request, to the end of its headers."""
+LARGEST_HEADERS = 32 * 1024
+"""Bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedSite:
+    """Studies that are served. `url`: as annotators see it; `owner`: the link of the owner's page, which works once;
+    `services`: by the name of the study in addresses; `moved`: the former address of studies whose links begin with it.
+    """
+
+    url: str
+    owner: str
+    port: int
+    services: Mapping[str, Service]
+    moved: Mapping[str, str]
+    is_alive: Callable[[], bool]
+
+    def join(self, study: str) -> str | None:
+        """The open link of a study; None where everybody has a link of their own."""
+        recruit = self.services[study].plan.people.recruit
+        return None if recruit == "links" else f"{self.url}/j/{study}"
+
+    def wait(self, stopped: threading.Event) -> None:
+        """Wait until it is stopped, or the server has ended by itself."""
+        while self.is_alive() and not stopped.wait(1.0):
+            pass
+
+
+@checked
+def serve(
+    paths: Sequence[str | Path] | str | Path,
+    *,
+    host: str = HOST,
+    port: int = PORT,
+    public_url: str | None = None,
+    backup: str | Path | None = None,
+    open_browser: bool = False,
+    i_know: bool = False,
+    tell: Callable[[str], object] = print,
+) -> None:
+    """Serve studies (files, or folders of them) until Ctrl-C; what is said on the way goes to `tell`.
+
+    The first line has the owner's link, which works once. `host` other than this machine, or a `public_url` without
+    https, asks for `i_know`: links are keys, and go over the network as they are. With a `public_url` the server stands
+    behind a proxy on this machine and believes what it says of addresses. `backup`: a folder that gets a copy of every
+    study, at once, every 15 minutes and at the end. Raises `InputError` for what is no study, or is served already,
+    `OptionError` where a port is taken.
+
+    >>> import custodes as cu
+    >>> cu.annotate.serve([], port=0)
+    Traceback (most recent call last):
+    custodes.errors.OptionError: nothing to serve: give study.db, several of them, or a folder
+    """
+    studies = [paths] if isinstance(paths, str | Path) else list(paths)
+    opened = serving(studies, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell)
+    with interrupted() as stopped, opened as site:
+        tell(f"the owner's page (this link works once): {site.owner}")
+        for name in site.services:
+            people = site.join(name)
+            tell(f"{name}: people arrive at {people}" if people else f"{name}: invite people on the owner's page")
+        for name, before in site.moved.items():
+            tell(f"{name}: links that begin with {before} do not lead to {site.url}; serve it there, or send new links")
+        tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
+        if open_browser:
+            webbrowser.open(site.owner)
+        site.wait(stopped)
+    tell("stopped; everything is written")
+
+
+@contextmanager
+def serving(
+    paths: Sequence[str | Path],
+    *,
+    host: str = HOST,
+    port: int = 0,
+    public_url: str | None = None,
+    backup: str | Path | None = None,
+    i_know: bool = False,
+    tell: Callable[[str], object] = print,
+) -> Iterator[ServedSite]:
+    """The same in a thread, for as long as the context is open: `serve`, tests and the demo."""
+    try:
+        from custodes.annotate.site.app import app
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").startswith("custodes"):
+            raise
+        raise MissingExtraError(f"serving needs {problem.name}: pip install 'custodes[annotate]'") from None
+    check_open(host, public_url, i_know=i_know)
+    with ExitStack() as stack:
+        listener = stack.enter_context(bound(host, port))
+        services = {name: stack.enter_context(Service.open(path)) for name, path in named(paths).items()}
+        bound_port = listener.getsockname()[1]
+        url = (public_url or local_url(host, bound_port)).rstrip("/")
+        addresses = {name: service.address().result() for name, service in services.items()}
+        if port or public_url:  # a free port is another one next time
+            for service in services.values():
+                service.set_address(url).result()
+        key = secrets.token_urlsafe(16)
+        if backup is not None:
+            stack.enter_context(_backups(services, folder(backup), tell))
+        site = app(services, public_url=url, secret=secrets.token_urlsafe(32), owner_key=key)
+        yield ServedSite(
+            url=url,
+            owner=f"{url}/admin?key={key}",
+            port=bound_port,
+            services=services,
+            moved={name: before for name, before in addresses.items() if before not in ("", url)},
+            is_alive=stack.enter_context(_running(site, listener, behind_a_proxy=public_url is not None)),
+        )
+
+
+def local_url(host: str = HOST, port: int = PORT) -> str:
+    """The address of a server on this machine."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
+    """Raise `OptionError` where links would go over a network unencrypted and nobody said that this is meant."""
+    if public_url is not None:
+        check_address("--public-url", public_url)
+    way_out = "put a proxy with https before it (docs/howto/deploy-annotation.md), or say --i-know"
+    if not (is_local(host) or i_know):
+        raise OptionError(
+            f"--host {shown(host)} lets the whole network in, and links, which are keys, go unencrypted; {way_out}"
+        )
+    if public_url is not None and not i_know:
+        parts = urlsplit(public_url)
+        if parts.scheme == "http" and not is_local(parts.hostname or ""):
+            raise OptionError(f"--public-url {shown(public_url)}: links are keys, and go unencrypted; {way_out}")
+
+
+def check_address(option: str, url: str) -> None:
+    """Raise `OptionError` for what is no address that links can begin with.
+
+    >>> check_address("--url", "javascript:alert(1)")
+    Traceback (most recent call last):
+    custodes.errors.OptionError: --url 'javascript:alert(1)': give scheme and host alone, such as https://ask.example.org
+    """
+    try:
+        parts = urlsplit(url)
+        is_plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
+        is_address = is_plain and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # brackets that do not close, a port that is none
+        is_address = False
+    if not is_address or any(character.isspace() for character in url):
+        raise OptionError(f"{option} {shown(url)}: give scheme and host alone, such as https://ask.example.org")
+
+
+def is_local(host: str) -> bool:
+    """Whether an address is of this machine alone.
+
+    >>> is_local("127.0.0.1"), is_local("0.0.0.0")
+    (True, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def named(paths: Sequence[str | Path]) -> dict[str, Path]:
+    """The name of each study in its addresses, which is that of its file; of folders all studies in them."""
+    studies: dict[str, Path] = {}
+    for place in map(Path, paths):
+        files = sorted(place.glob("*.db")) if place.is_dir() else [place]
+        if not files:
+            raise InputError(f"{place}: no study in this folder; `custodes annotate new` makes one, study.db")
+        for path in files:
+            if path.stem in studies:
+                raise OptionError(
+                    f"{studies[path.stem]} and {path} have one name in addresses; rename one of the files"
+                )
+            studies[path.stem] = path
+    if not studies:
+        raise OptionError("nothing to serve: give study.db, several of them, or a folder")
+    return studies
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket on a port, 0 for any that is free; `OptionError` where it is taken or not ours."""
+    at_least("port", port, 0)
+    if port > 65_535:
+        raise OptionError(f"port={port}: ports go to 65535")
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, proto)
+    except OSError as problem:
+        raise OptionError(f"--host {shown(host)}: {problem.strerror}; 127.0.0.1 is this machine") from None
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as problem:
+            raise OptionError(
+                f"port {port} on {host}: {problem.strerror}; choose another by --port, or 0 for any that is free"
+            ) from None
+        yield listener
+
+
+@contextmanager
+def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
+    """uvicorn in another thread, so that signals stay with the caller."""
     import uvicorn
 
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,  # it would write links, which are keys
+            log_level="warning",
+            http=patient(),
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=int(ENDING),
+            server_header=False,
+            proxy_headers=behind_a_proxy,
+            forwarded_allow_ips="127.0.0.1,::1" if behind_a_proxy else "",
+            ws="none",
+            lifespan="auto",
+        )
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="custodes-site", daemon=True)
+    thread.start()
+    try:
+        began = time.monotonic()
+        while not server.started:
+            if not thread.is_alive() or time.monotonic() > began + STARTING:
+                raise OptionError("the server did not start; `custodes doctor` says what is missing")
+            time.sleep(0.02)
+        yield thread.is_alive
+    finally:
+        server.should_exit = True
+        thread.join(ENDING + STARTING)
 
-SECONDS = 10.0
-"""From a connection, or the first byte of a later request, to the end of its headers."""
-LARGEST = 32 * 1024
-"""Bytes of headers."""
 
-
-def patient(seconds: float = SECONDS, largest: int = LARGEST) -> type[asyncio.Protocol]:
+def patient(seconds: float = HEADER_SECONDS, largest: int = LARGEST_HEADERS) -> type[asyncio.Protocol]:
     """uvicorn's protocol (the quick one where it is installed), which waits for headers no longer than this.
 
     uvicorn itself has a limit for the time between two requests only, and httptools none for the size of headers.
@@ -83,296 +320,23 @@ def patient(seconds: float = SECONDS, largest: int = LARGEST) -> type[asyncio.Pr
     return Patient
 
 
-HOST, PORT = "127.0.0.1", 8080
-"""Where `serve` listens by default."""
-CONNECTIONS = 4000
-"""At once; more are told that the server is busy."""
-EVERY = 15 * 60.0
-"""Seconds between two backups."""
-STARTING, ENDING = 20.0, 5.0
-"""Seconds that the server may take to start, and that requests have at its end."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServedSite:
-    """Studies that are served. `url`: as annotators see it; `owner`: the link of the owner's page, which works once;
-    `services`: by the name of the study in addresses; `moved`: the former address of studies whose links begin with it.
-    """
-
-    url: str
-    owner: str
-    port: int
-    services: Mapping[str, Service]
-    moved: Mapping[str, str]
-    is_alive: Callable[[], bool]
-
-    def join(self, study: str) -> str | None:
-        """Where people of a platform, or anybody, arrive; None where everybody has a link of their own."""
-        recruit = self.services[study].plan.people.recruit
-        return None if recruit == "links" else f"{self.url}/j/{study}"
-
-
-@checked
-def serve(
-    paths: Sequence[str | Path] | str | Path,
-    *,
-    host: str = HOST,
-    port: int = PORT,
-    public_url: str | None = None,
-    backup: str | Path | None = None,
-    open_browser: bool = False,
-    i_know: bool = False,
-    tell: Callable[[str], object] = print,
-) -> None:
-    """Serve studies (files, or folders of them) until Ctrl-C; what is said on the way goes to `tell`.
-
-    The first line has the owner's link, which works once. `host` other than this machine, or a `public_url` without
-    https, asks for `i_know`: links are keys, and go over the network as they are. With a `public_url` the server stands
-    behind a proxy on this machine and believes what it says of addresses. `backup`: a folder that gets a copy of every
-    study, at once, every 15 minutes and at the end. Raises `InputError` for what is no study, or is served already,
-    `OptionError` where a port is taken.
-
-    >>> import custodes as cu
-    >>> cu.annotate.serve([], port=0)
-    Traceback (most recent call last):
-    custodes.errors.OptionError: nothing to serve: give study.db, several of them, or a folder
-    """
-    own = _served(paths)
-    options: dict[str, Any] = {
-        "host": host,
-        "port": port,
-        "public_url": public_url,
-        "backup": backup,
-        "i_know": i_know,
-        "tell": tell,
-    }
-    with interrupted() as stopped, serving(own, **options) as site:
-        tell(f"the owner's page (this link works once): {site.owner}")
-        for name in site.services:
-            people = site.join(name)
-            tell(f"{name}: people arrive at {people}" if people else f"{name}: invite people on the owner's page")
-        for name, before in site.moved.items():
-            tell(f"{name}: links that begin with {before} do not lead to {site.url}; serve it there, or send new links")
-        tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
-        if open_browser:
-            webbrowser.open(site.owner)
-        wait(site, stopped)
-    tell("stopped; everything is written")
-
-
-def wait(site: ServedSite, stopped: threading.Event) -> None:
-    """Until it is stopped, or the server has ended by itself."""
-    while site.is_alive() and not stopped.wait(1.0):
-        pass
-
-
-@contextmanager
-def serving(
-    paths: Sequence[str | Path],
-    *,
-    host: str = HOST,
-    port: int = 0,
-    public_url: str | None = None,
-    backup: str | Path | None = None,
-    i_know: bool = False,
-    tell: Callable[[str], object] = print,
-) -> Iterator[ServedSite]:
-    """The same in a thread, for as long as the context is open: `serve`, tests and the demo."""
-    app = _application()
-    check_open(host, public_url, i_know=i_know)
-    with ExitStack() as stack:
-        door = stack.enter_context(bound(host, port))
-        services: dict[str, Service] = {}
-        for name, path in named(paths).items():
-            services[name] = stack.enter_context(_opened(path))
-        own = door.getsockname()[1]
-        url = (public_url or local_url(host, own)).rstrip("/")
-        moved = {
-            name: before
-            for name, service in services.items()
-            if (before := service.address().result()) not in ("", url)
-        }
-        if port or public_url:  # a free port is another one next time
-            for service in services.values():
-                service.set_address(url).result()
-        key = secrets.token_urlsafe(16)
-        if backup is not None:
-            stack.enter_context(_backups(services, folder(backup), tell))
-        made = app(services, public_url=url, secret=secrets.token_urlsafe(32), owner_key=key)
-        is_alive = stack.enter_context(_running(made, door, behind_a_proxy=public_url is not None))
-        yield ServedSite(
-            url=url, owner=f"{url}/admin?key={key}", port=own, services=services, moved=moved, is_alive=is_alive
-        )
-
-
-def local_url(host: str = HOST, port: int = PORT) -> str:
-    """The address of a server on this machine."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
-    """Raise `OptionError` where links would go over a network unencrypted and nobody said that this is meant."""
-    if public_url is not None:
-        check_address("--public-url", public_url)
-    way_out = "put a proxy with https before it (docs/howto/deploy-annotation.md), or say --i-know"
-    if not (is_local(host) or i_know):
-        raise OptionError(
-            f"--host {shown(host)} lets the whole network in, and links, which are keys, go unencrypted; {way_out}"
-        )
-    if public_url is not None and not i_know:
-        parts = urlsplit(public_url)
-        if parts.scheme == "http" and not is_local(parts.hostname or ""):
-            raise OptionError(f"--public-url {shown(public_url)}: links are keys, and go unencrypted; {way_out}")
-
-
-def check_address(option: str, url: str) -> None:
-    """Raise `OptionError` for what is no address that links can begin with.
-
-    >>> check_address("--url", "javascript:alert(1)")
-    Traceback (most recent call last):
-    custodes.errors.OptionError: --url 'javascript:alert(1)': give scheme and host alone, such as https://ask.example.org
-    """
-    try:
-        parts = urlsplit(url)
-        plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
-        known = bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # brackets that do not close, a port that is none
-        plain = known = False
-    if not (plain and known) or any(character.isspace() for character in url):
-        raise OptionError(f"{option} {shown(url)}: give scheme and host alone, such as https://ask.example.org")
-
-
-def is_local(host: str) -> bool:
-    """Whether an address is of this machine alone.
-
-    >>> is_local("127.0.0.1"), is_local("0.0.0.0")
-    (True, False)
-    """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def named(paths: Sequence[str | Path]) -> dict[str, Path]:
-    """The name of each study in its addresses, which is that of its file; of folders all studies in them."""
-    made: dict[str, Path] = {}
-    for given in map(Path, paths):
-        found = sorted(given.glob("*.db")) if given.is_dir() else [given]
-        if not found:
-            raise InputError(f"{given}: no study in this folder; `custodes annotate new` makes one, study.db")
-        for path in found:
-            if path.stem in made:
-                raise OptionError(f"{made[path.stem]} and {path} have one name in addresses; rename one of the files")
-            made[path.stem] = path
-    if not made:
-        raise OptionError("nothing to serve: give study.db, several of them, or a folder")
-    return made
-
-
-def _served(paths: Any) -> list[str | Path]:
-    return [paths] if isinstance(paths, str | Path) else list(paths)
-
-
-def _application() -> Any:
-    try:
-        from custodes.annotate.site.app import app
-    except ModuleNotFoundError as problem:
-        if (problem.name or "").startswith("custodes"):
-            raise
-        raise MissingExtraError(f"serving needs {problem.name}: pip install 'custodes[annotate]'") from None
-    return app
-
-
-@contextmanager
-def bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket on a port, 0 for any that is free; `OptionError` where it is taken or not ours."""
-    at_least("port", port, 0)
-    if port > 65_535:
-        raise OptionError(f"port={port}: ports go to 65535")
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        door = socket.socket(family, kind, proto)
-    except OSError as problem:
-        raise OptionError(f"--host {shown(host)}: {problem.strerror}; 127.0.0.1 is this machine") from None
-    with door:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            door.bind(address)
-        except OSError as problem:
-            raise OptionError(
-                f"port {port} on {host}: {problem.strerror}; choose another by --port, or 0 for any that is free"
-            ) from None
-        yield door
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Service]:
-    service = Service.open(path)
-    try:
-        yield service
-    finally:
-        service.close()
-
-
-@contextmanager
-def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
-    """uvicorn in a thread of its own, so that signals stay with the caller."""
-    import uvicorn
-
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,  # it would write links, which are keys
-            log_level="warning",
-            http=patient(),
-            limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=int(ENDING),
-            server_header=False,
-            proxy_headers=behind_a_proxy,
-            forwarded_allow_ips="127.0.0.1,::1" if behind_a_proxy else "",
-            ws="none",
-            lifespan="auto",
-        )
-    )
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, name="custodes-site", daemon=True)
-    thread.start()
-    try:
-        _started(server, thread)
-        yield thread.is_alive
-    finally:
-        server.should_exit = True
-        thread.join(ENDING + STARTING)
-
-
-def _started(server: uvicorn.Server, thread: threading.Thread) -> None:
-    pause = threading.Event()
-    for _ in range(int(STARTING / 0.02)):
-        if server.started:
-            return
-        if not thread.is_alive():
-            break
-        pause.wait(0.02)
-    raise OptionError("the server did not start; `custodes doctor` says what is missing")
-
-
 @contextmanager
 def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], object]) -> Iterator[None]:
-    """A copy of every study now, every quarter of an hour, and at the end; what goes wrong later is told."""
+    """A copy of every study now, every quarter of an hour, and at the end; a later failure is reported to `tell`."""
     stopped = threading.Event()
 
-    def copy() -> None:
-        for name, service in services.items():
-            service.backup(into / f"{name}.db")
+    def copy(when: str | None = None) -> None:
+        try:
+            for name, service in services.items():
+                service.backup(into / f"{name}.db")
+        except CustodesError as problem:
+            if when is None:
+                raise
+            tell(f"no backup{when}: {problem}")
 
     def work() -> None:
         while not stopped.wait(EVERY):
-            try:
-                copy()
-            except CustodesError as problem:
-                tell(f"no backup: {problem}")
+            copy("")
 
     copy()
     thread = threading.Thread(target=work, name="custodes-backup", daemon=True)
@@ -382,10 +346,7 @@ def _backups(services: Mapping[str, Service], into: Path, tell: Callable[[str], 
     finally:
         stopped.set()
         thread.join()
-        try:
-            copy()
-        except CustodesError as problem:
-            tell(f"no backup at the end: {problem}")
+        copy(" at the end")
 
 
 @contextmanager

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import secrets
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -21,46 +21,106 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from custodes.annotate.arrivals import hashed
 from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.service import CONTROLS, Service
 from custodes.annotate.site import guard, owner_formats
 from custodes.annotate.site.owner_formats import codes, sent, zipped
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
 from custodes.errors import CustodesError, InputError, OptionError
 
-Act = Callable[[Any, dict[str, str]], Awaitable[None]]
+COOKIE = "custodes_owner"
+HOURS = 12
+"""That a sign-in lasts; it ends with the server too."""
+INVITED = 500
+"""Links at once."""
+MOST = 200
+"""Rows of a page."""
+
+Handler = Callable[..., Awaitable[Response]]
+Row = Mapping[str, Any]
+
+_ANSWERS = """
+SELECT answered_at, item, known, aspect, role, "order", answer, reason, visible_seconds, late, taken_back, expected,
+    system_b IS NULL AND gold IS NULL AS is_rating
+FROM answers WHERE rater = ?2 ORDER BY answer_id DESC LIMIT ?1
+"""
+"""An annotator's last answers, the newest first."""
+_TROUBLED = """
+SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
+    count(DISTINCT CASE WHEN answer IS NULL THEN assignment END) AS refused,
+    group_concat(DISTINCT CASE WHEN answer IS NULL THEN reason END) AS reasons
+FROM answers WHERE unit IS NOT NULL AND NOT taken_back
+GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?1
+"""
+"""Questions that somebody could not judge, the most often refused first."""
+_COMMENTS = """
+SELECT e.at AS at, coalesce(v.label, w.label) AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
+FROM event e
+LEFT JOIN worker w ON w.worker = e.worker
+LEFT JOIN session s ON s.session = e.session LEFT JOIN worker v ON v.worker = s.worker
+LEFT JOIN assignment a ON a.assignment = e.assignment LEFT JOIN unit u ON u.unit = a.unit
+LEFT JOIN item i ON i.item = u.item
+WHERE e.kind = 'comment' ORDER BY e.event DESC LIMIT ?1
+"""
+_RUNNING = """
+SELECT system_a, system_b, sum(answer = 1) AS wins, sum(answer = 0) AS ties, sum(answer = -1) AS losses
+FROM answers
+WHERE role = 'primary' AND system_b IS NOT NULL AND NOT taken_back AND NOT excluded AND answer IS NOT NULL
+    AND aspect = ?2
+GROUP BY pair LIMIT ?1
+"""
+"""Outcomes of every pair so far: what a peek shows, and nothing else does."""
 
 
-async def _control(what: str, service: Any, fields: dict[str, str]) -> None:
-    await asyncio.wrap_future(service.control(what, fields.get("why", "")))
+async def rows_of(path: Path, statement: str, *values: object, most: int = MOST) -> list[Row]:
+    """Rows of a study file, by a connection that can write nothing."""
+
+    def read() -> list[Row]:
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as base:
+                base.row_factory = sqlite3.Row
+                return [dict(row) for row in base.execute(statement, (most, *values))]
+        except sqlite3.Error as problem:
+            raise InputError(f"{path.name}: cannot be read now ({problem})") from None
+
+    return await run_in_threadpool(read)
 
 
-async def _person(what: str, service: Any, fields: dict[str, str]) -> None:
-    label = fields.get("worker", "")
-    reason = (fields.get("reason", "") or "no reason given",) if what == "exclude" else ()
-    await asyncio.wrap_future(getattr(service, what)(label, *reason))
+def act_of(what: str, service: Service, fields: Mapping[str, str]) -> Future[None] | None:
+    """The act that a form of the owner asks for, by the last word of its address; None for another word."""
+    worker = fields.get("worker", "")
+    match what:
+        case "pause" | "resume" | "stop" | "reopen":
+            assert what in CONTROLS
+            return service.control(what, fields.get("why", ""))
+        case "exclude":
+            return service.exclude(worker, fields.get("reason", "") or "no reason given")
+        case "restore":
+            return service.restore(worker)
+        case "forget":
+            return service.forget(worker)
+        case "replan":
+            return service.replan(_replanned(service.plan, fields))
+    return None
 
 
-async def _replan(service: Any, fields: dict[str, str]) -> None:
-    """Price, people at most, their share of a look and budget: what may change while a study runs."""
-    plan: StudyPlan = service.plan
+def _replanned(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
+    """The plan with what may change while a study runs: price, people at most, their share of a look, budget."""
     price = _number("price", fields.get("price", ""), such_as=0.15)
     cap = _number("cap", fields.get("cap", str(plan.people.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
         raise OptionError(f"price {price:g}: must be a number of 0 or more")
-    budget = fields.get("budget", "").strip()
-    await asyncio.wrap_future(
-        service.replan(
-            msgspec.structs.replace(
-                plan,
-                money=msgspec.structs.replace(plan.money, price=price),
-                people=msgspec.structs.replace(plan.people, most=whole("most", fields.get("most", "")), cap=cap),
-                stopping=msgspec.structs.replace(
-                    plan.stopping, budget=whole("budget", budget) if budget else plan.stopping.budget
-                ),
-            )
-        )
+    most, budget = whole("most", fields.get("most", "")), fields.get("budget", "").strip()
+    return msgspec.structs.replace(
+        plan,
+        money=msgspec.structs.replace(plan.money, price=price),
+        people=msgspec.structs.replace(plan.people, most=most, cap=cap),
+        stopping=msgspec.structs.replace(
+            plan.stopping, budget=whole("budget", budget) if budget else plan.stopping.budget
+        ),
     )
 
 
@@ -72,96 +132,15 @@ def _number(name: str, text: str, *, such_as: float) -> float:
 
 
 def whole(name: str, text: str, *, most: int = 10**9) -> int:
+    """A whole number of a form; OptionError for another text."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= most):
         raise OptionError(f"{name} {text[:20]!r}: a whole number from 1 to {most}")
     return int(text)
 
 
-ACTS: Mapping[str, Act] = {
-    **{what: partial(_control, what) for what in ("pause", "resume", "stop", "reopen")},
-    **{what: partial(_person, what) for what in ("exclude", "restore", "forget")},
-    "replan": _replan,
-}
-"""By the last word of the address."""
-
-
-MOST = 200
-"""Rows of a page."""
-
-Row = Mapping[str, Any]
-
-_ANSWERS = """
-SELECT answered_at, item, known, aspect, role, "order", answer, reason, visible_seconds, late, taken_back, expected,
-    system_b IS NULL AND gold IS NULL AS is_rating
-FROM answers WHERE rater = ? ORDER BY answer_id DESC LIMIT ?
-"""
-_TROUBLED = """
-SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
-    count(DISTINCT CASE WHEN answer IS NULL THEN assignment END) AS refused,
-    group_concat(DISTINCT CASE WHEN answer IS NULL THEN reason END) AS reasons
-FROM answers WHERE unit IS NOT NULL AND NOT taken_back
-GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?
-"""
-_COMMENTS = """
-SELECT e.at AS at, coalesce(v.label, w.label) AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
-FROM event e
-LEFT JOIN worker w ON w.worker = e.worker
-LEFT JOIN session s ON s.session = e.session LEFT JOIN worker v ON v.worker = s.worker
-LEFT JOIN assignment a ON a.assignment = e.assignment LEFT JOIN unit u ON u.unit = a.unit
-LEFT JOIN item i ON i.item = u.item
-WHERE e.kind = 'comment' ORDER BY e.event DESC LIMIT ?
-"""
-_RUNNING = """
-SELECT system_a, system_b, sum(answer = 1) AS wins, sum(answer = 0) AS ties, sum(answer = -1) AS losses
-FROM answers
-WHERE role = 'primary' AND system_b IS NOT NULL AND NOT taken_back AND NOT excluded AND answer IS NOT NULL
-    AND aspect = ?
-GROUP BY pair
-"""
-
-
-def answers_of(path: str | Path, label: str) -> list[Row]:
-    """A person's last answers, the newest first."""
-    return _rows(path, _ANSWERS, (label, MOST))
-
-
-def troubled(path: str | Path) -> list[Row]:
-    """Questions that somebody could not judge, the most often refused first."""
-    return _rows(path, _TROUBLED, (MOST,))
-
-
-def comments_of(path: str | Path) -> list[Row]:
-    """What people wrote, the newest first."""
-    return _rows(path, _COMMENTS, (MOST,))
-
-
-def running(path: str | Path, aspect: str) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Wins, ties and losses of every pair so far: what a peek shows, and nothing else does."""
-    rows = _rows(path, _RUNNING, (aspect,))
-    return {(row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in rows}
-
-
-def _rows(path: str | Path, statement: str, values: Sequence[object] = ()) -> list[Row]:
-    try:
-        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as base:
-            base.row_factory = sqlite3.Row
-            return [dict(row) for row in base.execute(statement, values)]
-    except sqlite3.Error as problem:
-        raise InputError(f"{Path(path).name}: cannot be read now ({problem})") from None
-
-
-COOKIE = "custodes_owner"
-HOURS = 12
-"""That a sign-in lasts; it ends with the server too."""
-INVITED = 500
-"""Links at once."""
-
-Handler = Callable[..., Awaitable[Response]]
-
-
-def routes(services: Mapping[str, Any], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
+def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
     """The pages under `/admin`, for who came with `owner_key` (once) and has the cookie since, signed by `secret`."""
-    own = Owner(services, owner_key=owner_key, public_url=public_url)
+    owner = Owner(services, owner_key=owner_key, public_url=public_url)
     cookie = Middleware(
         SessionMiddleware,
         secret_key=secret,
@@ -171,30 +150,30 @@ def routes(services: Mapping[str, Any], *, owner_key: str, public_url: str, secr
         same_site="strict",
         https_only=public_url.startswith("https://"),
     )
-    pages: list[tuple[str, Handler, str]] = [
-        ("/admin", own.studies, "GET"),
-        ("/admin/key", own.new_key, "POST"),
-        ("/admin/leave", own.leave, "POST"),
-        ("/admin/{study}", own.study, "GET"),
-        ("/admin/{study}/questions", own.questions, "GET"),
-        ("/admin/{study}/export.zip", own.export, "GET"),
-        ("/admin/{study}/backup.db", own.backup, "GET"),
-        ("/admin/{study}/codes.csv", own.codes, "GET"),
-        ("/admin/{study}/people/{label}", own.person, "GET"),
-        ("/admin/{study}/{what}", own.do, "POST"),
+    handlers: list[tuple[str, Handler, str]] = [
+        ("/admin", owner.studies, "GET"),
+        ("/admin/key", owner.new_key, "POST"),
+        ("/admin/leave", owner.leave, "POST"),
+        ("/admin/{study}", owner.study, "GET"),
+        ("/admin/{study}/questions", owner.questions, "GET"),
+        ("/admin/{study}/export.zip", owner.export, "GET"),
+        ("/admin/{study}/backup.db", owner.backup, "GET"),
+        ("/admin/{study}/codes.csv", owner.codes, "GET"),
+        ("/admin/{study}/people/{label}", owner.person, "GET"),
+        ("/admin/{study}/{what}", owner.do, "POST"),
     ]
     return [
-        Route(path, own.guarded(handler), methods=[method], middleware=[cookie], name=f"owner_{handler.__name__}")
-        for path, handler, method in pages
+        Route(path, owner.guarded(handler), methods=[method], middleware=[cookie], name=f"owner_{handler.__name__}")
+        for path, handler, method in handlers
     ]
 
 
 class Owner:
     """What the handlers share: the studies, and the keys that still sign somebody in."""
 
-    def __init__(self, services: Mapping[str, Any], *, owner_key: str, public_url: str) -> None:
+    def __init__(self, services: Mapping[str, Service], *, owner_key: str, public_url: str) -> None:
         self.services, self.public_url = services, public_url
-        self._keys = {_digest(owner_key)} if owner_key else set[str]()
+        self._keys = {hashed(owner_key)} if owner_key else set[str]()
         self._signed_in_now = set[str]()
 
     def guarded(self, handler: Handler) -> Handler:
@@ -210,14 +189,17 @@ class Owner:
                 return owner_formats.page("owner/door.html", status=403)
             try:
                 return await handler(request)
-            except CustodesError as problem:
-                return await self._told(request, problem)
+            except CustodesError as problem:  # above the study that it is about
+                status = 503 if isinstance(problem, StudyBusy) else 409
+                if "study" in request.path_params and request.method == "POST":
+                    return await self._study(request, status=status, problem=str(problem))
+                return owner_formats.page("owner/problem.html", status=status, problem=str(problem))
 
         return inner
 
     def _sign_in(self, request: Request) -> Response | None:
-        """A key is used up by whoever opens it; a wrong one is no one's, and is counted (`watch`)."""
-        digest = _digest(request.query_params["key"])
+        """A key is used up by whoever opens it; a wrong one is no one's, and is counted (`guard.Watch`)."""
+        digest = hashed(request.query_params["key"])
         if digest not in self._keys:
             return None
         self._keys.discard(digest)
@@ -237,7 +219,7 @@ class Owner:
     async def new_key(self, request: Request) -> Response:
         """Another link that signs in once: for another browser, or a colleague."""
         key = secrets.token_urlsafe(16)
-        self._keys.add(_digest(key))
+        self._keys.add(hashed(key))
         return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
 
     async def leave(self, request: Request) -> Response:
@@ -247,11 +229,11 @@ class Owner:
         return owner_formats.page("owner/door.html")
 
     async def study(self, request: Request) -> Response:
-        """How a study stands."""
+        """Progress of a study."""
         return await self._study(request, said=owner_formats.SAID.get(request.query_params.get("said", ""), ""))
 
     async def _study(self, request: Request, status: int = 200, **more: Any) -> HTMLResponse:
-        name, service = self._service(request)
+        name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         ahead = await run_in_threadpool(forecast, now)
         return await run_in_threadpool(  # a thousand people are a tenth of a second
@@ -267,76 +249,62 @@ class Owner:
 
     async def person(self, request: Request) -> Response:
         """One person's answers, by the side that was shown, never by system: nobody should stop by eye."""
-        name, service = self._service(request)
+        name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         label = request.path_params["label"]
-        found = [one for one in now.people if one.label == label]
-        if not found:
+        person = next((one for one in now.people if one.label == label), None)
+        if person is None:
             raise HTTPException(404)
-        rows = await run_in_threadpool(answers_of, service.path, label)
-        return owner_formats.page("owner/person.html", name=name, now=now, person=found[0], rows=rows)
+        rows = await rows_of(service.path, _ANSWERS, label)
+        return owner_formats.page("owner/person.html", name=name, now=now, person=person, rows=rows)
 
     async def questions(self, request: Request) -> Response:
         """Comparisons that somebody could not judge or wrote about."""
-        name, service = self._service(request)
-        rows = await run_in_threadpool(troubled, service.path)
-        comments = await run_in_threadpool(comments_of, service.path)
+        name, service = self._find(request)
+        rows, comments = await rows_of(service.path, _TROUBLED), await rows_of(service.path, _COMMENTS)
         return owner_formats.page("owner/questions.html", name=name, rows=rows, comments=comments)
 
     async def do(self, request: Request) -> Response:
         """What changes a study: each is an event in its file."""
-        name, service = self._service(request)
-        what = request.path_params["what"]
-        if what not in ("invite", "peek", *ACTS):
-            raise HTTPException(404)
-        fields = await guard.form(request)
+        name, service = self._find(request)
+        what, fields = request.path_params["what"], await guard.form(request)
         if what == "invite":
-            return await self._invite(request, name, service, fields)
-        if what == "peek" and service.plan.question.mode == "rate":
-            raise OptionError("people rate outputs: there are no running numbers of pairs to look at")
+            people = whole("people", fields.get("people", ""), most=INVITED)
+            tokens = await asyncio.wrap_future(service.invite(people))
+            links = [(label, f"{self._base(request)}/s/{token}") for label, token in tokens]
+            return owner_formats.page("owner/invited.html", name=name, links=links)
         if what == "peek":
+            if service.plan.question.mode == "rate":
+                raise OptionError("people rate outputs: there are no running numbers of pairs to look at")
             await asyncio.wrap_future(service.peek())
-            first = service.plan.question.aspects[0]
-            return await self._study(request, peeked=await run_in_threadpool(running, service.path, first))
-        await ACTS[what](service, fields)
+            rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], most=-1)
+            outcomes = {(row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in rows}
+            return await self._study(request, peeked=outcomes)
+        done = act_of(what, service, fields)
+        if done is None:
+            raise HTTPException(404)
+        await asyncio.wrap_future(done)
         return RedirectResponse(f"/admin/{name}?said={what}", 303)
-
-    async def _invite(self, request: Request, name: str, service: Any, fields: dict[str, str]) -> Response:
-        people = whole("people", fields.get("people", ""), most=INVITED)
-        made = await asyncio.wrap_future(service.invite(people))
-        links = [(label, f"{self._base(request)}/s/{token}") for label, token in made]
-        return owner_formats.page("owner/invited.html", name=name, links=links)
 
     async def export(self, request: Request) -> Response:
         """The study as files that every verb reads."""
-        name, service = self._service(request)
+        name, service = self._find(request)
         from custodes.annotate.export_study import export
 
         return await sent(lambda folder: zipped(export, service.path, folder / name), f"{name}.zip", "application/zip")
 
     async def backup(self, request: Request) -> Response:
         """The whole file, as it is now."""
-        name, service = self._service(request)
-
-        def make(folder: Path) -> Path:
-            return Path(service.backup(folder / f"{name}.db"))
-
-        return await sent(make, f"{name}.db", "application/vnd.sqlite3")
+        name, service = self._find(request)
+        return await sent(lambda folder: service.backup(folder / f"{name}.db"), f"{name}.db", "application/vnd.sqlite3")
 
     async def codes(self, request: Request) -> Response:
         """Who is to be paid: a table for spreadsheet programs."""
-        name, service = self._service(request)
+        name, service = self._find(request)
         now: Snapshot = await asyncio.wrap_future(service.snapshot())
         return codes(name, now.people)
 
-    async def _told(self, request: Request, problem: CustodesError) -> Response:
-        """What went wrong, above the study that it is about."""
-        status = 503 if isinstance(problem, StudyBusy) else 409
-        if "study" in request.path_params and request.method == "POST":
-            return await self._study(request, status=status, problem=str(problem))
-        return owner_formats.page("owner/problem.html", status=status, problem=str(problem))
-
-    def _service(self, request: Request) -> tuple[str, Any]:
+    def _find(self, request: Request) -> tuple[str, Service]:
         name = request.path_params["study"]
         if name not in self.services:
             raise HTTPException(404)
@@ -344,7 +312,3 @@ class Owner:
 
     def _base(self, request: Request) -> str:
         return self.public_url or str(request.base_url).rstrip("/")
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
