@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,24 +25,15 @@ from custodes.evaluate.annotators.annotators import annotators
 from custodes.process import UNFINISHED
 
 PLAN = "plan.json"
-ANSWERS = "SELECT * FROM answers ORDER BY answer_id"
-COMMENTS = """
+QUERIES = {
+    "answers": "SELECT * FROM answers ORDER BY answer_id",
+    "comments": """
 SELECT g.label AS rater, i.label AS item, e.at AS at, json_extract(e.json, '$.text') AS text
 FROM event e JOIN standing g ON g.worker = e.worker LEFT JOIN assignment a ON a.assignment = e.assignment
 LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item WHERE e.kind = 'comment' ORDER BY e.event
-"""
-PEOPLE = "SELECT label AS rater, external_id FROM worker"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _State:
-    """What there is to write, of one moment."""
-
-    study: Study
-    answers: pl.DataFrame
-    comments: pl.DataFrame
-    people: pl.DataFrame
-    plan: bytes
+""",
+    "external_ids": "SELECT label AS rater, external_id FROM worker",
+}
 
 
 @checked
@@ -72,24 +62,19 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     """Name to content, the signature last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study of people's answers; custodes annotate new makes one")
-    state = of_one_state(path, lambda opened: _state(opened, path.name))
-    tables = {
-        "margins": margins_of(state.study),
-        **long_tables(state.study),
-        "looks": state.study.looks,
-        "answers": state.answers,
-        "comments": state.comments,
-    }
+    study, queried, plan = of_one_state(path, lambda opened: _read(opened, path.name))
+    workers = queried.pop("external_ids")
+    tables = {"margins": margins_of(study), **long_tables(study), "looks": study.looks, **queried}
     if external_ids:
-        tables["raters"] = tables["raters"].join(state.people, on="rater", how="left", maintain_order="left")
+        tables["raters"] = tables["raters"].join(workers, on="rater", how="left", maintain_order="left")
     files, rows = {}, {}
     for name, table in tables.items():
         if table.height:
             file = f"{name}.jsonl" if name == "outputs" else f"{name}.csv"
             rows[file] = table.height
             files[file] = table_bytes(table, file, quote_formulas=file.endswith(".csv"))
-    files[PLAN] = state.plan
-    files[SIGNATURE] = _signature(state.study, files, rows)
+    files[PLAN] = plan
+    files[SIGNATURE] = _signature(study, files, rows)
     return files
 
 
@@ -103,21 +88,15 @@ def margins_of(study: Study) -> pl.DataFrame:
         return pl.DataFrame()
 
 
-def _state(opened: sqlite3.Connection, where: str) -> _State:
+def _read(opened: sqlite3.Connection, where: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
+    """What there is to write, of one moment: the study, tables by name, the plan."""
+    tables = {}
+    for name, query in QUERIES.items():
+        cursor = opened.execute(query)
+        columns = [column[0] for column in cursor.description]
+        tables[name] = pl.DataFrame(cursor.fetchall(), schema=columns, orient="row", infer_schema_length=None)
     (plan,) = opened.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-    return _State(
-        study=study_of(opened, where),
-        answers=_table(opened, ANSWERS),
-        comments=_table(opened, COMMENTS),
-        people=_table(opened, PEOPLE),
-        plan=msgspec.json.format(plan, indent=2).encode(),
-    )
-
-
-def _table(opened: sqlite3.Connection, query: str) -> pl.DataFrame:
-    cursor = opened.execute(query)
-    names = [column[0] for column in cursor.description]
-    return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
+    return study_of(opened, where), tables, msgspec.json.format(plan, indent=2).encode()
 
 
 def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]) -> bytes:

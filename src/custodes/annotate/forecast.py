@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.annotate.assignment_policy import BEYOND
-from custodes.annotate.plan import Ending
+from custodes.annotate.plan import Ending, StudyPlan, stopping_of
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
-from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -167,17 +167,9 @@ def _shares(own: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
 
 
 def rule_of(ending: Ending, *, most: int, pairs: int) -> Rule:
-    """The rule of a plan on people's answers alone, of pairs with at most `most` of them."""
-    boundary: dict[str, str | float] = {} if "anytime" in ending.stop else {"boundary": ending.boundary}
-    stopping = Stopping(
-        stop=ending.stop,
-        looks=ending.looks,
-        futility=ending.futility if "futility" in ending.stop else Stopping.futility,
-        equivalence=ending.equivalence,
-        gamma=ending.gamma / pairs if ending.family else ending.gamma,
-        **boundary,  # type: ignore[arg-type]
-    )
-    return stopping.rule(ESTIMATORS["human"], most=most, seed=0)
+    """The rule of a plan on human answers alone, of pairs with at most `most` of them."""
+    plan = StudyPlan(stopping=msgspec.structs.replace(ending, budget=None, estimator=None))
+    return stopping_of(plan, pairs=pairs).rule(ESTIMATORS["human"], most=most, seed=0)
 
 
 def people_only(outcomes: NDArray[np.integer]) -> Counts:

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from threading import Timer, local
-from types import TracebackType
+from queue import SimpleQueue
+from threading import Timer
 
 import msgspec
 
@@ -126,84 +126,61 @@ def rendered(asked: Iterable[str], how: Render, *, progress: Progress) -> dict[s
     known = list(dict.fromkeys(asked))
     if how == "plain":
         return {text: TextResult(html=safe_html.plain(text)) for text in known}
-    _check_installed()
-    short = [text for text in known if len(text) <= LONGEST]
-    made = {text: TextResult(why="long") for text in known if len(text) > LONGEST}
-    if short:
-        with _Workers(how, min(MOST, os.cpu_count() or 1, len(short))) as workers:
-            answers = progress(workers.each(short), total=len(short), desc="texts")
-            made |= zip(short, answers, strict=True)
-    return made
-
-
-def _check_installed() -> None:
     for name in ("markdown_it", "pygments", "latex2mathml", "nh3"):
         if find_spec(name) is None:
             raise MissingExtraError(f"Markdown needs {name}: pip install 'custodes[annotate]'")
+    short = [text for text in known if len(text) <= LONGEST]
+    results = {text: TextResult(why="long") for text in known if len(text) > LONGEST}
+    if not short:
+        return results
+    workers = [_Worker() for _ in range(min(MOST, os.cpu_count() or 1, len(short)))]
+    free = SimpleQueue[_Worker]()
+    for worker in workers:
+        free.put(worker)
 
+    def result(text: str) -> TextResult:
+        worker = free.get()
+        try:
+            return worker.answer(TextRequest(text=text, how=how, seconds=SECONDS))
+        finally:
+            free.put(worker)
 
-class _Workers:
-    """Processes, one a thread."""
-
-    def __init__(self, how: Render, number: int) -> None:
-        self._how = how
-        self._own = local()
-        self._all: list[_Worker] = []
-        self._threads = ThreadPoolExecutor(number)
-
-    def __enter__(self) -> _Workers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._threads.shutdown(cancel_futures=True)
-        for worker in self._all:
+    threads = ThreadPoolExecutor(len(workers))
+    try:
+        results |= zip(short, progress(threads.map(result, short), total=len(short), desc="texts"), strict=True)
+    finally:
+        threads.shutdown(cancel_futures=True)
+        for worker in workers:
             worker.end()
-
-    def each(self, asked: Sequence[str]) -> Iterable[TextResult]:
-        """The answer to each text, in their order."""
-        return self._threads.map(self._answer, asked)
-
-    def _answer(self, text: str) -> TextResult:
-        worker: _Worker | None = getattr(self._own, "worker", None)
-        if worker is None or worker.is_over:
-            worker = self._own.worker = _Worker()
-            self._all.append(worker)
-        return worker.answer(TextRequest(text=text, how=self._how, seconds=SECONDS))
+    return results
 
 
 class _Worker:
-    """A process that answers one text at a time."""
+    """A process that makes HTML of one text at a time; started again after a text that took too long."""
 
     def __init__(self) -> None:
-        run = f"from {__package__}.safe_html import main; main()"
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
-        )
-        if self._asked(
-            TextRequest(text="", how="markdown+math"), START
-        ).why:  # libraries are loaded before the clock runs
-            raise InputError('texts: the process that makes HTML of Markdown did not start; take render = "plain"')
+        self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it was ended."""
-        return self._process.poll() is not None
-
-    def answer(self, asked: TextRequest) -> TextResult:
+    def answer(self, request: TextRequest) -> TextResult:
         """HTML of a text, or why there is none."""
-        return self._asked(asked, SECONDS * PATIENCE)
+        if self._process is None:
+            run = f"from {__package__}.safe_html import main; main()"
+            command = [sys.executable, "-P", "-c", run]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
+            # Libraries are loaded before the clock runs.
+            if self._asked(self._process, TextRequest(text="", how="markdown+math"), START).why:
+                raise InputError('texts: the process that makes HTML of Markdown did not start; take render = "plain"')
+        return self._asked(self._process, request, SECONDS * PATIENCE)
 
-    def _asked(self, asked: TextRequest, seconds: float) -> TextResult:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        timer = Timer(seconds, self._process.kill)
+    def _asked(self, process: subprocess.Popen[bytes], request: TextRequest, seconds: float) -> TextResult:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = Timer(seconds, process.kill)
         timer.start()
         try:
-            self._process.stdin.write(msgspec.json.encode(asked) + b"\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            process.stdin.write(msgspec.json.encode(request) + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
         except OSError:  # it was ended while it was written to
             line = b""
         finally:
@@ -214,13 +191,13 @@ class _Worker:
         return ANSWERED.decode(line)
 
     def end(self) -> None:
-        """End it, whatever it does."""
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(OSError):  # what was not yet written
-                    stream.close()
-        self._process.wait()
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        with suppress(OSError):  # what was not yet written
+            process.communicate()
 
 
 def _environment() -> dict[str, str]:

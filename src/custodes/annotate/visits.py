@@ -1,4 +1,8 @@
-"""What a visit of an annotator shows now, and what the annotator may do there."""
+"""What a visit of an annotator shows now, and what the annotator may do there.
+
+Where nothing is before the annotator, a question is given out. Each act is checked, written once, and harmless when it
+comes again.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 from statistics import median
@@ -41,9 +46,12 @@ from custodes.annotate.views import (
 from custodes.errors import InputError, listed, shown
 
 WAIT, SOONEST = 20, 5
-"""Seconds until one asks again, and at least."""
+"""Seconds until a page asks again, and at least."""
 AN_HOUR = 3600.0
 """That somebody with a link of their own waits for another look: nobody pays by the code, and each is needed."""
+SKIPPING = ("language", "broken", "offensive", "other")
+LONGEST_COMMENT = 5000
+"""Characters of a comment that are kept."""
 
 
 def view_of(log: EventLog, session: Session) -> View:
@@ -77,19 +85,18 @@ def view_of(log: EventLog, session: Session) -> View:
 
 
 def digest_of(text: str) -> str:
-    """What says that a text is this one."""
+    """The SHA-256 of a text, which says that it is this one."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _next(log: EventLog, session: Session) -> View:
     """Go on: the qualification, a batch, a break, or the end."""
-    state, worker = log.state, session.worker
-    people = state.plan.people
+    state, worker, people = log.state, session.worker, log.state.plan.people
     if worker.qualified is None and people.qualification:
         if worker.work.trained < people.qualification:
-            given = _give(log, session, assignment_policy.known(state, session, "qualification", _random(log, session)))
-            if given is not None:
-                return _ask(log, given)
+            choice = assignment_policy.known(state, session, "qualification", _random(log, session))
+            if choice is not None:
+                return _ask(log, _give(log, session, choice))
         passed = worker.work.training_right >= people.passed
         log.event("qualified", session=session, passed=passed)
         if not passed:
@@ -97,27 +104,30 @@ def _next(log: EventLog, session: Session) -> View:
     if session.batch == 0:
         if worker.batches >= people.batches:
             return _done(log, session, "finished")
-        begin_batch(log, session)
+        _begin_batch(log, session)
     if session.number >= people.batch:
         if worker.batches >= people.batches or not _is_open(log):
             return _done(log, session, "finished")
         return Break(batches=worker.batches, answers=worker.work.paid)
-    if not _is_open(log):
-        return _ended(log, session)
-    given = _give(log, session, _choice(log, session))
-    return _ended(log, session) if given is None else _ask(log, given)
+    choice = _choice(log, session) if _is_open(log) else None
+    return _without_question(log, session) if choice is None else _ask(log, _give(log, session, choice))
 
 
-def begin_batch(log: EventLog, session: Session) -> None:
+def _begin_batch(log: EventLog, session: Session) -> None:
     """A batch begins; the places of known comparisons in it are drawn."""
     batch = session.worker.batches + 1
-    known = assignment_policy.schedule(log.state, batch, Random(f"{log.state.plan.seed} batch {session.id} {batch}"))
-    log.event("batch", session=session, batch=batch, known=known)
+    rng = Random(f"{log.state.plan.seed} batch {session.id} {batch}")
+    log.event("batch", session=session, batch=batch, known=assignment_policy.schedule(log.state, batch, rng))
 
 
 def is_done(log: EventLog, session: Session) -> bool:
     """Whether a batch of a visit has its answers, and no other has begun."""
     return session.batch > 0 and session.number >= log.state.plan.people.batch and not session.open
+
+
+def _may_go_on(log: EventLog, session: Session) -> bool:
+    """Whether another batch may begin in this visit."""
+    return is_done(log, session) and not session.finished and session.worker.batches < log.state.plan.people.batches
 
 
 def _is_open(log: EventLog) -> bool:
@@ -140,44 +150,48 @@ def _random(log: EventLog, session: Session) -> Random:
     return Random(f"{log.state.plan.seed} {session.id} {log.next}")
 
 
-def _give(log: EventLog, session: Session, choice: NextQuestion | None) -> Assignment | None:
-    if choice is None:
-        return None
-    is_training = choice.role == "qualification"
-    row = AssignmentRow(
-        assignment=log.next,
-        session=session.id,
-        batch=0 if is_training else session.batch,
-        number=session.number + 1,
-        unit=None if choice.unit is None else choice.unit.id,
-        gold=choice.gold,
-        role=choice.role,
-        flip=choice.flip,
-        look=choice.look,
-        again=None,
-        at=log.clock.wall(),
-        eligible=choice.eligible,
-        p_role=choice.p_role,
-        p_pair=choice.p_pair,
-        policy=choice.policy,
-    )
-    log.put(row)
+def _give(log: EventLog, session: Session, choice: NextQuestion) -> Assignment:
     log.waiting.pop(session.id, None)
+    return _assigned(
+        log,
+        AssignmentRow(
+            assignment=log.next,
+            session=session.id,
+            batch=0 if choice.role == "qualification" else session.batch,
+            number=session.number + 1,
+            unit=None if choice.unit is None else choice.unit.id,
+            gold=choice.gold,
+            role=choice.role,
+            flip=choice.flip,
+            look=choice.look,
+            again=None,
+            at=log.clock.wall(),
+            eligible=choice.eligible,
+            p_role=choice.p_role,
+            p_pair=choice.p_pair,
+            policy=choice.policy,
+        ),
+    )
+
+
+def _assigned(log: EventLog, row: AssignmentRow) -> Assignment:
+    log.put(row)
     given = log.state.given[row.assignment]
     if given.unit is not None:
         log.keep(given, log.clock.steady())
     return given
 
 
-def _ended(log: EventLog, session: Session) -> View:
-    """Nothing for this person now: others may give something back, or that was it."""
+def _without_question(log: EventLog, session: Session) -> View:
+    """Nothing for this annotator now: others may give something back, or that was it."""
     if _is_open(log) and _is_anybody_at_work(log, session):
         now, first = log.clock.steady(), log.leases.first()
         if now - log.waiting.setdefault(session.id, now) < _patience(log, session.worker):
             left = WAIT if first is None else first - now
             return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
     log.waiting.pop(session.id, None)
-    return replace(_done(log, session, "no-work"), later=_is_open(log) and log.state.plan.people.recruit == "links")
+    is_later = _is_open(log) and log.state.plan.people.recruit == "links"
+    return replace(_done(log, session, "no-work"), later=is_later)
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
@@ -192,7 +206,7 @@ def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
 
 def _patience(log: EventLog, worker: Worker) -> float:
     """Seconds that somebody waits at most: the longest lease (with a link, an hour) where another look may begin, that
-    of a question now where others could only give one back, none where this person has had their share."""
+    of a question now where others could only give one back, none where this annotator has had their share."""
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
         return AN_HOUR if state.plan.people.recruit == "links" else LONGEST_LEASE
@@ -209,7 +223,7 @@ def _done(log: EventLog, session: Session, why: str) -> Done:
 def can_undo(log: EventLog, session: Session, before: Assignment | None = None) -> Assignment | None:
     """The answer that may be taken back: the last one of this batch, while the look that it belongs to is asked."""
     assignments = log.state.assignments
-    for given in sorted(session.answered, key=lambda own: own.number, reverse=True):
+    for given in sorted(session.answered, key=lambda one: one.number, reverse=True):
         if before is not None and given.number >= before.number:
             continue
         if given.unit is None or given.counts == "second":
@@ -221,163 +235,130 @@ def can_undo(log: EventLog, session: Session, before: Assignment | None = None) 
 
 
 def _ask(log: EventLog, given: Assignment) -> Ask:
-    state, base, session = log.state, log.base, given.session
+    state, base, question = log.state, log.base, log.state.plan.question
+    sides: Iterable[Side]
     if given.unit is None:
-        context, first, second, named = base.execute(
-            "SELECT context, first, second, media FROM gold WHERE gold = ?", (given.gold,)
-        ).fetchone()
-        media = json.loads(named) if named else {}
-        shown = Side(html=context, media=_names(media, "context"))
-        sides = [Side(html=first, media=_names(media, "first")), Side(html=second, media=_names(media, "second"))]
+        query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
+        context, *sides = _known_sides(*base.execute(query, (given.gold,)).fetchone())
     else:
         unit = state.assignments.units[given.unit]
-        html, named = base.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
-        shown = Side(html=html, media=tuple(json.loads(named)))
+        html, images = base.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
+        context = Side(html=html, media=tuple(json.loads(images)))
         rows = base.execute(
             "SELECT o.html, o.media FROM pair p JOIN output o ON o.item = ? AND o.system IN (p.first, p.second)"
             " WHERE p.pair = ? ORDER BY o.system <> p.first",
             (unit.item, state.assignments.numbers[unit.pair]),
         )
-        sides = [Side(html=own, media=tuple(json.loads(names))) for own, names in rows]
-    if state.plan.question.mode == "rate":
+        sides = [Side(html=html, media=tuple(json.loads(images))) for html, images in rows]
+    if question.mode == "rate":
         sides = sides[:1]
     people, is_training = state.plan.people, given.role == "qualification"
+    before: dict[str, int] = {}
+    if given.again is not None:  # what was answered before it was taken back, as it was shown
+        rows = base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (given.again,))
+        sign = -1 if given.flip else 1
+        before = {aspect: int(answer) * sign for aspect, answer in rows if answer is not None}
     return Ask(
         assignment=given.id,
         number=given.number,
         of=people.qualification if is_training else people.batch,
-        context=shown,
+        context=context,
         sides=tuple(reversed(sides) if given.flip else sides),
-        given=_before(log, given),
-        can_undo=can_undo(log, session, given) is not None,
+        given=before,
+        can_undo=can_undo(log, given.session, given) is not None,
         training=is_training,
     )
 
 
-def _names(media: object, part: str) -> tuple[str, ...]:
-    """Images of a part of a known comparison."""
-    return tuple(media.get(part, ())) if isinstance(media, dict) else ()
-
-
-def _before(log: EventLog, given: Assignment) -> dict[str, int]:
-    """What was answered before it was taken back, as it was shown."""
-    if given.again is None:
-        return {}
-    rows = log.base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (given.again,))
-    sign = -1 if given.flip else 1
-    return {aspect: int(answer) * sign for aspect, answer in rows if answer is not None}
+def _known_sides(context: str, first: str, second: str, images: str) -> list[Side]:
+    """Context and outputs of a known comparison."""
+    media = json.loads(images) if images else {}
+    parts = {"context": context, "first": first, "second": second}
+    return [Side(html=html, media=tuple(media.get(part, ()))) for part, html in parts.items()]
 
 
 def examples_of(base: sqlite3.Connection) -> tuple[Example, ...]:
     """Worked examples, in the order in which they were given."""
-    rows = base.execute(
-        "SELECT context, first, second, media, expected, why FROM gold WHERE kind = 'example' ORDER BY gold"
-    )
-    return tuple(_example(*row) for row in rows)
+    query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
+    examples = []
+    for expected, why, *parts in base.execute(query):
+        context, *sides = _known_sides(*parts)
+        examples.append(Example(context=context, sides=tuple(sides), expected=expected, why=why))
+    return tuple(examples)
 
 
-def _example(context: str, first: str, second: str, named: str, expected: int, why: str) -> Example:
-    media = json.loads(named) if named else {}
-    sides = (Side(html=first, media=_names(media, "first")), Side(html=second, media=_names(media, "second")))
-    return Example(context=Side(html=context, media=_names(media, "context")), sides=sides, expected=expected, why=why)
-
-
-SKIPPING = ("language", "broken", "offensive", "other")
-LONGEST_COMMENT = 5000
-"""Characters of a comment that are kept."""
+# --- acts
 
 
 def do(log: EventLog, session: Session, act: Act) -> bool:
-    """Write what was done; whether it was anything of this session. `InputError` for what cannot be said.
-    Of somebody who left or is forgotten nothing is written."""
+    """Write an act; False for a question of another session or of none. `InputError` for what cannot be answered.
+
+    Of somebody who left or is forgotten nothing is written.
+    """
     if session.is_closed:
         return True
+    state, given = log.state, None
+    if isinstance(act, Answer | Skip | Undo | Mark | Comment) and act.assignment is not None:
+        given = state.given.get(act.assignment)
+        if given is None or given.session is not session:
+            given = None
+            if not isinstance(act, Comment):
+                return False
     match act:
         case Agree():
-            if act.digest == digest_of(log.state.plan.texts.consent) and session.agreed != act.digest:
+            if act.digest == digest_of(state.plan.texts.consent) and session.agreed != act.digest:
                 log.event("consent", session=session, digest=act.digest, form=dict(act.form))
         case Decline():
             log.event("declined", session=session)
         case Begin():
-            _begin(log, session)
+            if not session.begun:
+                if not state.plan.texts.consent or session.agreed is not None:
+                    log.event("begun", session=session)
+            elif _may_go_on(log, session):
+                _begin_batch(log, session)
         case Stop():
             if is_done(log, session) and not session.finished:
                 log.event("finished", session=session)
         case Comment():
-            given = None if act.assignment is None else _own(log, session, act.assignment)
             if act.text.strip():
                 log.event("comment", session=session, given=given, text=act.text[:LONGEST_COMMENT])
         case Mark():
-            given = _own(log, session, act.assignment)
-            if given is None:
-                return False
-            if log.state.plan.texts.differences:
+            if state.plan.texts.differences:
                 log.event("marked", session=session, given=given)
         case Answer() | Skip():
-            given = _own(log, session, act.assignment)
-            if given is None:
-                return False
-            _say(log, given, act)
+            assert given is not None
+            _answer(log, given, act)
         case Undo():
-            given = _own(log, session, act.assignment)
-            if given is None:
-                return False
             if session.open and given is session.open[-1] and not session.worker.excluded:
                 _undo(log, session, given)
     return True
 
 
-def _own(log: EventLog, session: Session, number: int) -> Assignment | None:
-    """A question of this session; another's is as unknown as none."""
-    given = log.state.given.get(number)
-    return given if given is not None and given.session is session else None
-
-
-def _begin(log: EventLog, session: Session) -> None:
-    state, worker = log.state, session.worker
-    if not session.begun:
-        if not state.plan.texts.consent or session.agreed is not None:
-            log.event("begun", session=session)
-        return
-    if is_done(log, session) and not session.finished and worker.batches < state.plan.people.batches:
-        begin_batch(log, session)
-
-
-def _say(log: EventLog, given: Assignment, act: Answer | Skip) -> None:
+def _answer(log: EventLog, given: Assignment, act: Answer | Skip) -> None:
     """Write an answer, or that there is none; a second one to the same question changes nothing."""
-    said = _skipped(log, act) if isinstance(act, Skip) else _said(log, given, act)
+    values = _skipped(log, act) if isinstance(act, Skip) else _values(log, given, act)
     if given.counts or given.is_void:
         return
     late = given.unit is not None and not log.leases.is_kept(given.id, log.clock.steady())
-    role, at = _counts(log, given), log.clock.wall()
+    role, at = _role(log, given), log.clock.wall()
     took = max(0.0, at - given.at)
+    # What the page claims, within what it took; none where that is no time.
+    visible = min(act.seconds, took) if act.seconds is not None and act.seconds >= 0 else None
+    is_late = int(late or given.expired)
     rows = [
-        JudgmentRow(
-            judgment=log.next + k,
-            assignment=given.id,
-            aspect=aspect,
-            role=role,
-            answer=value,
-            reason=reason,
-            visible_seconds=_visible(act.seconds, took),
-            server_seconds=took,
-            at=at,
-            late=int(late or given.expired),
-        )
-        for k, (aspect, value, reason) in enumerate(said)
+        JudgmentRow(log.next + k, given.id, aspect, role, value, reason, visible, took, at, is_late)
+        for k, (aspect, value, reason) in enumerate(values)
     ]
     log.leases.end(given.id)
     log.put(*rows)
-    if given.role in ("gold", "attention"):
-        _judge(log, given.session.worker)
+    worker = given.session.worker
+    # Known answers alone may end somebody's work; whom the owner let back in stays.
+    is_judged = given.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
+    if is_judged and standing_of(log, worker, typical=None, people=people_of(log)).name == "blocked":
+        exclude(log, worker, by="rule", reason="known comparisons")
 
 
-def _visible(claimed: float | None, took: float) -> float | None:
-    """Seconds that a question was visible: what the page claims, within what it took; None where that is no time."""
-    return min(claimed, took) if claimed is not None and claimed >= 0 else None
-
-
-def _counts(log: EventLog, given: Assignment) -> str:
+def _role(log: EventLog, given: Assignment) -> str:
     """What an answer counts as: a primary one that came late does if nobody else has the unit by now."""
     if given.role != "primary" or given.unit is None:
         return given.role
@@ -392,7 +373,7 @@ def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
     return [(aspect, None, act.reason) for aspect in log.state.plan.question.aspects]
 
 
-def _said(log: EventLog, given: Assignment, act: Answer) -> list[tuple[str, float | None, str]]:
+def _values(log: EventLog, given: Assignment, act: Answer) -> list[tuple[str, float | None, str]]:
     """An answer in every aspect, for the pair's first system; `InputError` for what was not asked."""
     question = log.state.plan.question
     missing = [aspect for aspect in question.aspects if aspect not in act.values]
@@ -401,73 +382,62 @@ def _said(log: EventLog, given: Assignment, act: Answer) -> list[tuple[str, floa
     low, high = question.scale
     compared = (1, 0, -1) if question.equal else (1, -1)
     allowed = range(low, high + 1) if question.mode == "rate" else compared
-    said: list[tuple[str, float | None, str]] = []
+    values: list[tuple[str, float | None, str]] = []
     for aspect in question.aspects:
         value = act.values[aspect]
         if value not in allowed:
             raise InputError(f"answer {shown(value)}: allowed are {listed(allowed, limit=11)}")
         reason = "both bad" if act.both_bad and question.both_bad and value == 0 else ""
-        said.append((aspect, float(-value if given.flip else value), reason))
-    return said
+        values.append((aspect, float(-value if given.flip else value), reason))
+    return values
 
 
 def _undo(log: EventLog, session: Session, before: Assignment) -> None:
-    """Ask the last question once more; what was said does not count any more."""
+    """Ask the last question once more; its answer does not count any more."""
     last = can_undo(log, session, before)
     if last is None:
         return
-    row = AssignmentRow(
-        assignment=log.next,
-        session=session.id,
-        batch=last.batch,
-        number=last.number,
-        unit=last.unit,
-        gold=last.gold,
-        role="second" if last.counts == "second" else last.role,
-        flip=last.flip,
-        look=None
-        if last.unit is None
-        else log.state.assignments.engine.look[log.state.assignments.units[last.unit].pair],
-        again=last.id,
-        at=log.clock.wall(),
-        eligible=None,
-        p_role=None,
-        p_pair=None,
-        policy="again",
+    assignments = log.state.assignments
+    _assigned(
+        log,
+        AssignmentRow(
+            assignment=log.next,
+            session=session.id,
+            batch=last.batch,
+            number=last.number,
+            unit=last.unit,
+            gold=last.gold,
+            role="second" if last.counts == "second" else last.role,
+            flip=last.flip,
+            look=None if last.unit is None else assignments.engine.look[assignments.units[last.unit].pair],
+            again=last.id,
+            at=log.clock.wall(),
+            eligible=None,
+            p_role=None,
+            p_pair=None,
+            policy="again",
+        ),
     )
-    log.put(row)
-    given = log.state.given[row.assignment]
-    if given.unit is not None:
-        log.keep(given, log.clock.steady())
-
-
-def _judge(log: EventLog, worker: Worker) -> None:
-    """Known answers alone may end a person's work; whom the owner let back in stays."""
-    if worker.excluded or worker.by == "owner":
-        return
-    if standing_of(log, worker, typical=None, people=people_of(log)).name == "blocked":
-        exclude(log, worker, by="rule", reason="known comparisons")
 
 
 def exclude(log: EventLog, worker: Worker, *, by: str, reason: str) -> None:
-    """Somebody's answers do not count any more, and nothing is asked of him."""
+    """Count somebody's answers no more, and ask nothing more."""
     log.put(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
 
 
 def restore(log: EventLog, worker: Worker, *, by: str = "owner") -> None:
-    """They count again, as far as nobody answered in his place."""
+    """Count them again, as far as nobody answered instead."""
     for given in log.put(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
         log.event("second", session=given.session, given=given)
 
 
 def people_of(log: EventLog) -> int:
-    """How many have answered."""
-    return max(1, sum(own.work.answers > 0 for own in log.state.workers.values()))
+    """How many annotators have answered."""
+    return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))
 
 
 def standing_of(log: EventLog, worker: Worker, *, typical: float | None, people: int) -> Standing:
-    """How a person stands among so many; `typical`: the visible seconds that an answer takes in this
-    study."""
+    """The standing of one of so many annotators; `typical`: the visible seconds that an answer takes in this study."""
     work, totals = worker.work, log.state.totals
     others = totals.answers - work.answers
     return standing(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from custodes.commands.annotate_owner import OWNER
+from custodes.commands.annotate_owner import OWNER, write_result
 from custodes.commands.annotate_plan import plan_from, with_plan
 from custodes.commands.annotate_serve import flushed, serve
 from custodes.console import quiet_pipe, say, tell
@@ -108,11 +108,7 @@ def check(study: Study, *, output: Output = OUTPUT) -> int:
     from custodes.annotate.check_study import StudyCheck
     from custodes.annotate.check_study import check as asked
 
-    output.check([study], StudyCheck.declared())
-    made, seconds = answered(lambda _, progress: asked(study), None, output, {})
-    with quiet_pipe():
-        output.write(made, seconds)
-    return int(made.status)
+    return write_result(output, StudyCheck, asked, study)
 
 
 @annotate.command

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -19,9 +19,19 @@ from custodes.words import SWITCH, whole
 
 if TYPE_CHECKING:
     from custodes.annotate.service import Service
+    from custodes.answers.result import Result
 
 Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
 Worker = Annotated[str, Parameter(help="The label of a person, as in w007.")]
+
+
+def write_result(output: Output, kind: type[Result], ask: Callable[..., Result], *files: Path, **options: Any) -> int:
+    """Write the result of a function of studies; its exit status."""
+    output.check(list(files), kind.declared())
+    result, seconds = answered(lambda _, progress: ask(*files, **options), None, output, {})
+    with quiet_pipe():
+        output.write(result, seconds)
+    return int(result.status)
 
 
 @contextmanager
@@ -29,11 +39,8 @@ def held(study: Path) -> Iterator[Service]:
     """The study, which nobody serves now."""
     from custodes.annotate.service import Service
 
-    service = Service.open(study, threaded=False)
-    try:
+    with Service.open(study, threaded=False) as service:
         yield service
-    finally:
-        service.close()
 
 
 def invite(
@@ -86,10 +93,7 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
     from custodes.annotate.study_status import Status
     from custodes.annotate.study_status import status as asked
 
-    output.check([study], Status.declared())
-    made, seconds = answered(lambda _, progress: asked(study), None, output, {})
-    with quiet_pipe():
-        output.write(made, seconds)
+    write_result(output, Status, asked, study)
 
 
 def stop(study: Study, *, why: Annotated[str, Parameter(help="Kept with the study.")] = "") -> None:
@@ -152,11 +156,7 @@ def reconcile(
     from custodes.annotate.completion_codes import Reconciled
     from custodes.annotate.completion_codes import reconcile as asked
 
-    output.check([study, codes], Reconciled.declared())
-    made, seconds = answered(lambda _, progress: asked(study, codes), None, output, {})
-    with quiet_pipe():
-        output.write(made, seconds)
-    return int(made.status)
+    return write_result(output, Reconciled, asked, study, codes)
 
 
 def backup(
