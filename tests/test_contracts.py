@@ -26,7 +26,7 @@ from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.questions import QUESTIONS, RESULTS
+from tests.questions import QUESTIONS, RESULTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.md"
 SOURCE = Path(cu.__file__).parent
@@ -41,13 +41,13 @@ QUICK = {
     "check": ("demo",),
     "correction": ("demo", "--metrics", "learned,distance"),
     "protocol": ("demo", "--replications", "2"),
-    "plan": ("--pilot", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "90"),
+    "plan": ("demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "90"),
     "ceiling": ("demo", "--resamples", "20", "--model", "ridge", "--steps", "2"),
     "combine": (
         *("demo", "--target", "fluency", "--method", "ridge", "--method", "best"),
         *("--repeats", "2", "--resamples", "20", "-o", MODEL),
     ),
-    "validate": (MODEL, "demo", "--aspect", "coherence"),
+    "validate": ("demo", "--model", MODEL, "--aspect", "coherence"),
     "gate": ("demo", "--metric", "judge", "--require", "kendall_item>=0.2", "--not-worse-than", "distance"),
 }
 """What a question is asked where nothing depends on how much it computes."""

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from custodes.console import put, quiet_pipe, say, tell
+from custodes.console import put, say, tell
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream, write_atomically
 from custodes.options import Output
-from custodes.verbs import OUTPUT, answered
+from custodes.verbs import OUTPUT
 from custodes.words import SWITCH, whole
 
 if TYPE_CHECKING:
     from custodes.annotate.service import Service
-    from custodes.answers.result import Result
 
 Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
 Worker = Annotated[str, Parameter(help="The label of a person, as in w007.")]
-
-
-def write_result(output: Output, kind: type[Result], ask: Callable[..., Result], *files: Path, **options: Any) -> int:
-    """Write the result of a function of studies; its exit status."""
-    output.check(list(files), kind.declared())
-    result, seconds = answered(lambda _, progress: ask(*files, **options), None, output, {})
-    with quiet_pipe():
-        output.write(result, seconds)
-    return int(result.status)
 
 
 @contextmanager
@@ -93,7 +83,8 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
     from custodes.annotate.study_status import Status
     from custodes.annotate.study_status import status as asked
 
-    write_result(output, Status, asked, study)
+    output.check([study], Status.declared())
+    output.answer(lambda progress: asked(study))
 
 
 def stop(study: Study, *, why: Annotated[str, Parameter(help="Kept with the study.")] = "") -> None:
@@ -156,7 +147,8 @@ def reconcile(
     from custodes.annotate.completion_codes import Reconciled
     from custodes.annotate.completion_codes import reconcile as asked
 
-    return write_result(output, Reconciled, asked, study, codes)
+    output.check([study, codes], Reconciled.declared())
+    return output.answer(lambda progress: asked(study, codes))
 
 
 def backup(
