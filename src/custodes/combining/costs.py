@@ -94,7 +94,7 @@ def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
         of.human.ravel()[rows],
         fold.ravel()[rows],
         groups=of.design.units[rows // len(of.design.systems)],
-        given=np.zeros(0, dtype=np.intp),
+        included=np.zeros(0, dtype=np.intp),
         steps=STEPS,
         costs=price,
     )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.learning.selection import backward_path, removed_predictions
+from custodes.stats.learning.selection import StepwisePath, stepwise_path, toggled_predictions
 from tests.stats.learning.forward_reference import reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -19,6 +19,10 @@ def study(seed: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, 4 + x[:, 1] / x[:, 1].std() + rng.normal(size=40), rng.permutation(np.arange(40) % 4 - 1)
 
 
+def backward_path(x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, steps: int) -> StepwisePath:
+    return stepwise_path(x, y, fold, included=np.arange(x.shape[1]), steps=steps, removing=True)
+
+
 @pytest.mark.parametrize("p", [1, 3, 19, 20, 21, 40])  # fewer columns than rows, as many, more
 @settings(deadline=None, max_examples=4)
 @given(seed=SEEDS)
@@ -27,7 +31,7 @@ def test_removed_predictions_equal_scikit_learn(p: int, seed: int) -> None:
     everything = list(range(p + 1))
     subsets = [everything, *([j for j in everything if j != out] for out in everything)]
     expected = [reference(x, y, fold, subset) for subset in subsets]
-    np.testing.assert_allclose(removed_predictions(x, y, fold), expected, atol=1e-8)
+    np.testing.assert_allclose(toggled_predictions(x, y, fold, included=np.arange(p + 1)), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("p", [5, 40])

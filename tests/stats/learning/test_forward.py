@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.learning.ridge import predict, ridge
-from custodes.stats.learning.selection import added_predictions, forward_path, nested_path
+from custodes.stats.learning.selection import nested_path, stepwise_path, toggled_predictions
 from tests.stats.learning.forward_reference import reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -21,6 +21,14 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x[:, 2] = 0.3
     y = 4 + x[:, 0] / x[:, 0].std() + rng.normal(size=n)
     return x, y, rng.permutation(np.arange(n) % 4 - 1)
+
+
+def forward_path(
+    x: np.ndarray, y: np.ndarray, fold: np.ndarray, *, given: np.ndarray, steps: int, costs: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The order and the mean squared error at every step."""
+    path = stepwise_path(x, y, fold, included=given, steps=steps, costs=costs)
+    return path.order, np.nanmean((path.predicted - y) ** 2, axis=1)
 
 
 def error(x: np.ndarray, y: np.ndarray, fold: np.ndarray, subset: list[int]) -> float:
@@ -46,11 +54,11 @@ def test_the_path_is_that_of_brute_force(seed: int) -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(seed=SEEDS)
-def test_added_predictions_equal_scikit_learn(seed: int) -> None:
+def test_toggled_predictions_equal_scikit_learn(seed: int) -> None:
     x, y, fold = study(seed)
     given_columns = np.array([[], [1], [1, 0], [2]][seed % 4], dtype=np.intp)
-    found = added_predictions(x, y, fold, given=given_columns)
-    subsets = [given_columns, *(np.union1d(given_columns, [j]) for j in range(x.shape[1]))]
+    found = toggled_predictions(x, y, fold, included=given_columns)
+    subsets = [given_columns, *(np.setxor1d(given_columns, [j]) for j in range(x.shape[1]))]
     expected = [reference(x, y, fold, subset.tolist()) for subset in subsets]
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
@@ -74,7 +82,7 @@ def test_the_errors_of_the_path_are_those_of_its_subsets() -> None:
     order, errors = forward_path(x, y, fold, given=NONE, steps=30)
     assert sorted(order.tolist()) == list(range(30))
     assert set(order[:4].tolist()) == {0, 1, 2, 3}
-    predicted = [added_predictions(x, y, fold, given=order[:k])[0] for k in range(31)]
+    predicted = [toggled_predictions(x, y, fold, included=order[:k])[0] for k in range(31)]
     np.testing.assert_allclose(((np.array(predicted) - y) ** 2).mean(axis=1), errors, rtol=1e-9)
     assert errors[4] < errors[0] / 2
     assert errors[-1] > errors[4]  # noise columns cost: the curve is not cut where it rises
@@ -101,7 +109,7 @@ def test_with_three_folds_two_are_enough_to_choose_in() -> None:
     x = rng.normal(size=(60, 5))
     y = x[:, 3] + 0.5 * x[:, 1] + 0.5 * rng.normal(size=60)
     fold = np.arange(60) % 3
-    path = nested_path(x, y, fold, groups=np.zeros(60, dtype=int), given=NONE, steps=2)
+    path = nested_path(x, y, fold, groups=np.zeros(60, dtype=int), included=NONE, steps=2)
     assert path.order.tolist() == [3, 1]
     for f in range(3):
         train, held = fold != f, fold == f
@@ -123,7 +131,7 @@ def test_nothing_to_choose_from() -> None:
 
 def test_one_fold_has_nothing_to_train_on() -> None:
     with pytest.raises(ValueError):
-        added_predictions(np.ones((3, 1)), np.ones(3), np.array([0, 0, -1]), given=NONE)
+        toggled_predictions(np.ones((3, 1)), np.ones(3), np.array([0, 0, -1]), included=NONE)
 
 
 # --- costs ---------------------------------------------------------------------------------------------------------
@@ -173,7 +181,7 @@ def test_a_fold_is_predicted_by_the_path_of_the_others_within_the_budget(costs: 
     rng = np.random.default_rng(7)
     x, fold, groups = rng.normal(size=(80, 5)), np.arange(80) // 2 % 4, np.arange(80) // 2
     y = x[:, 1] + 0.7 * x[:, 3] + rng.normal(size=80)
-    path = nested_path(x, y, fold, groups=groups, given=np.array([4]), steps=3, costs=costs)
+    path = nested_path(x, y, fold, groups=groups, included=np.array([4]), steps=3, costs=costs)
     whole, _ = forward_path(x, y, fold, given=np.array([4]), steps=3, costs=costs)
     assert path.order.tolist() == whole.tolist()
     shares = np.zeros(3)
@@ -196,9 +204,9 @@ def test_what_is_held_out_changes_no_choice_for_it() -> None:
     rng = np.random.default_rng(8)
     x, fold, groups = rng.normal(size=(60, 6)), np.arange(60) % 3, np.arange(60)
     y = x[:, 0] + rng.normal(size=60)
-    before = nested_path(x, y, fold, groups=groups, given=NONE, steps=2)
+    before = nested_path(x, y, fold, groups=groups, included=NONE, steps=2)
     poisoned = np.where(fold == 1, x[:, 5] * 100, y)
-    after = nested_path(x, poisoned, fold, groups=groups, given=NONE, steps=2)
+    after = nested_path(x, poisoned, fold, groups=groups, included=NONE, steps=2)
     np.testing.assert_array_equal(before.predicted[:, fold == 1], after.predicted[:, fold == 1])
     assert (before.predicted[1:, fold != 1] != after.predicted[1:, fold != 1]).any()
 
@@ -210,7 +218,7 @@ def test_choosing_among_many_noise_columns_does_not_look_good() -> None:
         x, y, fold = rng.normal(size=(60, 40)), rng.normal(size=60), np.arange(60) % 5
         _, errors = forward_path(x, y, fold, given=NONE, steps=5)
         assert errors[5] < errors[0]  # the path's own error is an optimistic one
-        path = nested_path(x, y, fold, groups=np.arange(60), given=NONE, steps=5)
+        path = nested_path(x, y, fold, groups=np.arange(60), included=NONE, steps=5)
         scores.append([np.corrcoef(path.predicted[5, fold == f], y[fold == f])[0, 1] for f in range(5)])
     own = np.mean(scores, axis=1)
     assert abs(own.mean()) < 3 * own.std(ddof=1) / np.sqrt(len(own))
@@ -220,11 +228,11 @@ def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
     rng = np.random.default_rng(9)
     x, fold = rng.normal(size=(60, 4)), np.arange(60) % 2
     y = x[:, 2] + 0.3 * rng.normal(size=60)
-    path = nested_path(x, y, fold, groups=np.arange(60), given=NONE, steps=2)
+    path = nested_path(x, y, fold, groups=np.arange(60), included=NONE, steps=2)
     assert path.order[0] == 2
     assert path.chosen[0] == 1
     assert np.corrcoef(path.predicted[1], y)[0, 1] > 0.8
-    alone = nested_path(x, y, fold, groups=fold, given=NONE, steps=2)
+    alone = nested_path(x, y, fold, groups=fold, included=NONE, steps=2)
     assert alone.chosen.tolist() == [0, 0]
     for f in range(2):
         np.testing.assert_allclose(alone.predicted[:, fold == f], y[fold != f].mean())

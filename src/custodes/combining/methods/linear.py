@@ -24,16 +24,17 @@ def equal(lesson: Lesson) -> Formula:
 
 def linear(lesson: Lesson) -> Formula:
     """Ridge regression on people's ratings."""
-    learnt = ridge.ridge(lesson.x, lesson.y, groups=lesson.groups)
+    by, weights, intercept = ridge.ridge(lesson.x, lesson.y, groups=lesson.groups)
     # Where its limits lie beyond the scale there is no score to clip, and the bounds of the file must not be wider.
-    low, high = np.clip(learnt.low, 0.0, 1.0), np.clip(learnt.high, 0.0, 1.0)
+    low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))
     width = np.where(high > low, high - low, 1.0)
+    slopes = np.nan_to_num(weights / by.scale, nan=0.0)
     return Formula(
-        weights=learnt.weights * width,
-        fill=(learnt.fill - low) / width,
+        weights=slopes * width,
+        fill=(mean - low) / width,
         low=low,
         high=high,
-        intercept=learnt.intercept + float((learnt.weights * low).sum()),
+        intercept=intercept - float(((mean - low) * slopes).sum()),
     )
 
 

@@ -16,13 +16,12 @@ from custodes.evaluate.ceiling.prediction_target import Target
 from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import selection
-from custodes.stats.learning.selection import backward_path, removed_predictions
 
 
 def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
     """The path chosen on all data; at each step the score of paths chosen without the held-out fold."""
     x, names = _metrics(target)
-    path = selection.nested_path(x, target.y, target.fold, groups=target.groups, given=given, steps=steps)
+    path = selection.nested_path(x, target.y, target.fold, groups=target.groups, included=given, steps=steps)
     if len(np.unique(target.fold)) == 2:  # nothing is left to choose a path by
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.agreement(path.predicted)
@@ -47,11 +46,11 @@ def backward_columns(target: Target, given: NDArray[np.intp], steps: int, confid
     squared error least: the first is the most redundant one. The order is chosen on the folds that score it."""
     x, names = _metrics(target)
     used = given if len(given) else np.arange(len(names))
-    path = backward_path(x[:, used], target.y, target.fold, steps=steps)
+    path = selection.stepwise_path(x, target.y, target.fold, included=used, steps=steps, removing=True)
     draws = target.agreement(path.predicted)
     return {
         "step": np.arange(1, len(path.order) + 1),
-        "metric": names[used[path.order]].tolist(),
+        "metric": names[path.order].tolist(),
         **with_interval("kendall", draws[:, 1:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
         **with_interval("loss", draws[:, :-1] - draws[:, 1:], confidence, clusters=target.n_clusters, bounds=ANY),
     }
@@ -63,8 +62,8 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     x, names = _metrics(target)
     used = given if len(given) else np.arange(len(names))
     more = np.setdiff1d(np.arange(len(names)), given)
-    with_each = selection.added_predictions(x, target.y, target.fold, given=given)[np.append(0, 1 + more)]
-    without = removed_predictions(x[:, used], target.y, target.fold)
+    with_each = selection.toggled_predictions(x, target.y, target.fold, included=given)[np.append(0, 1 + more)]
+    without = selection.toggled_predictions(x, target.y, target.fold, included=used)[np.append(0, 1 + used)]
     draws = target.agreement(np.concatenate([with_each, without]))
     # A constant ranks nothing: no agreement, rather than undefined.
     if not len(given):
