@@ -81,7 +81,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> t
         Generalisation(
             unseen=ITEMS if terms.folds == "item" else terms.folds,
             methods=[own.name for own in others],
-            moves=trial.moves.pick(order),
+            moves=trial.moves.minus(order),
             seen=np.full(len(others), np.nan),
             over="units",
             n=len(np.unique(trial.of.design.units[used])),

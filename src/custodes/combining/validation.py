@@ -22,12 +22,13 @@ from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correlation import Kind
 from custodes.stats.learning import heldout
+from custodes.stats.learning.objective import ordering_accuracy
 from custodes.stats.learning.unseen import Moves, moves
 from custodes.stats.pooled_correlation import pooled_correlation
 
 STATISTICS: dict[str, heldout.Statistic] = {
     **{kind: partial(pooled_correlation, kind) for kind in get_args(Kind)},
-    "accuracy": heldout.ordering_accuracy,
+    "accuracy": ordering_accuracy,
 }
 
 

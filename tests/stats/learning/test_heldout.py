@@ -12,8 +12,8 @@ from custodes.stats.correlation import within_item
 from custodes.stats.learning.heldout import (
     cross_predicted,
     heldout,
-    ordering_accuracy,
 )
+from custodes.stats.learning.objective import ordering_accuracy
 from custodes.stats.pooled_correlation import pooled_correlation
 from custodes.stats.system_scores import weighted_item_mean
 

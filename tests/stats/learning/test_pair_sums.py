@@ -32,7 +32,7 @@ def test_sums_over_pairs_by_definition(
     products = [gaps[0] ** 2]
     for gap in gaps[1:]:
         product = gaps[0] * gap
-        products += [(product > 0).astype(float) if kind == "accuracy" else product, gap**2]
+        products += [(product > 0).astype(float)] * 2 if kind == "accuracy" else [product, gap**2]
     values = np.stack(products)
     np.testing.assert_allclose(sums.row, values.sum(axis=2), atol=1e-9)
     np.testing.assert_allclose(sums.column, values.sum(axis=1), atol=1e-9)

@@ -108,15 +108,19 @@ def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: s
 
 def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, items = drawn(0, n_items=12, p=8)
-    inverted, inverse = [], np.linalg.inv
+    x = np.column_stack([x, np.ones(len(x))])  # of a constant column the penalty is the whole curvature
+    tried: list[float] = []
+    solve = np.linalg.solve
 
-    def counted(curvature: np.ndarray) -> np.ndarray:
-        inverted.append(curvature)  # once for each penalty
-        return inverse(curvature)
+    def spy(curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        tried.append(curvature[-1, -1])
+        return solve(curvature, slope)
 
-    monkeypatch.setattr(np.linalg, "inv", counted)
+    monkeypatch.setattr(np.linalg, "solve", spy)
     weights = pairwise_logistic(x, y, items=items, groups=items)
-    descending, n = np.sort(pairwise.PENALTIES)[::-1], len(inverted)
+    descending, penalties = np.sort(pairwise.PENALTIES)[::-1], list(dict.fromkeys(tried))
+    n = len(penalties)
+    assert penalties == descending[:n].tolist()
     assert 3 <= n < len(descending)
     best = descending[[n - 3]]  # the last before both falls
     np.testing.assert_array_equal(pairwise_logistic(x, y, items=items, groups=items, penalties=best), weights)

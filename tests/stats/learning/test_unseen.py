@@ -45,7 +45,7 @@ def test_with_one_model_it_is_the_usual_coefficient_averaged_over_blocks(kind: O
         known = np.isfinite(human)
         parts = [USUAL[kind](human[known & (fold == f)], predicted[m, 0][known & (fold == f)]) for f in range(3)]
         assert made.value[m] == pytest.approx(np.mean(parts), abs=1e-12)  # the origin: SciPy
-    assert made.freedom == (12 - 3, 3, 2)
+    assert made.freedom.tolist() == [12 - 3, 3, 2]
 
 
 def by_force(kind: Objective, human: Floats, predicted: Floats, model: Floats) -> float:

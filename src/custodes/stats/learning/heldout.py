@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.learning.folds import splits
 
 Predictor = Callable[[Floats], Floats]
@@ -82,24 +81,3 @@ def heldout(
         total += np.nan_to_num(values, nan=0.0)
         defined += ~np.isnan(values)
     return np.where(defined > 0, total / np.maximum(defined, 1), np.nan)
-
-
-def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
-    """Give the share of pairs of outputs of one item, on which people do not tie, that are ordered alike -> (B, m).
-
-    human (items, systems), metrics (m, items, systems); a tie of the metric is wrong. NaN where there is no pair.
-
-    >>> human, metric = np.array([[1.0, 2.0, 2.0]]), np.array([[[1.0, 3.0, 1.0]]])
-    >>> ordering_accuracy(human, metric, units=np.arange(1), weights=np.ones((1, 1))).tolist()
-    [[0.5]]
-    """
-    right, decided = np.zeros((2, len(metrics), len(human)))
-    for i in range(human.shape[1] - 1):
-        wanted = np.sign(human[:, i, np.newaxis] - human[:, i + 1 :])
-        given = np.sign(metrics[:, :, i, np.newaxis] - metrics[:, :, i + 1 :])
-        both = (np.abs(wanted) == 1) & ~np.isnan(given)
-        decided += both.sum(axis=2)
-        right += (both & (given == wanted)).sum(axis=2)
-    sums = weighted_sums(weights, unit_sums(np.stack([right, decided]), units=units, n_units=weights.shape[1]))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(sums[:, 0] / sums[:, 1])

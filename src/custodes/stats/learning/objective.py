@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.errors import OptionError
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums, weighted_sums
 from custodes.stats.correlation import ROWS
 from custodes.stats.ratios import ratio
 
@@ -57,7 +58,7 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
         raise OptionError(f"objective: kind={kind!r} is none of {', '.join(OBJECTIVES)}")
     assert target.shape == items.shape
     assert np.isfinite(target).all()
-    better, worse = _decided_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
+    better, worse = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
 
     def measure(predictions: Floats) -> Floats:
         if kind != "accuracy":
@@ -77,16 +78,67 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     return agreement
 
 
-def _decided_pairs(target: Floats, items: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of one item with different targets, in pairs: the higher and the lower one."""
+def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Give all pairs of rows of one item with different targets.
+
+    Parameters
+    ----------
+    target
+        Values (rows,).
+    items
+        The item of each row (rows,).
+    tie
+        Targets that differ by no more than this are equal.
+
+    Returns
+    -------
+    :
+        The rows with the higher and with the lower target, (pairs,) each.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in ordered_pairs(np.array([1.0, 3.0, 3.0, 9.0]), np.array([0, 0, 0, 1]))]
+    [[1, 2], [0, 0]]
+    """
     order = np.argsort(items, kind="stable")
     ordered = items[order]
-    pairs = [np.zeros((2, 0), dtype=np.intp)]
-    for offset in range(1, len(order)):
-        place = np.flatnonzero(ordered[offset:] == ordered[:-offset])
-        if not len(place):  # no item has as many rows
-            break
-        pairs.append(np.stack([order[place], order[place + offset]]))
-    first, second = np.concatenate(pairs, axis=1)
-    ahead, behind = target[first] > target[second], target[first] < target[second]
-    return np.append(first[ahead], second[behind]), np.append(second[ahead], first[behind])
+    longest = int(np.unique(items, return_counts=True)[1].max(initial=0))
+    places = [(np.flatnonzero(ordered[k:] == ordered[: len(ordered) - k]), k) for k in range(1, longest)]
+    first = np.concatenate([order[:0], *(order[place] for place, _ in places)])
+    second = np.concatenate([order[:0], *(order[place + k] for place, k in places)])
+    margin = target[first] - target[second]
+    decided = np.abs(margin) > tie
+    higher, lower = (np.where(margin > 0, *sides)[decided] for sides in ((first, second), (second, first)))
+    return higher, lower
+
+
+def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
+    """Give the proportion of pairs of outputs of one item that are in people's order, in every resample.
+
+    Parameters
+    ----------
+    human, metrics
+        Human scores (items, systems) and predictions (m, items, systems); NaN = not rated.
+    units, weights
+        The resampling unit of each item (items,), and how often each is present (B, units).
+
+    Returns
+    -------
+    :
+        Proportions (B, m) of the pairs that people do not tie; a tie of the prediction is wrong. NaN where there is no
+        such pair.
+
+    Examples
+    --------
+    >>> human, metric = np.array([[1.0, 2.0, 2.0]]), np.array([[[1.0, 3.0, 1.0]]])
+    >>> ordering_accuracy(human, metric, units=np.arange(1), weights=np.ones((1, 1))).tolist()
+    [[0.5]]
+    """
+    rows = np.flatnonzero(np.isfinite(human))
+    item = rows // human.shape[1]
+    better, worse = ordered_pairs(human.ravel()[rows], item)
+    predicted = metrics.reshape(len(metrics), -1)[:, rows]
+    gap = predicted[:, better] - predicted[:, worse]
+    counts = np.stack([gap > 0, ~np.isnan(gap)]).astype(np.float64)
+    sums = weighted_sums(weights, unit_sums(counts, units=units[item[better]], n_units=weights.shape[1]))
+    return ratio(sums[:, 0], sums[:, 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correlation import concordance, tied_with
-from custodes.stats.learning.objective import Objective
+from custodes.stats.learning.objective import Objective, ordered_pairs
 
 COMPARED = 4096
 """Outputs up to which comparing all pairs takes less time than sorting."""
@@ -31,8 +31,8 @@ def pair_sums(
     """Sum the parts of a coefficient of agreement over the pairs of some outputs with all: q = 1 + 2 m.
 
     With g the gap between two outputs, or its sign ('kendall', 'accuracy'), the sums are those of the squares of g of
-    the human scores, then for each prediction those of the product of both g ('accuracy': of whether it is positive)
-    and of the squares of its g. 'accuracy' takes the pairs of one item only.
+    the human scores, then for each prediction those of the product of both g ('accuracy': of whether it is positive,
+    twice) and of the squares of its g. 'accuracy' takes the pairs of one item only.
 
     Parameters
     ----------
@@ -59,41 +59,31 @@ def pair_sums(
     >>> sums.row.tolist()
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
-    if len(human) <= COMPARED:
-        return _compared(kind, human, predicted, rows, item, labels)
     if kind == "accuracy":
         return _within_items(human, predicted, rows, item)
-    sums, values = _gaps if kind != "kendall" else _signs, np.vstack([human, predicted])
-    n = len(human)
+    n, values = len(human), np.vstack([human, predicted])
+    if kind == "kendall" and n <= COMPARED:
+        return _compared(values, rows, labels)
+    sums = _signs if kind == "kendall" else _gaps
     one, share = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
     whole = sums(values, one, None)
     column = whole if len(rows) == n else sums(values, one, share)
     return PairSums(whole[:, rows], column, np.stack([sums(values, label, None)[:, rows] for label in labels]))
 
 
-def _compared(
-    kind: Objective, human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints, labels: tuple[Ints, Ints]
-) -> PairSums:
-    """All pairs, some outputs at a time."""
-    n, width = len(human), 1 + 2 * len(predicted)
+def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
+    """Signs (1 + m, n) of all pairs, some outputs at a time; small whole numbers are exact in single precision."""
+    n, width = values.shape[1], 2 * len(values) - 1
     sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
     for place in chunks(len(rows), 2 * n):
         part = rows[place]
-        gaps: list[NDArray[Any]] = [values[part, np.newaxis] - values for values in (human, *predicted)]
-        if kind in ("kendall", "accuracy"):  # whole numbers, and few of them: single precision is exact
-            gaps = [np.sign(gap).astype(np.float32) for gap in gaps]
-        if kind == "accuracy":
-            gaps = [gap * (item[part, np.newaxis] == item) for gap in gaps]
-        products = [gaps[0] * gaps[0]]
-        for gap in gaps[1:]:
-            product = gaps[0] * gap
-            products += [(product > 0).astype(np.float32) if kind == "accuracy" else product, gap * gap]
-        same = [(label[part, np.newaxis] == label).astype(products[0].dtype) for label in labels]
+        human, *others = (np.sign(own[part, np.newaxis] - own).astype(np.float32) for own in values)
+        same = [(label[part, np.newaxis] == label).astype(np.float32) for label in labels]
+        products = [human * human, *(product for sign in others for product in (human * sign, sign * sign))]
         for q, product in enumerate(products):
             sums.row[q, place] = product.sum(axis=1, dtype=np.float64)
             sums.column[q] += product.sum(axis=0, dtype=np.float64)
-            for inside, equal in zip(sums.inside, same, strict=True):
-                inside[q, place] = np.einsum("rn,rn->r", product, equal)
+            sums.inside[:, q, place] = [np.einsum("rn,rn->r", product, equal) for equal in same]
     return sums
 
 
@@ -126,21 +116,16 @@ def _gaps(values: Floats, label: Ints, share: Floats | None) -> Floats:
     return result
 
 
-def _within_items(people: Floats, said: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
-    """Signs within items: all pairs of an item lie in its unit, and none in one system."""
-    order = np.argsort(item, kind="stable")
-    ordered, n = item[order], len(people)
-    some = np.bincount(rows, minlength=n).astype(np.float64)
-    whole, column = np.zeros((2, 1 + 2 * len(said), n))
-    for offset in range(1, int(np.bincount(item).max())):
-        near = np.flatnonzero(ordered[offset:] == ordered[:-offset])
-        first, second = order[near], order[near + offset]
-        wanted = np.sign(people[first] - people[second])
-        given = np.sign(said[:, first] - said[:, second])
-        both = np.stack([wanted * given > 0, given**2], axis=1).reshape(-1, len(near))
-        values = np.vstack([wanted[np.newaxis] ** 2, both])
-        for one, other in ((first, second), (second, first)):
-            whole[:, one] += values  # an output is once in `one`
-            column[:, one] += values * some[other]
+def _within_items(human: Floats, predicted: Floats, rows: NDArray[np.intp], item: Ints) -> PairSums:
+    """Pairs in the human order within items: all pairs of an item lie in its unit, and none in one system."""
+    n, some = len(human), np.bincount(rows, minlength=len(human)).astype(np.float64)
+    better, worse = ordered_pairs(human, item)
+    right = np.repeat(predicted[:, better] > predicted[:, worse], 2, axis=0)
+    values = np.vstack([np.ones(len(better)), right])
+    whole, column = (
+        unit_sums(values * weight[worse], units=better, n_units=n)
+        + unit_sums(values * weight[better], units=worse, n_units=n)
+        for weight in (np.ones(n), some)
+    )
     row = whole[:, rows]
     return PairSums(row, column, np.stack([row, np.zeros_like(row)]))

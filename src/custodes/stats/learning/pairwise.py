@@ -9,19 +9,17 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, require
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.learning.folds import splits
+from custodes.stats.learning.folds import inner_folds, splits
+from custodes.stats.learning.objective import ordered_pairs
 from custodes.stats.learning.ridge import PENALTY
 
 PENALTIES = np.logspace(1, -4, 11)
 """Penalties, relative to a column whose standard deviation within items is 1."""
 
-_INNER = 5  # folds that choose the penalty
 _CONSTANT = 1e-12  # a spread below this share of the size is rounding
 _TIE = 1e-9  # of the range of people's ratings; a mean of several can carry float noise
 _STEPS = 100  # of Newton; about five are needed
 _TOLERANCE = 1e-8  # of the mean log-loss that a step can gain; the step taken then leaves about the square of it
-_CERTAIN = 700.0  # a margin above which exp overflows and nothing pulls
-_SMALL = 1e-9  # the gain where shared curvature stops: a step leaves a hundredth of it, not the square
 
 
 class _Pairs(NamedTuple):
@@ -96,15 +94,8 @@ def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
 
 def _preferred(z: Floats, y: Floats, items: Ints) -> _Pairs:
     """All pairs of rows of one item that people do not tie."""
-    order = np.argsort(items, kind="stable")
-    item = items[order]
-    longest = int(np.unique(items, return_counts=True)[1].max(initial=0))
-    apart = [(np.flatnonzero(item[k:] == item[: len(item) - k]), k) for k in range(1, longest)]
-    first = np.concatenate([order[at] for at, _ in apart] or [order[:0]])
-    second = np.concatenate([order[at + k] for at, k in apart] or [order[:0]])
-    margin = y[first] - y[second]
-    decided = np.abs(margin) > _TIE * (np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf))
-    winner, loser = (np.where(margin > 0, *sides)[decided] for sides in ((first, second), (second, first)))
+    scale = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
+    winner, loser = ordered_pairs(y, items, tie=_TIE * scale)
     by_winner = np.argsort(winner, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(winner, minlength=len(y)))])
     return _Pairs(z, winner[by_winner], loser[by_winner], starts)
@@ -114,76 +105,24 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     """The penalty with the highest held-out log-likelihood; penalties in descending order.
 
     A pair between two folds is neither trained on nor held out. With one group nothing can choose. Once the likelihood
-    falls, smaller penalties overfit the more, and are the dearest to fit.
+    falls, smaller penalties overfit the more, and take the longest to fit.
     """
-    group = np.unique(groups, return_inverse=True)[1]
-    if not group.any():
+    fold = inner_folds(groups)
+    if not fold.any():
         return PENALTY
-    parts = splits(group % _INNER)
-    trained, kept = (
-        np.stack([own[pairs.winner] & own[pairs.loser] for own in side], axis=1).astype(np.float64)
-        for side in zip(*parts, strict=True)
-    )
-    at_once = _AtOnce.of(pairs, trained, [np.flatnonzero(held) for _, held in parts])
-    weights = last = np.zeros((pairs.x.shape[1], len(parts)))
-    missed = np.full(len(penalties), np.inf)
-    for k, penalty in enumerate(penalties):
-        weights, last = at_once.fitted(float(penalty), 2 * weights - last if k > 1 else weights), weights
-        missed[k] = np.vdot(kept, _log_loss(_margins(pairs, weights)))
-        if k > 1 and missed[k] > missed[k - 1] > missed[k - 2]:
+    parts = [[(rows[pairs.winner] & rows[pairs.loser]).astype(np.float64) for rows in part] for part in splits(fold)]
+    weights = last = [np.zeros(pairs.x.shape[1])] * len(parts)
+    losses: list[float] = []
+    for penalty in penalties:
+        starts = [2 * own - before for own, before in zip(weights, last, strict=True)]  # along the path
+        fits = [_fitted(pairs, train, penalty, start) for (train, _), start in zip(parts, starts, strict=True)]
+        weights, last = fits, weights
+        losses.append(
+            sum(float(held @ _log_loss(_margins(pairs, own))) for (_, held), own in zip(parts, fits, strict=True))
+        )
+        if len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]:
             break
-    return float(penalties[int(np.argmin(missed))])
-
-
-class _AtOnce(NamedTuple):
-    """Fits without each fold, all at once: `times` (pairs, folds) how often a pair is present, its sums being 1.
-
-    Newton's method with a curvature that the folds share: that at the mean of their weights, less the held-out rows'
-    part. It is near enough to each fold's own for steps that shrink the error by a factor each, at a fifth of the work;
-    slopes are exact, so the weights are.
-    """
-
-    pairs: _Pairs
-    times: Floats
-    held: list[NDArray[np.intp]]
-    incidence: Any  # (rows, pairs): 1 for the loser, -1 for the winner
-
-    @classmethod
-    def of(cls, pairs: _Pairs, trained: Floats, held: list[NDArray[np.intp]]) -> _AtOnce:
-        """The fits that see the pairs of `trained` (pairs, folds), 1 or 0, and not the rows of `held`."""
-        from scipy.sparse import csr_array
-
-        n, each = len(pairs.winner), np.arange(len(pairs.winner))
-        ends = np.concatenate([pairs.loser, pairs.winner]), np.concatenate([each, each])
-        incidence = csr_array((np.repeat([1.0, -1.0], n), ends), shape=(len(pairs.x), n))
-        return cls(pairs, trained / np.maximum(trained.sum(axis=0), 1.0), held, incidence)
-
-    def fitted(self, penalty: float, start: Floats) -> Floats:
-        """The weights (p, folds) of the least loss without each fold, from `start`."""
-        weights, before = start, np.full(start.shape[1], np.inf)
-        inverse = np.linalg.inv(self._curvatures(start.mean(axis=1)) + penalty * np.eye(len(start)))
-        for _ in range(_STEPS):
-            pull = self.times / (1 + np.exp(np.minimum(_margins(self.pairs, weights), _CERTAIN)))
-            slope = self.pairs.x.T @ (self.incidence @ pull) + penalty * weights
-            step = -np.einsum("fpq,qf->pf", inverse, slope)
-            gain = -np.einsum("pf,pf->f", slope, step)
-            if not ((gain >= 0) & (gain <= before / 2)).all():
-                break
-            weights, before = weights + step, gain
-            if (gain < _SMALL).all():
-                return np.asarray(weights)
-        # What is too far from a parabola is left to Newton's method proper.
-        own = zip(self.times.T, start.T, strict=True)
-        return np.stack([_fitted(self.pairs, count, penalty, first) for count, first in own], axis=1)
-
-    def _curvatures(self, weights: Floats) -> Floats:
-        """The curvature of the log-loss at weights (p,), for every fold (folds, p, p): all rows but those held out."""
-        total = (self.times > 0).sum(axis=0)
-        bend = _bend(_margins(self.pairs, weights))
-        rows = _laplacian(self.pairs, bend)
-        whole = self.pairs.x.T @ rows
-        halves = np.stack([whole - self.pairs.x[own].T @ rows[own] for own in self.held])
-        return np.asarray((halves + halves.swapaxes(1, 2)) / np.maximum(total, 1)[:, np.newaxis, np.newaxis])
+    return float(penalties[int(np.argmin(losses))])
 
 
 def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floats:
@@ -211,7 +150,7 @@ def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floa
 
 
 def _margins(pairs: _Pairs, weights: Floats) -> Floats:
-    """How far the scores by weights (p, ...) put the winner above the loser (pairs, ...)."""
+    """How far the scores by weights (p,) put the winner above the loser (pairs,)."""
     score = pairs.x @ weights
     apart = score.take(pairs.winner, axis=0)  # whole rows: a third of the time of score[...]
     apart -= score.take(pairs.loser, axis=0)
@@ -227,33 +166,23 @@ def _log_loss(margins: Floats) -> Floats:
     return np.asarray(np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0))
 
 
-def _bend(margins: Floats) -> Floats:
-    """The curvature of each pair's log-loss in its margin (pairs,)."""
-    small = np.exp(-np.abs(margins))
-    return np.asarray(small / (1 + small) ** 2)
+def _derivatives(pairs: _Pairs, margins: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Slope (p,) and curvature (p, p) of the log-loss.
 
-
-def _laplacian(pairs: _Pairs, bend: Floats) -> Floats:
-    """Half of the curvature but for a product: L x / 2 (rows, p), L the Laplacian of the graph of pairs weighted by
-    `bend` (pairs,), with its edges counted at the winner alone.
-
-    Sums over pairs of differences are taken as sums over rows (x' L x), which needs no array of pairs x columns.
+    Sums over pairs of differences are taken as sums over rows: the curvature is x' L x, L the Laplacian of the graph of
+    pairs weighted by the curvature of each. That needs no array of pairs x columns.
     """
     from scipy.sparse import csr_array
-
-    n_rows = len(pairs.x)
-    degree = np.bincount(pairs.winner, bend, n_rows) + np.bincount(pairs.loser, bend, n_rows)
-    met = csr_array((bend, pairs.loser, pairs.starts), shape=(n_rows, n_rows)) @ pairs.x
-    return np.asarray(degree[:, np.newaxis] / 2 * pairs.x - met)
-
-
-def _derivatives(pairs: _Pairs, margins: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Slope (p,) and curvature (p, p) of the log-loss."""
     from scipy.special import expit
 
     n_rows = len(pairs.x)
     surprise = expit(-margins)
     pull = count * surprise
-    by_row = np.bincount(pairs.loser, pull, n_rows) - np.bincount(pairs.winner, pull, n_rows)
-    half = pairs.x.T @ _laplacian(pairs, pull * (1 - surprise))
+    curvature = pull * (1 - surprise)
+    by_row, degree = (
+        np.bincount(pairs.loser, values, n_rows) + sign * np.bincount(pairs.winner, values, n_rows)
+        for values, sign in ((pull, -1), (curvature, 1))
+    )
+    joined = csr_array((curvature, pairs.loser, pairs.starts), shape=(n_rows, n_rows)) @ pairs.x
+    half = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - joined)
     return by_row @ pairs.x, half + half.T

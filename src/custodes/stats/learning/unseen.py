@@ -7,8 +7,8 @@ system or data set. So what is compared is the same in all cases, and only what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,30 +34,17 @@ class Moves(NamedTuple):
     systems: Floats
     outputs: Floats
     blocks: Floats
-    freedom: tuple[int, int, int]
+    freedom: NDArray[Any]
 
     @classmethod
     def mean(cls, parts: Sequence[Moves]) -> Moves:
         """The mean over repeats."""
-        arrays = [np.asarray(np.mean(own, axis=0)) for own in zip(*(part._arrays for part in parts), strict=True)]
-        value, units, systems, outputs, blocks = arrays
-        return cls(value, units, systems, outputs, blocks, parts[0].freedom)
+        return cls(*(np.asarray(np.mean(own, axis=0)) for own in zip(*parts, strict=True)))
 
-    def pick(self, which: Ints) -> Moves:
-        """Some of the predictions."""
-        return self._each(lambda own: own[..., which])
-
-    def minus(self, first: Ints, second: Ints) -> Moves:
-        """The differences of some predictions from others."""
-        return self._each(lambda own: own[..., first] - own[..., second])
-
-    @property
-    def _arrays(self) -> tuple[Floats, ...]:
-        return self.value, self.units, self.systems, self.outputs, self.blocks
-
-    def _each(self, change: Callable[[Floats], Floats]) -> Moves:
-        value, units, systems, outputs, blocks = map(change, self._arrays)
-        return Moves(value, units, systems, outputs, blocks, self.freedom)
+    def minus(self, first: Ints, second: Ints | None = None) -> Moves:
+        """The differences of some predictions from others, or these predictions themselves."""
+        arrays = (own[..., first] - (0.0 if second is None else own[..., second]) for own in self[:-1])
+        return Moves(*(*arrays, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
         """Where the statistic may lie (low, high), each (m,), over other clusters of items, over other systems as well,
@@ -72,7 +59,7 @@ class Moves(NamedTuple):
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
-        units, systems, outputs, blocks = ((own**2).sum(axis=0) for own in self._arrays[1:])
+        units, systems, outputs, blocks = ((own**2).sum(axis=0) for own in self[1:-1])
         of_units, of_systems, of_blocks = self.freedom
         by_items, by_others = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
         units, systems, blocks = units * by_items, systems * by_others, blocks * by_others
@@ -175,7 +162,7 @@ def moves(
         systems=of_systems,
         outputs=of_outputs,
         blocks=_spread(np.nan_to_num(share * (whole - value))[np.newaxis], some[np.newaxis])[0],
-        freedom=(int(present[0].sum()) - len(blocks), int(present[1].any(axis=0).sum()) - 1, int(some.sum()) - 1),
+        freedom=np.array([present[0].sum() - len(blocks), present[1].any(axis=0).sum() - 1, some.sum() - 1]),
     )
 
 
