@@ -163,23 +163,21 @@ def plan(
     for name, n, least in (("replications", replications, 1), ("items", items, 1), ("metric_items", metric_items, 0)):
         at_least(name, n, least)
     _check_size(items, replications, n_pairs=1)
-    assumed = {"margins": margins, "tie_rate": tie_rate, "channel": channel}
-    for name, value in assumed.items() if pilot is not None else ():
-        if value is not None:
-            raise OptionError(f"{name} and a pilot study contradict each other; give one of them")
-    for name, option in setting.items() if pilot is None else ():
-        if option != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(f"{name} selects from a pilot study, and there is none")
-    if pilot is None:
-        refuse_ignored(plan, "it is of the forecast, which a pilot study allows", confidence=confidence)
     generator = np.random.default_rng(rng)
     if pilot is None:
-        worlds = [_assumed(margins, tie_rate, channel, replications)]
+        for name, option in setting.items():
+            if option != DEFAULTS[name]:  # type: ignore[literal-required]
+                raise OptionError(f"{name} selects from a pilot study, and there is none")
+        refuse_ignored(plan, "it is of the forecast, which a pilot study allows", confidence=confidence)
+        worlds = [_assumed(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
+        for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
+            if value is not None:
+                raise OptionError(f"{name} and a pilot study contradict each other; give one of them")
         worlds = list(_piloted(pilot, setting, replications, generator))
     alone = worlds[0].channel is None
     if alone:
-        why = "no metric rates them; give a channel" if pilot is None else "no metric rates them; choose metrics"
+        why = f"no metric rates them; {'give a channel' if pilot is None else 'choose metrics'}"
         refuse_ignored(plan, why, metric_items=metric_items)
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     for own in estimators:
@@ -198,14 +196,14 @@ def plan(
     for world, draw, draw_forecast in progress(parts, total=len(parts), desc="plan"):
         _check_size(items, replications, n_pairs=len(world.shares))
         drawn = _drawn(world, items, metric_items, draw)
-        rows = _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), draw)
-        made += [Plan.part(world.aspect, plan=row) for row in rows]
-        power = _power(world, items, rules[0].gamma)
-        made.append(Plan.part(world.aspect, power=power, saving=_saving(world, 1 - first / (items + metric_items))))
-        if world.pilot is not None:
-            rows = _forecast(world, world.pilot, items, rules, confidence, draw_forecast)
-            made += [Plan.part(world.aspect, forecast=row) for row in rows]
-            notes += _pilot_notes(world, world.pilot, items)
+        tables = {
+            "plan": _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), draw),
+            "power": [_power(world, items, rules[0].gamma)],
+            "saving": [_saving(world, 1 - first / (items + metric_items))],
+            "forecast": _forecast(world, items, rules, confidence, draw_forecast),
+        }
+        made += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
+        notes += _pilot_notes(world, items)
     message = (
         "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
         " can at most halve the annotations (Dorner et al. 2025)"
@@ -240,17 +238,13 @@ class _World:
     shares: Floats
     possible: Floats
     channel: Floats | None
-    pilot: Pilot | None
-    clustered: bool
+    pilot: Pilot | None = None
+    clustered: bool = False
 
 
 def _assumed(
-    margins: Sequence[float] | None,
-    tie_rate: float | None,
-    channel: ArrayLike | Literal["ideal"] | None,
-    replications: int,
+    margins: Sequence[float] | None, ties: float, channel: ArrayLike | Literal["ideal"] | None, replications: int
 ) -> _World:
-    ties = TIE_RATE if tie_rate is None else tie_rate
     if not 0 <= ties < 1:
         raise OptionError(f"tie_rate={ties}: the share of ties is at least 0 and less than 1")
     try:
@@ -259,13 +253,10 @@ def _assumed(
         raise OptionError(f"margins={margins!r}: give numbers, such as [0.0, 0.1, 0.3]") from None
     if given.ndim != 1 or not len(given) or not (np.abs(given) <= 1 - ties + 1e-12).all():
         raise OptionError(f"margins={margins}: with {ties:g} ties a margin lies between -{1 - ties:g} and {1 - ties:g}")
-    shares = np.stack([(1 - ties + given) / 2, np.full(len(given), ties), (1 - ties - given) / 2], axis=1)
-    name, answers = (NONE, None) if channel is None else _channel_of(channel)
-    shares = np.clip(shares, 0, 1)
+    shares = np.stack([(1 - ties + given) / 2, np.full(len(given), ties), (1 - ties - given) / 2], axis=1).clip(0, 1)
     possible = np.broadcast_to(shares, (replications, *shares.shape))
-    return _World(
-        aspect="", metric=name, shares=shares, possible=possible, channel=answers, pilot=None, clustered=False
-    )
+    name, answers = (NONE, None) if channel is None else _channel_of(channel)
+    return _World(aspect="", metric=name, shares=shares, possible=possible, channel=answers)
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
@@ -289,25 +280,20 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
     comparisons = comparisons_of(pilot, setting)
     generators = labelled_generators([own.aspect for own in comparisons], rng)
     for comparison, draw in zip(comparisons, generators, strict=True):
-        asked = _asked_of_people(comparison)
-        possible = posterior_shares(asked, draws=replications, rng=draw)
+        rows, design = comparison.preferences.of_rater(0), comparison.design
+        pairs, pair = np.unique(rows.pair, return_inverse=True)  # those that people compared
+        human = Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[pairs])
+        possible = posterior_shares(human, draws=replications, rng=draw)
         for k, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,
                 metric=metric,
-                shares=shares_of(asked.outcome),
+                shares=shares_of(human.outcome),
                 possible=possible,
                 channel=None if metric == NONE else _answered(comparison, k),
-                pilot=None if k else asked,
-                clustered=comparison.design.clustered,
+                pilot=None if k else human,
+                clustered=design.clustered,
             )
-
-
-def _asked_of_people(comparison: Comparison) -> Pilot:
-    """What people answered, of the pairs that they were asked of."""
-    rows, design = comparison.preferences.of_rater(0), comparison.design
-    asked, pair = np.unique(rows.pair, return_inverse=True)
-    return Pilot(pair=pair, unit=design.units[rows.item], sign=rows.sign, systems=design.pairs[asked])
 
 
 def _answered(comparison: Comparison, metric: int) -> Floats:
@@ -320,23 +306,20 @@ def _answered(comparison: Comparison, metric: int) -> Floats:
 
 def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
     """Answers of simulated studies, and the true shares (replications, pairs, 3) behind them."""
-    shares = world.possible
+    shares, channel = world.possible, world.channel
     shape = shares.shape[:2]
-    kinds = np.empty((*shape, items), dtype=np.int8)
-    for block in chunks(len(kinds), kinds[0].size):
-        kinds[block] = 4 * drawn_kinds(shares[block], items, rng)
-    total = np.zeros((*shape, 3), dtype=np.int64)
-    if world.channel is None:
-        kinds += 3
-    else:
-        for block in chunks(len(kinds), kinds[0].size):
-            metric = drawn_kinds(world.channel[kinds[block] // 4], 1, rng)[..., 0]
+    kinds, total = np.empty((*shape, items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
+    blocks = list(chunks(len(kinds), kinds[0].size))
+    for block in blocks:
+        kinds[block] = 4 * drawn_kinds(shares[block], items, rng) + 3 * (channel is None)
+    if channel is not None:
+        for block in blocks:
+            metric = drawn_kinds(channel[kinds[block] // 4], 1, rng)[..., 0]
             kinds[block] += metric
             total[block] = np.stack([(metric == kind).sum(axis=-1) for kind in range(3)], axis=-1)
-        answered = shares @ world.channel
-        total += rng.multinomial(metric_items, answered / answered.sum(axis=-1, keepdims=True))
-    available = np.full(shape, items, dtype=np.int64)
-    return Answers(kinds=kinds, available=available, metric=total), np.asarray(shares)
+        rated = shares @ channel
+        total += rng.multinomial(metric_items, rated / rated.sum(axis=-1, keepdims=True))
+    return Answers(kinds=kinds, available=np.full(shape, items, dtype=np.int64), metric=total), np.asarray(shares)
 
 
 def _rows(
@@ -354,13 +337,12 @@ def _rows(
         for estimator in estimators:
             rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
             end = replay(answers, rule, reference=reference, truth=shares)
-            n = end.n.mean(axis=1)
-            helped = np.zeros(end.n.shape)
-            if estimator.uses_metric and world.channel is not None:
-                helped = preference_correlation(shares, world.channel) ** 2 * (1 - end.n / answers.metric.sum(axis=-1))
-            else:
+            n, width = end.n.mean(axis=1), margin_width(shares, end.n, gamma=rule.gamma)
+            if not estimator.uses_metric:
                 alone = n.mean()
-            width = margin_width(shares, end.n, gamma=rule.gamma) * np.sqrt(1 - helped)
+            elif world.channel is not None:
+                unseen = 1 - end.n / answers.metric.sum(axis=-1)
+                width = width * np.sqrt(1 - preference_correlation(shares, world.channel) ** 2 * unseen)
             yield {
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
@@ -375,12 +357,12 @@ def _rows(
 
 
 def _forecast(
-    world: _World, pilot: Pilot, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
+    world: _World, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table `forecast`; none where the pilot holds all items already."""
-    counts, shared = pilot.outcome, shared_items(pilot)
-    if (counts.sum(axis=1) >= items).any():
+    """Rows of the table `forecast`; none without a pilot, or where it holds all items already."""
+    if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
         return
+    counts, shared = world.pilot.outcome, shared_items(world.pilot)
     answers = continued(counts, world.possible, items=items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
@@ -403,10 +385,11 @@ def _forecast(
         }
 
 
-def _pilot_notes(world: _World, pilot: Pilot, items: int) -> list[Note]:
+def _pilot_notes(world: _World, items: int) -> list[Note]:
     """What the forecast does not know."""
-    most = int(pilot.outcome.sum(axis=1).max())
-    where = label_of(world.aspect)
+    if world.pilot is None:
+        return []
+    most, where = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
     return noted(
         (
             "no-forecast",
@@ -415,7 +398,7 @@ def _pilot_notes(world: _World, pilot: Pilot, items: int) -> list[Note]:
         ),
         (
             "shared-items",
-            most < items and shared_items(pilot) > MOST_SHARED,
+            most < items and shared_items(world.pilot) > MOST_SHARED,
             f"pairs of the pilot share most of their items{where}, so their errors go together: the interval of the"
             " forecast is wider, and with very many pairs still too narrow; draw the items for each pair by lot",
         ),
