@@ -13,7 +13,7 @@ from custodes.evaluate.protocol.asking import Asking
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
-from custodes.stats.stopping.stagewise import stagewise
+from custodes.stats.stopping.sequential import stagewise
 
 ITEMS, SYSTEMS = 1000, 6
 RULE = Stopping(looks=(10, 20, 40), boundary="pocock", stop="futility")

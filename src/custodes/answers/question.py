@@ -28,7 +28,7 @@ from custodes.errors import InputError, OptionError, shown, suggestion
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
 
-UNRECORDED = ("rng", "progress", "workers")
+UNRECORDED = ("rng", "progress")
 """Arguments that change no number of an answer, or that its provenance has a field for."""
 
 NOT_ENOUGH = "counts are not enough for this question, which needs items; give the study itself"

@@ -83,7 +83,6 @@ HELP: Mapping[str, str] = {
     "futility": "Least chance of being decided.",
     "replications": "How often the protocol is played.",
     "steps": "Steps of a path.",
-    "workers": "Threads (default: one a core).",
     "rng": "Seed of every random number.",
 }
 """What arguments that several questions share mean, in a few words."""

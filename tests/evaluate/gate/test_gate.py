@@ -18,7 +18,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, gate
-from custodes.evaluate.gate.junit import Case, junit
+from custodes.evaluate.gate.junit import junit
 from custodes.evaluate.gate.rules import ALLOWED, requirement
 from tests.evaluate.gate.junit_schema import check_junit
 from tests.evaluate.studies import study_of
@@ -384,7 +384,7 @@ def test_junit_names_the_aspect_so_that_cases_stay_apart() -> None:
 
 def test_junit_holds_any_name() -> None:
     odd = 'a"<&>\x00\x1b\ud800 \U0001f600é'
-    text = junit("suite", [Case(group=odd, name=odd, told="failure", message=odd)], properties={"p": odd}, seconds=0)
+    text = junit("suite", [(odd, odd, "failure", odd)], properties={"p": odd}, seconds=0)
     ((group, name, outcome),) = check_junit(text)
     assert group == name == 'a"<&>\ufffd\ufffd\ufffd \U0001f600é'
     assert outcome == "failure"

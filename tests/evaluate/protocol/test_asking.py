@@ -16,7 +16,7 @@ from custodes.stats import ABSENT
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 from custodes.stats.stopping.replay import replay
-from custodes.stats.stopping.stagewise import stagewise
+from custodes.stats.stopping.sequential import stagewise
 
 N_ITEMS = 30
 PAIRS = np.stack(pairs_of(("A", "B", "C", "D")), axis=1)

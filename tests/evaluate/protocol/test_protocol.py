@@ -1,4 +1,4 @@
-"""The replayed protocol: by hand, against a plain loop, the same whatever the number of workers, bad input."""
+"""The replayed protocol: by hand, against a plain loop, one answer per seed, bad input."""
 
 from dataclasses import replace
 
@@ -35,7 +35,6 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
     early, late = np.array([7, 1, 1]) / 9, np.array([31, 1, 1]) / 33
     assert row["kld"] == pytest.approx((early * np.log(early / late)).sum())
     assert result.reference["self_agreement"].to_list() == [1]
-    assert result.naive.height == 0
 
 
 def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None:
@@ -79,11 +78,11 @@ def _decide(signs: np.ndarray) -> int:
     return 1 if theta > 0.975 else -1 if theta < 0.025 else 0
 
 
-def test_the_same_whatever_the_workers_and_the_first_replications_stay() -> None:
+def test_a_seed_gives_one_answer() -> None:
     study = study_of(scores_of(1, raters=3))
     options = {"metrics": "m*", "estimator": ["human", "ppi", "pooled", "inversion"], "null": True}
     options["stopping"] = Stopping(looks=(5, 10))
-    one, two = (protocol(study, workers=n, replications=2, resamples=20, **options) for n in (1, 3))
+    one, two = (protocol(study, replications=2, resamples=20, **options) for _ in range(2))
     for name, table in one.tables().items():
         assert table.equals(two.tables()[name]), name
     # the third is the paper's own rule
@@ -141,14 +140,10 @@ def test_boundary_lowers_false_decisions() -> None:
     assert rows[1]["share"] > rows[0]["share"]
 
 
-def test_ideal_rows_and_naive_errors() -> None:
+def test_ideal_rows() -> None:
     study = study_of(scores_of(9))
     result = protocol(study, metrics="m1", estimator=["human", "poststratified"], ideal=1000, **FAST)
     assert result.protocol["metric"].to_list() == ["none", "m1", "ideal"]
-    assert result.naive["metric"].to_list() == ["m1", "ideal"]
-    assert result.naive["n"].to_list() == [240, 240 + 6000]
-    shares = result.naive.select("correct", "inversion", "omission", "insertion").sum_horizontal()
-    assert shares.to_list() == pytest.approx([1, 1])
     assert set(result.protocol["kld"].is_null()) == {False}
     helped = protocol(study, metrics="m1", estimator="ppi", **FAST).protocol.filter(metric="m1")
     assert helped["kld"].to_list() == [None]
@@ -174,7 +169,6 @@ def test_notes() -> None:
         ({"stopping": Stopping(stop="anytime"), "estimator": "pooled"}, "anytime"),
         ({"replications": 0}, "replications"),
         ({"resamples": -1}, "resamples"),
-        ({"workers": 0}, "workers"),
         ({"metrics": "x"}, "no metric here"),
     ],
 )
@@ -235,7 +229,7 @@ def test_what_a_terminal_shows() -> None:
     assert shown["protocol"][:4] == ("metric", "estimator", "stopping", "share")
     assert "null_error" not in shown["protocol"]
     assert list(shown) == ["protocol", "reference"]
-    assert list(Protocol.declared()) == ["protocol", "reference", "curve", "naive"]
+    assert list(Protocol.declared()) == ["protocol", "reference", "curve"]
 
 
 def clustered(study: Study, size: int) -> Study:

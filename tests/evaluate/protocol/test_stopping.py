@@ -80,7 +80,7 @@ def test_parts_of_a_rule() -> None:
         ({"looks": []}, "increasing"),
         ({"looks": [0, 5]}, "looks=0"),
         ({"stop": "decided+futile"}, "did you mean 'futility'"),
-        ({"stop": ""}, "is none of"),
+        ({"stop": ""}, "stop=''; allowed: decided"),
         ({"stop": "equivalence"}, "equivalence="),
         ({"stop": "equivalence", "equivalence": 2.0}, "equivalence"),
         ({"boundary": "pocok"}, "did you mean 'pocock'"),

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds, paths
-from custodes.stats.stopping.stagewise import stagewise
+from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds, paths, stagewise
 
 LOOKS = np.array([10, 20, 40])
 POCOCK = group_sequential_bounds(LOOKS, shape=BOUNDARIES["pocock"], level=0.05)
@@ -49,10 +48,8 @@ def test_the_chance_of_a_larger_result_is_that_of_a_simulation(drift: float) -> 
     path = paths(POCOCK, LOOKS.astype(np.float64))
     for last in (-5.0, 0.0, 4.0, 12.0):
         share = (first | (reached & (score[:, 2] >= last))).mean()
-        chance, slope = path.larger(np.array([drift]), np.array([last]))
+        chance = path.larger(np.array([drift]), np.array([last]))
         assert chance[0] == pytest.approx(share, abs=4 * np.sqrt(0.25 / replications))
-        up, down = (path.larger(np.array([drift + step]), np.array([last]))[0][0] for step in (1e-5, -1e-5))
-        assert slope[0] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-9)
 
 
 @given(st.lists(st.floats(-0.9, 0.9), min_size=2, max_size=8), st.integers(1, 3), st.floats(0.05, 0.3))

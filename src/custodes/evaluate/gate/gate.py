@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Unpack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -20,21 +20,21 @@ from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.comparison import Comparison, compared
-from custodes.evaluate.gate.junit import Case, junit
+from custodes.evaluate.gate.junit import Outcome, junit
 from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
-from custodes.stats.intervals import ResampledEstimate, SimultaneousIntervals, simultaneous_intervals
+from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
 
 HOLDS, FAILS, UNTOLD = "holds", "fails", "cannot be said"
 STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
 """The exit status of a gate of which this is the outcome; 2 is bad input."""
 
-TOLD: Mapping[str, Literal["failure", "skipped"]] = {FAILS: "failure", UNTOLD: "skipped"}
-"""What JUnit calls an outcome other than that a rule holds."""
+IN_JUNIT: Mapping[str, Outcome] = {HOLDS: "system-out", FAILS: "failure", UNTOLD: "skipped"}
+"""The element of JUnit XML for an outcome."""
 
 MOST_TIMES = 20.0
 """So many times as many items are worth naming."""
@@ -138,11 +138,11 @@ class Gate(Result):
         if not 0 <= seconds < np.inf:
             raise OptionError(f"seconds={seconds}: must be a finite number of at least 0")
         cases = [
-            Case(
-                group=row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),
-                name=row["rule"],
-                told=TOLD.get(row["outcome"]),
-                message=f"{row['outcome']}: {line_of(row)}",
+            (
+                row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),
+                row["rule"],
+                IN_JUNIT[row["outcome"]],
+                f"{row['outcome']}: {line_of(row)}",
             )
             for row in self.rules.to_dicts()
         ]
@@ -207,9 +207,16 @@ def gate(
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
     selected = study.select(**selection_of(setting))
-    name = _metric(selected, metric)
-    others = value_list("not_worse_than", not_worse_than or (), labels=selected.metrics)
-    rules += [_not_worse(selected, name, other, statistic, margin) for other in others]
+    if metric is None and len(selected.metrics) != 1:
+        raise OptionError(
+            f"gate: about which metric? say metric='NAME' (--metric); metrics: {listed(selected.metrics)}"
+        )
+    name = selected.metrics[0] if metric is None else one_metric(selected, metric, option="metric")
+    for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected.metrics):
+        other = one_metric(selected, pattern, option="not_worse_than")
+        if other == name:
+            raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another one")
+        rules.append(Rule(text=f"not worse than {other}", statistic=statistic, threshold=0.0 - margin, against=other))
     rules = list(dict.fromkeys(rules))
     if not rules:
         raise OptionError(
@@ -220,85 +227,67 @@ def gate(
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
     comparisons = [own.of_people for own in compared(study.select(**selection), setting)]
     generator = np.random.default_rng(rng)
-    flips_of, times = drawn_flips(generator), _shared_resamples(comparisons, resamples, generator)
+    flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
     def answer(comparison: Comparison, _: np.random.Generator) -> list[Measured]:
-        sample = Sample(comparison=comparison, times=times(comparison), flips=flips_of(comparison))
+        sample = Sample(comparison=comparison, times=weights_of(comparison), flips=flips_of(comparison))
         return [measured(rule, name, sample) for rule in rules]
 
-    found = each(answer, comparisons, rng=generator, progress=progress, desc="gate")
+    results = each(answer, comparisons, rng=generator, progress=progress, desc="gate")
     tests = simultaneous_intervals(
-        [own.estimate for part in found for own in part],
-        [rule.threshold for rule in rules] * len(found),
+        [own.estimate for part in results for own in part],
+        [rule.threshold for rule in rules] * len(results),
         confidence=confidence,
     )
-    columns = _columns(rules, name, [own for part in found for own in part], tests)
+    bounds = list(zip(tests.estimate, tests.low, tests.high, tests.p_value, strict=True))
     parts = [
-        Gate.part(comparison.aspect, rules={key: own[k * len(rules) :][: len(rules)] for key, own in columns.items()})
-        for k, comparison in enumerate(comparisons)
+        Gate.part(
+            comparison.aspect,
+            rules=[
+                _row(rule, name, own, *bounds[k * len(rules) + i], level=tests.level)
+                for i, (rule, own) in enumerate(zip(rules, part, strict=True))
+            ],
+        )
+        for k, (comparison, part) in enumerate(zip(comparisons, results, strict=True))
     ]
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
 
 
-def _metric(study: Study, pattern: str | None) -> str:
-    if pattern is None:
-        if len(study.metrics) == 1:
-            return study.metrics[0]
-        raise OptionError(f"gate: about which metric? say metric='NAME' (--metric); metrics: {listed(study.metrics)}")
-    return one_metric(study, pattern, option="metric")
+def _shared_weights(
+    comparisons: Sequence[Comparison], resamples: int, rng: np.random.Generator
+) -> Callable[[Comparison], Floats]:
+    """Bootstrap weights of the clusters of a comparison: aspects share the draws of the clusters that they share.
 
-
-def _not_worse(study: Study, metric: str, pattern: str, statistic: str | None, margin: float) -> Rule:
-    other = one_metric(study, pattern, option="not_worse_than")
-    if other == metric:
-        raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another one")
-    return Rule(text=f"not worse than {other}", statistic=statistic, threshold=0.0 - margin, against=other)
-
-
-def _shared_resamples(comparisons: Sequence[Comparison], resamples: int, rng: np.random.Generator) -> Any:
-    """How often each cluster of a comparison is there: aspects share the draws of the clusters that they share.
-
-    So what is alike in two aspects is alike in their resamples. Where an aspect lacks clusters, how many of its own
-    there are varies by chance.
+    So what two aspects have in common is the same in their resamples. Where an aspect lacks clusters, the number of
+    its clusters in a resample varies.
     """
     clusters = list(dict.fromkeys(name for own in comparisons for name in own.design.clusters))
     place = {name: i for i, name in enumerate(clusters)}
     check_memory("resamples", resamples, of_resamples(resamples, len(clusters)))
     weights = bootstrap.bootstrap_weights(len(clusters), resamples, rng)
 
-    def times(comparison: Comparison) -> Floats:
-        return weights[:, [place[name] for name in comparison.design.clusters]]
-
-    return times
+    return lambda comparison: weights[:, [place[name] for name in comparison.design.clusters]]
 
 
-def _columns(
-    rules: Sequence[Rule], metric: str, found: Sequence[Measured], tests: SimultaneousIntervals
+def _row(
+    rule: Rule, metric: str, own: Measured, value: float, low: float, high: float, p_value: float, *, level: float
 ) -> dict[str, Any]:
-    """The rules of all aspects, one aspect after the other."""
-    asked = [*rules] * (len(found) // len(rules))
-    threshold = np.array([rule.threshold for rule in asked])
-    outcome = np.select([tests.low > threshold, tests.high < threshold], [HOLDS, FAILS], UNTOLD)
+    """A row of the table `rules`."""
+    outcome = HOLDS if low > rule.threshold else FAILS if high < rule.threshold else UNTOLD
+    numbers, reason = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}, None
+    if outcome == UNTOLD:
+        known = own.estimate if not np.isnan(low) else None
+        reason = _without_interval(own, level) if known is None else _undecided(known, rule.threshold, low, high)
     return {
-        "rule": [rule.text for rule in asked],
-        "metric": [metric] * len(asked),
-        "against": [rule.against for rule in asked],
-        "statistic": [own.statistic for own in found],
-        "n": [own.n for own in found],
-        "value": tests.estimate,
-        "value_low": tests.low,
-        "value_high": tests.high,
-        "threshold": threshold,
-        "p_value": tests.p_value,
-        "outcome": outcome.tolist(),
-        "reason": [
-            None
-            if word != UNTOLD
-            else _why(own, tests.level)
-            if own.estimate is None or np.isnan(low)
-            else _undecided(own.estimate, at, low, high)
-            for own, at, low, high, word in zip(found, threshold, tests.low, tests.high, outcome, strict=True)
-        ],
+        "rule": rule.text,
+        "metric": metric,
+        "against": rule.against,
+        "statistic": own.statistic,
+        "n": own.n,
+        "threshold": rule.threshold,
+        **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
+        "outcome": outcome,
+        "reason": reason,
     }
 
 
@@ -311,11 +300,11 @@ def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: 
     return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would tell"
 
 
-def _why(found: Measured, level: float) -> str:
+def _without_interval(own: Measured, level: float) -> str:
     """Why there is no interval."""
-    if found.estimate is None:
-        return found.reason
-    n_units, drawn = found.estimate.n_units, np.isfinite(found.estimate.resampled)
-    if 2.0 ** (1 - n_units) > 1 - level or found.estimate.resampled.size == 0:
+    if own.estimate is None:
+        return own.reason
+    n_units, drawn = own.estimate.n_units, np.isfinite(own.estimate.resampled)
+    if 2.0 ** (1 - n_units) > 1 - level or own.estimate.resampled.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
     return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "so many rules need more resamples"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -21,6 +19,7 @@ from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.parallel import each
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
     Asked,
@@ -28,7 +27,6 @@ from custodes.evaluate.protocol.annotations import (
     comparisons_of,
     in_order,
     permuted,
-    shares_of,
     with_ideal,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
@@ -36,12 +34,11 @@ from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, bootstrap
 from custodes.stats.arrays import chunks
-from custodes.stats.clusters import pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.decision_errors import error_types
-from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
+from custodes.stats.stopping.replay import Answers, fixed, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """Kinds of decisions, in the order of `error_types`."""
@@ -128,14 +125,6 @@ class Protocol(Result):
         score("kld", "as in `protocol`, if it ended here", "KLD (nats)"),
         essential=False,
     )
-    naive: pl.DataFrame = table(
-        "The metrics taken at their word, on all items that they rated.",
-        label("metric", "taken at its word"),
-        count("n", "its ratings", "n"),
-        *error_columns(*MEANINGS),
-        score("kld", KLD, "KLD (nats)", best="low"),
-        essential=False,
-    )
 
 
 @question(
@@ -153,7 +142,6 @@ def protocol(
     null: bool = False,
     ideal: int = 0,
     resamples: int = 1000,
-    workers: int | None = None,
     rng: Rng = 0,
     progress: Progress = silent,
     **setting: Unpack[Setting],
@@ -170,7 +158,7 @@ def protocol(
 
     `metrics` 'none' (the default) asks people alone; otherwise each metric helps. `estimator`: one or several. `ideal`:
     a simulated metric with the paper's confusion. `null`: the systems are permuted within every cluster, or item where
-    there are none. The result does not depend on `workers`. All tables and columns: `help(cu.Protocol)`.
+    there are none.  All tables and columns: `help(cu.Protocol)`.
 
     Source: Deriu et al. 2023, Algorithm 2, Tables 3 to 5, Appendix E; the rest is ours.
 
@@ -179,12 +167,12 @@ def protocol(
     >>> result.protocol["share"].is_between(0, 1).all()
     True
     """
-    threads = os.cpu_count() or 1 if workers is None else at_least("workers", workers, 1)
     for name, value, least in (("replications", replications, 1), ("ideal", ideal, 0)):
         at_least(name, value, least)
     alone = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = asked_for(estimator, stopping, alone=alone)
-    root = int(np.random.default_rng(rng).integers(2**63))
+    generator = np.random.default_rng(rng)
+    root = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
     paper = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     tasks = [
@@ -195,7 +183,9 @@ def protocol(
         or metric == NONE
     ]
 
-    def answer(task: tuple[Comparison, str, list[tuple[Estimator, Stopping]]]) -> list[dict[str, pl.DataFrame]]:
+    def answer(
+        task: tuple[Comparison, str, list[tuple[Estimator, Stopping]]], _: np.random.Generator
+    ) -> list[dict[str, pl.DataFrame]]:
         comparison, metric, ways = task
         asked = asked_of(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
@@ -207,12 +197,13 @@ def protocol(
         worlds = [[asked] * replications, *[[permuted(asked, np.random.default_rng([s, 1])) for s in seeds]] * null]
         replayed = [in_order(world, seeds) for world in worlds]
         seed = int(_rng(root, comparison, 1).integers(2**63))
-        rows = [_row(metric, own, rule, seed, asked, replayed) for own, rule in ways]
-        rows.append({"naive": {} if metric == NONE else _naive(metric, asked, rules[0].gamma)})
-        return [Protocol.part(comparison.aspect, **row) for row in rows]
+        return [
+            Protocol.part(comparison.aspect, **_row(metric, estimator, rule, seed, asked, replayed))
+            for estimator, rule in ways
+        ]
 
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        parts = [own for made in progress(pool.map(answer, tasks), total=len(tasks), desc="protocol") for own in made]
+    answers = each(answer, tasks, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1])
+    parts = [part for of_task in answers for part in of_task]
     parts += [_reference(comparison, root, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
     rows = [row for part in parts if "protocol" in part for row in part["protocol"].rows(named=True)]
@@ -261,15 +252,6 @@ def _row(
         "protocol": {**keys, "replications": len(end.n), **{name: own for pair in means for name, own in pair.items()}},
         "curve": {name: keys[name] for name in ("metric", "estimator", "stopping", "stop")} | curve,
     }
-
-
-def _naive(metric: str, asked: Asked, gamma: float) -> dict[str, Any]:
-    """The metric taken at its word on all items that it rated (the paper's Table 4)."""
-    outcome = asked.metric_outcome
-    worth = outcome / pooled_design_effect(asked.metric, units=asked.units)[:, np.newaxis]
-    decision = decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
-    errors = errors_of(asked.reference(gamma), np.where(outcome.sum(axis=1), decision, np.nan))
-    return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), asked.truth)}
 
 
 def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:

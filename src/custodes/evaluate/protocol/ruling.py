@@ -14,7 +14,7 @@ from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Items
 from custodes.stats.stopping.allocation import KINDS, kinds_of, outcome_of, tables
 from custodes.stats.stopping.rules import Rule, Said, rule_on, said_on
-from custodes.stats.stopping.stagewise import stagewise
+from custodes.stats.stopping.sequential import stagewise
 
 _NEXT = 1e-6  # to a bound
 
@@ -92,8 +92,9 @@ def rulings(rule: Rule, pairs: Sequence[Pair], *, beside: Sequence[Pair], units:
         why = "rule" if not is_open[k] else "items" if n >= last[k] else ""
         margin = _margin(rule, pair, int(decision[k]), why, Said(*(values[k : k + 1] for values in said)))
         used = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
-        counted = (n, *counts.human[k].tolist(), int(decision[k]), not why, float(said.theta[k]))
-        found.append((Ruling(pair.number, look, *counted, *margin, used), why))
+        wins, ties, losses = counts.human[k].tolist()
+        judgement = (int(decision[k]), not why, float(said.theta[k]))
+        found.append((Ruling(pair.number, look, n, wins, ties, losses, *judgement, *margin, used), why))
     return found
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from custodes.arguments import argument, at_least, between, declared, is_number, one_of, several, value_list
-from custodes.errors import OptionError, shown, suggestion
+from custodes.errors import OptionError, shown
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import STOPS, Rule
@@ -41,46 +41,21 @@ class Stopping:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
-        for own in fields(self):  # what a file leaves out would not be an attribute of its own
-            object.__setattr__(self, own.name, getattr(self, own.name))
         kinds = declared(Stopping)
+        # All fields are set: what a file leaves out would not be an attribute of its own.
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("batch", "budget", "futility", "equivalence", "gamma"):
-            object.__setattr__(self, name, argument(name, getattr(self, name), kinds[name]))
-        between("futility", self.futility, 0, 1)
-        at_least("batch", self.batch, 1)
-        at_least("budget", 1 if self.budget is None else self.budget, 1)
-        if not isinstance(self.stop, str):
-            raise OptionError(f"stop={shown(self.stop)}: one text, its parts joined by '+', such as 'decided+futility'")
-        parts = [part.strip() for part in self.stop.split("+")]
-        for part in parts:
-            if part not in STOPS:
-                raise OptionError(
-                    f"stop={self.stop!r}: {part!r} is none of {', '.join(STOPS)} (joined by '+')"
-                    f"{suggestion(part, STOPS)}"
-                )
-        first, *others = STOPS
-        object.__setattr__(self, "stop", "+".join(name for name in others if name in parts) or first)
-        if self.equivalence is not None:
-            between("equivalence", self.equivalence, 0, 1)
-        elif "equivalence" in parts:
+            values[name] = argument(name, values[name], kinds[name])
+        for name, check in {"stop": _stop, "looks": _looks, "boundary": _boundary}.items():
+            values[name] = check(values[name])
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        for name, count in (("batch", self.batch), ("budget", self.budget)):
+            at_least(name, 1 if count is None else count, 1)
+        for name, share in (("futility", self.futility), ("equivalence", self.equivalence)):
+            between(name, 0.5 if share is None else share, 0, 1)
+        if self.equivalence is None and "equivalence" in self.parts:
             raise OptionError("stop 'equivalence' asks for a margin: equivalence=0.1 settles pairs within 0.1 of a tie")
-        if self.looks is not None:
-            looks = tuple(at_least("looks", look, 1) for look in self.looks) if several(self.looks) else ()
-            if not looks or any(b <= a for a, b in pairwise(looks)):
-                raise OptionError(
-                    f"looks={_listed(looks or self.looks)}: annotations of a pair at each look, increasing: 10,20,40"
-                )
-            object.__setattr__(self, "looks", looks)
-        if isinstance(self.boundary, str):
-            if self.boundary not in BOUNDARIES:
-                raise OptionError(
-                    f"boundary={self.boundary!r}; allowed: {', '.join(BOUNDARIES)}, or a |z|"
-                    f"{suggestion(self.boundary, BOUNDARIES)}"
-                )
-        elif not (is_number(self.boundary) and 0 < self.boundary < float("inf")):
-            raise OptionError(f"boundary={shown(self.boundary)}: a |z| is positive and finite")
-        else:
-            object.__setattr__(self, "boundary", argument("boundary", self.boundary, float))
         for name, why in idle(self.stop, self.looks).items():
             if name in self.given:
                 raise OptionError(f"{name}={shown(self.given[name])} would change nothing: {why}")
@@ -138,6 +113,31 @@ class Stopping:
         )
 
 
+def _stop(stop: Any) -> str:
+    """The parts of `stop` in their order, without the one that is always on."""
+    if not isinstance(stop, str):
+        raise OptionError(f"stop={shown(stop)}: one text, its parts joined by '+', such as 'decided+futility'")
+    parts = [one_of("stop", part.strip(), STOPS) for part in stop.split("+")]
+    return "+".join(name for name in STOPS[1:] if name in parts) or STOPS[0]
+
+
+def _looks(looks: Any) -> tuple[int, ...] | None:
+    if looks is None:
+        return None
+    counts = tuple(at_least("looks", look, 1) for look in looks) if several(looks) else ()
+    if not counts or any(b <= a for a, b in pairwise(counts)):
+        raise OptionError(f"looks={_listed(counts or looks)}: annotations of a pair at each look, increasing: 10,20,40")
+    return counts
+
+
+def _boundary(boundary: Any) -> str | float:
+    if isinstance(boundary, str):
+        return str(one_of("boundary", boundary, BOUNDARIES))
+    if not (is_number(boundary) and 0 < boundary < float("inf")):
+        raise OptionError(f"boundary={shown(boundary)}: a |z| is positive and finite")
+    return float(argument("boundary", boundary, float))
+
+
 def idle(stop: str, looks: Any) -> dict[str, str]:
     """What changes nothing beside this `stop` and these `looks`, and why."""
     parts = [part.strip() for part in stop.split("+")]
@@ -166,25 +166,26 @@ def asked_for(
     Raises `OptionError` for unknown estimators, and for what does not go together.
     """
     if estimator is None:
-        estimator = next(name for name, own in ESTIMATORS.items() if own.uses_metric is not alone)
-    chosen = []
-    for name in dict.fromkeys(value_list("estimator", estimator)):
-        chosen.append(ESTIMATORS[one_of("estimator", name, ESTIMATORS)])
-        if alone and chosen[-1].uses_metric:
-            others = " or ".join(own.name for own in ESTIMATORS.values() if not own.uses_metric)
-            raise OptionError(f"estimator={name!r} needs a metric, and metrics='none'; choose metrics, or {others}")
+        estimator = next(name for name, each in ESTIMATORS.items() if each.uses_metric is not alone)
+    names = dict.fromkeys(value_list("estimator", estimator))
+    estimators = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in names]
     given: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
     for rule in given:
         if not isinstance(rule, Stopping):
             raise OptionError(f"stopping={shown(rule)}: give cu.Stopping(...), or several of them")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(given))
-    if not chosen or not rules:
+    if not estimators or not rules:
         raise OptionError("estimator and stopping: give one of each, or several")
-    if len({own.gamma for own in rules}) > 1:
+    if len({rule.gamma for rule in rules}) > 1:
         raise OptionError("stopping: all rows share one reference, so one gamma; ask for each gamma by itself")
-    for own in chosen:
-        if not own.bets and any("anytime" in rule.parts for rule in rules):
+    for each in estimators:
+        if alone and each.uses_metric:
+            others = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
             raise OptionError(
-                f"stop 'anytime' bets on people's annotations alone, not on estimator={own.name!r}; use human"
+                f"estimator={each.name!r} needs a metric, and metrics='none'; choose metrics, or {others}"
             )
-    return tuple(chosen), rules
+        if not each.bets and any("anytime" in rule.parts for rule in rules):
+            raise OptionError(
+                f"stop 'anytime' bets on people's annotations alone, not on estimator={each.name!r}; use human"
+            )
+    return tuple(estimators), rules

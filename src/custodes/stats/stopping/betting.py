@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, legendre
+from custodes.stats.stopping.sequential import bisected
 
 _NODES = 48  # stakes; any finite set is valid, more of them bring no narrower interval
-_STEPS = 40  # halvings of an interval of at most 2: closer than 1e-11
 
 
 def log_wealth(counts: NDArray[Any], *, margin: Floats) -> Floats:
@@ -56,13 +56,8 @@ def betting_interval(counts: NDArray[Any], *, level: float) -> tuple[Floats, Flo
     counts = np.asarray(counts, dtype=np.float64)
     n = counts.sum(axis=-1)
     centre = np.divide(counts[..., 0] - counts[..., 2], n, out=np.zeros(n.shape), where=n > 0)
-    bounds = []
-    for end in (-1.0, 1.0):
-        inside, outside = centre.copy(), np.full(n.shape, end)
-        for _ in range(_STEPS):
-            middle = (inside + outside) / 2
-            refuted = log_wealth(counts, margin=middle) >= -np.log(level)
-            inside, outside = np.where(refuted, inside, middle), np.where(refuted, middle, outside)
-        # The end of the range itself is never refuted while only that end's answer was given.
-        bounds.append(outside)
-    return bounds[0], bounds[1]
+    low, high = (
+        bisected(lambda margin: log_wealth(counts, margin=margin) < -np.log(level), centre, np.full(n.shape, end))
+        for end in (-1.0, 1.0)
+    )
+    return low, high

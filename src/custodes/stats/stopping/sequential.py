@@ -1,4 +1,5 @@
-"""Sequential tests: group-sequential boundaries, the probability that a decision is still to come, Wald's test."""
+"""Sequential tests: group-sequential boundaries, the estimate after the last look, the probability that a decision is
+still to come, and Wald's test."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, legendre, require
+from custodes.stats.arrays import Floats, Ints, legendre, require
 
 _NODES = 32  # Gauss-Legendre nodes at least
 _NODES_A_SD = 2  # more for each standard deviation of a step that fits between the bounds
+_REACH = 12.0  # standard errors around the fixed-sample estimate that hold every root
 
 
 Shape = Callable[[Floats], Floats]
@@ -59,7 +61,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     1971). SciPy has it too, in a module that costs every server of a study 24 MB."""
     at_low, at_high = function(low), function(high)
     require(at_low * at_high <= 0, f"no root between {low} and {high}")
-    for _ in range(_STEPS):
+    for _ in range(_SECANTS):
         middle = high - at_high * (high - low) / (at_high - at_low)
         here = function(middle)
         if abs(here) < _NEAR:
@@ -72,7 +74,21 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     return middle
 
 
-_STEPS, _NEAR = 100, 1e-11
+_SECANTS, _NEAR = 100, 1e-11
+
+
+def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
+    """Where a monotone condition that holds at `low` and not at `high` ends, (...) each, by halving; `high` where it
+    never does.
+
+    >>> bisected(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
+    [2.0, 3.0]
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        below = is_below(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return high
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:
@@ -96,27 +112,22 @@ class Path(NamedTuple):
     edges: Floats
     information: Floats
 
-    def larger(self, drift: Floats, score: Floats) -> tuple[Floats, Floats]:
-        """Chance of being stopped above before the last look, or of a last score of `score` or more, and its slope in
-        the drift: (m,), (m,) -> (m,), (m,).
+    def larger(self, drift: Floats, score: Floats) -> Floats:
+        """Probability of being stopped above before the last look, or of a last score of `score` or more, (m,) each.
 
         The score is sufficient for the drift: with it a mass at x is exp(drift x - drift^2 information / 2) times as
         much as without, so the path is carried once, whatever the drift.
         """
         from scipy.special import ndtr
 
-        chance, slope = np.zeros(len(drift)), np.zeros(len(drift))
-        come, known = [(np.zeros(1), np.ones(1)), *self.inside], np.concatenate([[0.0], self.information])
+        chance, tilt = np.zeros(len(drift)), drift[:, np.newaxis]
+        come, before = [(np.zeros(1), np.ones(1)), *self.inside], np.concatenate([[0.0], self.information])
         for look, (place, mass) in enumerate(come):
-            step = np.sqrt(known[look + 1] - known[look])
+            step = np.sqrt(before[look + 1] - before[look])
             edge = self.edges[look] if look < len(self.edges) else score[:, np.newaxis]
-            tilt = drift[:, np.newaxis]
-            weight = mass * np.exp(tilt * place - tilt**2 * known[look] / 2)
-            z = (place + tilt * step**2 - edge) / step
-            beyond = ndtr(z)
-            chance += (weight * beyond).sum(axis=1)
-            slope += (weight * ((place - tilt * known[look]) * beyond + step * _normal(z))).sum(axis=1)
-        return chance, slope
+            weight = mass * np.exp(tilt * place - tilt**2 * before[look] / 2)
+            chance += (weight * ndtr((place + tilt * step**2 - edge) / step)).sum(axis=1)
+        return chance
 
 
 def paths(bounds: Floats, information: Floats) -> Path:
@@ -141,6 +152,66 @@ def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]
         place = after
         made.append((after, edge * weight * density))
     return made
+
+
+class Stagewise(NamedTuple):
+    """After the last look, (pairs,) each: the median-unbiased `margin`, its interval `low` to `high`, and the two-sided
+    p-value of "no difference"; NaN where there is no standard error."""
+
+    margin: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+
+
+def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Stagewise:
+    """Estimate and interval of margins after group-sequential looks, by the stage-wise ordering.
+
+    `margin` and its standard `error` (pairs,) at the last look of these pairs, `n` (looks,) annotations at each look up
+    to that one, `bounds` (looks,) the |z| that each asked. A result is larger the earlier a pair was stopped above, and
+    at the same look the larger its score. The estimate is the margin at which a result as large has the probability
+    1/2; where it has `level` / 2 and 1 - `level` / 2 are the ends, within [-1, 1]. With one look this is margin -+ z
+    error. The last look is taken as planned, whatever made it the last: so stopping for futility is not allowed for.
+
+    >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n=np.array([10, 20]),
+    ...     bounds=np.array([2.178, 2.178]), level=0.05)
+    >>> after.margin.round(2).tolist(), after.low.round(2).tolist(), after.high.round(2).tolist()
+    ([0.47, 0.2], [0.03, -0.19], [0.87, 0.59])
+
+    Source: Fairbanks and Madsen 1982; Tsiatis, Rosner and Mehta 1984; Jennison and Turnbull 2000, Chapter 8.
+    """
+    margin, error = np.asarray(margin, dtype=np.float64), np.asarray(error, dtype=np.float64)
+    made = np.full((4, len(margin)), np.nan)
+    known = np.isfinite(margin) & (error > 0) & np.isfinite(error)
+    if not known.any():
+        return Stagewise(*made)
+    # A look that brought nothing new is the same look with the bound that is easier to cross.
+    looks, first = np.unique(n, return_index=True)
+    path = paths(np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first), looks.astype(np.float64))
+    z, scale = margin[known] / error[known], error[known] * np.sqrt(looks[-1])
+    estimate, far, near, p = _ordered(path, np.abs(z) * np.sqrt(looks[-1]), level=level)
+    # By the mirror image for losses, so that a swap of the systems negates all to the last digit.
+    low, high = np.where(z < 0, -far, near) * scale, np.where(z < 0, -near, far) * scale
+    half = (high - low) / 2
+    even = z == 0
+    made[:, known] = (
+        np.where(even, 0.0, np.where(z < 0, -estimate, estimate) * scale),
+        np.where(even, -half, low),
+        np.where(even, half, high),
+        p,
+    )
+    made[:3] = np.clip(made[:3], -1, 1)
+    return Stagewise(*made)
+
+
+def _ordered(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Drifts at which a result as large as each score (m,) has probability 1/2, 1 - level/2, level/2; and p-values."""
+    goals, scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
+    information = path.information[-1]
+    centre, reach = scores / information, _REACH / np.sqrt(information)
+    drift = bisected(lambda drift: path.larger(drift, scores) < goals, centre - reach, centre + reach)
+    chance = path.larger(np.zeros(len(score)), score)
+    return (*drift.reshape(3, -1), 2 * np.minimum(chance, 1 - chance))
 
 
 def predictive_probability(
