@@ -18,7 +18,7 @@ import polars as pl
 
 import custodes as cu
 from custodes.answers.setting import DEFAULTS, NONE
-from custodes.evaluate.protocol.annotations import Asked, asked_of, comparisons_of
+from custodes.evaluate.protocol.annotations import RatedPairs, comparisons_of, rated_pairs
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
@@ -65,12 +65,12 @@ class Replay(NamedTuple):
     shared: float
 
 
-def studies(folder: Path, name: str) -> Iterator[Asked]:
+def studies(folder: Path, name: str) -> Iterator[RatedPairs]:
     """All aspects of a set."""
     for path, human in SOURCES[name]:
         study = _glass(folder / path) if path.startswith("glass") else cu.read(folder / path, invalid="drop")
         setting = {**DEFAULTS, "human": human}
-        yield from (asked_of(comparison, NONE) for comparison in comparisons_of(study, setting))  # type: ignore[arg-type]
+        yield from (rated_pairs(comparison, NONE) for comparison in comparisons_of(study, setting))  # type: ignore[arg-type]
 
 
 def _glass(path: Path) -> cu.Study:
@@ -83,7 +83,7 @@ def _glass(path: Path) -> cu.Study:
     return cu.read(rows.with_columns(rater=pl.lit("human"), kind=pl.lit("human")))
 
 
-def replayed(asked: Asked, seed: int, *, by_lot: bool) -> Iterator[Replay]:
+def replayed(asked: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
     """A pilot and the runs that begin with it, one for each rule."""
     rng = np.random.default_rng([20261123, seed])
     rated = asked.human != ABSENT

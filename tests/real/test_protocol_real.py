@@ -9,7 +9,7 @@ import pytest
 import custodes as cu
 from custodes.answers.setting import NONE
 from custodes.evaluate.comparison import compare
-from custodes.evaluate.protocol.annotations import asked_of
+from custodes.evaluate.protocol.annotations import rated_pairs
 from custodes.evaluate.protocol.protocol import protocol
 from tests.simulation.forecasts import held
 
@@ -107,7 +107,7 @@ def test_a_forecast_from_ten_annotations_a_pair_holds_the_outcome(shared_data: P
     path, human = STUDIES[name]
     found: dict[str, list[bool]] = {"share": [], "correct": []}
     for comparison in compare(cu.read(shared_data / path), human=human):
-        asked = asked_of(comparison, NONE)
+        asked = rated_pairs(comparison, NONE)
         for seed in range(20):
             for what, (value, low, high) in held(lambda rng, asked=asked: asked, seed).items():
                 found[what].append(low - 1e-9 <= value <= high + 1e-9)

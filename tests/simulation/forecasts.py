@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from custodes.evaluate.protocol.annotations import Asked, in_order
+from custodes.evaluate.protocol.annotations import RatedPairs, in_order
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
@@ -14,7 +14,7 @@ from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import Pilot, continued, forecast, posterior_shares, share_interval, shared_items
 from custodes.stats.stopping.replay import replay
 
-Draw = Callable[[np.random.Generator], Asked]
+Draw = Callable[[np.random.Generator], RatedPairs]
 
 
 RULE = Stopping(looks=(10, 20, 40), boundary="pocock")

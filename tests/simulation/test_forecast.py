@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.annotations import Asked
+from custodes.evaluate.protocol.annotations import RatedPairs
 from tests.simulation.forecasts import Draw, held
 
 
-def asked_of(apart: np.ndarray, units: np.ndarray | None = None) -> Asked:
+def rated_pairs(apart: np.ndarray, units: np.ndarray | None = None) -> RatedPairs:
     """Of score differences (pairs, items) that tie below .5."""
     human = np.where(np.abs(apart) < 0.5, 0, np.sign(apart)).astype(np.int8)
     n_systems = round((1 + np.sqrt(1 + 8 * len(human))) / 2)
-    return Asked(
+    return RatedPairs(
         human=human,
         metric=np.full_like(human, -128),
         metric_more=np.zeros((len(human), 3), dtype=np.int64),
@@ -28,33 +28,33 @@ def apart(scores: np.ndarray) -> np.ndarray:
     return np.asarray(scores[first] - scores[second])
 
 
-def scored(rng: np.random.Generator, quality: np.ndarray, items: int) -> Asked:
-    return asked_of(apart(quality[:, np.newaxis] + rng.normal(size=(len(quality), items))))
+def scored(rng: np.random.Generator, quality: np.ndarray, items: int) -> RatedPairs:
+    return rated_pairs(apart(quality[:, np.newaxis] + rng.normal(size=(len(quality), items))))
 
 
-def one_bad(rng: np.random.Generator) -> Asked:
+def one_bad(rng: np.random.Generator) -> RatedPairs:
     return scored(rng, np.array([-2.0, *0.1 * rng.normal(size=9)]), 100)
 
 
-def strangers(rng: np.random.Generator) -> Asked:
+def strangers(rng: np.random.Generator) -> RatedPairs:
     """Every pair has a margin of its own, so systems say nothing."""
-    return asked_of(0.6 * rng.normal(size=(28, 1)) + 1.4 * rng.normal(size=(28, 100)))
+    return rated_pairs(0.6 * rng.normal(size=(28, 1)) + 1.4 * rng.normal(size=(28, 100)))
 
 
-def heavy(rng: np.random.Generator) -> Asked:
-    return asked_of(apart(0.5 * rng.normal(size=(8, 1)) + rng.standard_t(2, size=(8, 100))))
+def heavy(rng: np.random.Generator) -> RatedPairs:
+    return rated_pairs(apart(0.5 * rng.normal(size=(8, 1)) + rng.standard_t(2, size=(8, 100))))
 
 
-def coarse(rng: np.random.Generator) -> Asked:
+def coarse(rng: np.random.Generator) -> RatedPairs:
     """Scores of 1 to 5 that are mostly 5."""
     scores = np.clip(np.round(5.3 + 0.5 * rng.normal(size=(12, 1)) + rng.normal(size=(12, 100))), 1, 5)
-    return asked_of(apart(scores))
+    return rated_pairs(apart(scores))
 
 
-def documents(rng: np.random.Generator) -> Asked:
+def documents(rng: np.random.Generator) -> RatedPairs:
     shared = rng.normal(size=(8, 40)).repeat(5, axis=1)
     scores = 0.4 * rng.normal(size=(8, 1)) + np.sqrt(0.3) * shared + np.sqrt(0.7) * rng.normal(size=shared.shape)
-    return asked_of(apart(scores), np.arange(40).repeat(5))
+    return rated_pairs(apart(scores), np.arange(40).repeat(5))
 
 
 KINDS: dict[str, Draw] = {

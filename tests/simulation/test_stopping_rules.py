@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.annotations import Asked, in_order
+from custodes.evaluate.protocol.annotations import RatedPairs, in_order
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.replay import replay
@@ -29,7 +29,7 @@ def outcome(stopping: Stopping, p: list[float], seed: int) -> tuple[float, float
     """Share of pairs decided, and mean annotations, of strangers with outcome shares p."""
     rng = np.random.default_rng([seed, 1])  # not that of the orders
     human = rng.choice(np.array([1, 0, -1], dtype=np.int8), p=p, size=(PAIRS, ITEMS))
-    asked = Asked(
+    asked = RatedPairs(
         human=human,
         metric=np.full_like(human, -128),
         metric_more=np.zeros((PAIRS, 3), dtype=np.int64),
@@ -54,14 +54,14 @@ def test_false_decisions(name: str, ties: float) -> None:
     assert least <= false <= most + 3 * np.sqrt(most * (1 - most) / (5 * PAIRS))
 
 
-def in_documents(rng: np.random.Generator, *, documents: int, size: int, icc: float, systems: int = 10) -> Asked:
+def in_documents(rng: np.random.Generator, *, documents: int, size: int, icc: float, systems: int = 10) -> RatedPairs:
     """Systems none of which is better: scores with the correlation `icc` within a document; near scores tie."""
     shared = rng.normal(size=(systems, documents)).repeat(size, axis=1)
     scores = np.sqrt(icc) * shared + np.sqrt(1 - icc) * rng.normal(size=shared.shape)
     first, second = np.triu_indices(systems, 1)
     apart = scores[first] - scores[second]
     human = np.where(np.abs(apart) < 0.5, 0, np.sign(apart)).astype(np.int8)
-    return Asked(
+    return RatedPairs(
         human=human,
         metric=np.full_like(human, -128),
         metric_more=np.zeros((len(first), 3), dtype=np.int64),
@@ -140,7 +140,7 @@ def test_pooling_with_a_boundary_keeps_its_level() -> None:
     for study in range(60):
         scores = np.round(1.5 * rng.normal(size=(10, 100)))
         human = np.sign(scores[first] - scores[second]).astype(np.int8)
-        asked = Asked(
+        asked = RatedPairs(
             human=human,
             metric=np.full_like(human, -128),
             metric_more=np.zeros((45, 3), dtype=np.int64),

@@ -100,7 +100,7 @@ def effort(
         study = study.select(**selection_of(chosen), one_side=True)
         rows = study.ratings.frame.height + study.preferences.frame.height
         labels = (study.item_labels(), study.systems, study.metrics, study.humans, study.aspects)
-        sizes = {name: len(own) for name, own in zip(sizes, labels, strict=True)}
+        sizes = {name: len(names) for name, names in zip(sizes, labels, strict=True)}
     pairs = max(1, sizes["systems"] * (sizes["systems"] - 1) // 2)
     drawn = draws["resamples"] * (1 + sizes["metrics"]) + REPLAY * draws["replications"] * pairs
     drawn *= max(1, sizes["items"]) * max(1, sizes["aspects"])

@@ -54,7 +54,7 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
     lines = drawable(lines)
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)
     legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None
-    told: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}
+    style: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}
     encoding = {
         "x": alt.X("annotations:Q", title="Annotations in all", scale=alt.Scale(zero=True)),
         "y": alt.Y(
@@ -63,8 +63,8 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
             scale=alt.Scale(domain=[0, 1]) if measure == "correct" else alt.Scale(zero=True),
             axis=alt.Axis(format="%" if measure == "correct" else ""),
         ),
-        "color": alt.Color("line:N", **told),
-        "shape": alt.Shape("line:N", **told),
+        "color": alt.Color("line:N", **style),
+        "shape": alt.Shape("line:N", **style),
     }
     tooltip = [
         alt.Tooltip("line:N"),

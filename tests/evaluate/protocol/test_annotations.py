@@ -8,10 +8,10 @@ from custodes.answers.setting import NONE
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.protocol.annotations import (
     IDEAL_MIXTURE,
-    asked_of,
     in_order,
     outcome_of,
     permuted,
+    rated_pairs,
     shares_of,
     with_ideal,
 )
@@ -23,7 +23,7 @@ from tests.evaluate.studies import study_of
 
 def test_null_permutes_systems_within_items() -> None:
     (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
-    asked = asked_of(comparison, "m1")
+    asked = rated_pairs(comparison, "m1")
     drawn = [permuted(asked, np.random.default_rng(seed)) for seed in range(200)]
     # every item keeps its number of ties and of (transitive) preferences; no pair keeps its margin
     for one in drawn[:20]:
@@ -36,7 +36,7 @@ def test_null_permutes_systems_within_items() -> None:
 
 def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
     (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
-    asked = with_ideal(asked_of(comparison, "m1"), 500, np.random.default_rng(0))
+    asked = with_ideal(rated_pairs(comparison, "m1"), 500, np.random.default_rng(0))
     total = asked.metric_more.sum(axis=0)
     assert abs(total[0] - total[2]) > 0.5 * total.sum()
     more = np.array([permuted(asked, np.random.default_rng(seed)).metric_more for seed in range(100)])
@@ -48,7 +48,7 @@ def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
 
 def test_ideal_metric_answers_by_its_matrix() -> None:
     (comparison,) = compare(study_of(scores_of(8, items=4000, systems=3)))
-    asked = with_ideal(asked_of(comparison, "m1"), 50_000, np.random.default_rng(0))
+    asked = with_ideal(rated_pairs(comparison, "m1"), 50_000, np.random.default_rng(0))
     for h in range(3):
         answers = asked.metric[asked.human == 1 - h]
         shares = np.array([(answers == kind).mean() for kind in (1, 0, -1)])
@@ -71,7 +71,7 @@ def test_outcomes_and_shares_are_counted() -> None:
 
 def test_what_is_asked_are_the_pairs_that_people_rated() -> None:
     (comparison,) = compare(study_of(gappy(3)))
-    asked, alone = asked_of(comparison, "m1"), asked_of(comparison, NONE)
+    asked, alone = rated_pairs(comparison, "m1"), rated_pairs(comparison, NONE)
     rated = [k for k in range(3) if (comparison.human_signs[k] != ABSENT).any()]
     np.testing.assert_array_equal(asked.human, comparison.human_signs[rated])
     np.testing.assert_array_equal(asked.metric, comparison.metric_signs[0][rated])
@@ -86,7 +86,7 @@ def test_what_is_asked_are_the_pairs_that_people_rated() -> None:
 
 def test_answers_come_in_the_order_of_their_seed() -> None:
     (comparison,) = compare(study_of(gappy(4)))
-    asked = asked_of(comparison, "m1")
+    asked = rated_pairs(comparison, "m1")
     answers = in_order([asked, asked, asked], [7, 8, 7])
     np.testing.assert_array_equal(answers.kinds[0], answers.kinds[2])
     assert (answers.kinds[0] != answers.kinds[1]).any()
@@ -102,7 +102,7 @@ def test_answers_come_in_the_order_of_their_seed() -> None:
 
 def test_items_annotated_so_far_are_the_first_of_the_order() -> None:
     (comparison,) = compare(study_of(gappy(5)))
-    asked = asked_of(comparison, "m1")
+    asked = rated_pairs(comparison, "m1")
     answers = in_order([asked, asked], [1, 2])
     everything = answers.items(answers.available)
     np.testing.assert_array_equal(everything.human, np.stack([asked.human] * 2))

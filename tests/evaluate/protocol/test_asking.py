@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.data.comparisons import pairs_of
-from custodes.evaluate.protocol.annotations import Asked, in_order
+from custodes.evaluate.protocol.annotations import RatedPairs, in_order
 from custodes.evaluate.protocol.asking import Asking, Ruling
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
@@ -123,7 +123,9 @@ def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget
     signs, views = people(1), people(2)
     metric = views if estimator == "ppi" else np.full_like(views, ABSENT)
     units = np.arange(N_ITEMS) // 5 if clustered else np.arange(N_ITEMS)
-    known = Asked(human=signs, metric=metric, metric_more=np.zeros((6, 3), dtype=np.int64), systems=PAIRS, units=units)
+    known = RatedPairs(
+        human=signs, metric=metric, metric_more=np.zeros((6, 3), dtype=np.int64), systems=PAIRS, units=units
+    )
     studies = [
         answered(asking(estimator=estimator, metric=metric, units=units, budget=budget), signs, choose)
         for choose in (lambda those: those[0], lambda those: those[-1], at_random(3))

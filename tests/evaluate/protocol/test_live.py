@@ -8,7 +8,7 @@ import pytest
 from custodes.data.comparisons import Comparisons, pairs_of
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.annotations import Asked, in_order
+from custodes.evaluate.protocol.annotations import RatedPairs, in_order
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.stopping.replay import replay
 
@@ -61,7 +61,7 @@ def test_replay_is_the_live_engine_fed_with_known_answers(
         metric = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
     stopping = Stopping(budget=budget, **options)
     state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
-    asked = Asked(
+    asked = RatedPairs(
         human=signs,
         metric=np.full_like(signs, -128) if views is None else views,
         metric_more=np.zeros((6, 3), dtype=np.int64),
@@ -93,7 +93,7 @@ def test_documents_take_turns_and_count_for_less_with_people_as_in_the_replay(es
     for ask in live.next_annotations(state)[:5]:
         asked[documents[ITEMS.index(ask.item)]] += 1
     assert max(asked.values()) == 1
-    known = Asked(
+    known = RatedPairs(
         human=signs,
         metric=views,
         metric_more=np.zeros((6, 3), dtype=np.int64),

@@ -12,7 +12,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import compare
-from custodes.evaluate.protocol.annotations import asked_of, in_order, permuted
+from custodes.evaluate.protocol.annotations import in_order, permuted, rated_pairs
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
@@ -49,7 +49,7 @@ def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None
 
 def test_replay_is_a_plain_loop() -> None:
     (comparison,) = compare(study_of(scores_of(0)))
-    human = asked_of(comparison, "m1").human
+    human = rated_pairs(comparison, "m1").human
     looks = [7, 14, 21, 28, 35, 40]
     result = protocol(study_of(scores_of(0)), stopping=Stopping(batch=7), replications=400, resamples=0)
     rng = np.random.default_rng(0)
@@ -265,7 +265,7 @@ def test_the_null_keeps_documents_together() -> None:
         made = protocol(clustered(study_of(scores), 20), null=True, **options).protocol.filter(looks="20,40,80")
         false["protocol"].append(made["null_error"].item())
         (comparison,) = compare(study_of(scores))
-        items = asked_of(comparison, "m1")
+        items = rated_pairs(comparison, "m1")
         documents = permuted(replace(items, units=np.repeat(np.arange(10), 20)), rng)
         # the same null taken for items by lot
         unaware = in_order([replace(documents, units=np.arange(200))] * 10, list(range(10)))

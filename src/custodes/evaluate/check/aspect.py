@@ -132,15 +132,15 @@ def _common_items(comparison: Comparison, human: Comparisons) -> Iterator[Proble
     joined = counts > 0
     np.fill_diagonal(joined, False)
     most = np.maximum.outer(counts.diagonal(), counts.diagonal())
-    apart = (joined & (counts < (1 - COVERAGE_GAP - ROUNDING) * most)).any(axis=0)
+    differs = (joined & (counts < (1 - COVERAGE_GAP - ROUNDING) * most)).any(axis=0)
     systems = np.array(comparison.systems)
-    if apart.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
-        yield problem("different-items", systems[apart].tolist(), systems=listed(systems[apart], limit=4))
+    if differs.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
+        yield problem("different-items", systems[differs].tolist(), systems=listed(systems[differs], limit=4))
     part = blocks_of(joined)
     sets = [systems[part == k].tolist() for k in np.unique(part[counts.diagonal() > 0])]
     if len(sets) > 1:
-        first = "; ".join(listed(own, limit=3) for own in sets[:3])
-        yield problem("disjoint-systems", [own[0] for own in sets], n=len(sets), sets=first)
+        first = "; ".join(listed(group, limit=3) for group in sets[:3])
+        yield problem("disjoint-systems", [group[0] for group in sets], n=len(sets), sets=first)
 
 
 def _items_in_common(comparison: Comparison, human: Comparisons) -> NDArray[np.int64]:
@@ -187,7 +187,7 @@ def _means_of_others(comparison: Comparison) -> Iterator[Problem]:
     for name in dict.fromkeys((*people, *metrics)):
         if name in reasons:
             kind, group, end = reasons[name]
-            others = listed([own for own in group if own != name], limit=4)
+            others = listed([other for other in group if other != name], limit=4)
             yield problem("mean-of-others", [name], rater=name, others=f"{kind} {others}{where}{end}")
 
 
@@ -197,16 +197,16 @@ def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> It
     group = scores if of is None else of
     if len(group) < 2 + (of is None) or not group.size:
         return
-    given = np.isfinite(group)
-    total, n = np.where(given, group, 0.0).sum(axis=0), given.sum(axis=0)
-    apart = np.fmax.reduce(group) - np.fmin.reduce(group)
-    for name, own in zip(names, scores, strict=True):
-        rated = np.isfinite(own)
+    present = np.isfinite(group)
+    total, n = np.where(present, group, 0.0).sum(axis=0), present.sum(axis=0)
+    spread = np.fmax.reduce(group) - np.fmin.reduce(group)
+    for name, values in zip(names, scores, strict=True):
+        rated = np.isfinite(values)
         others = n - rated if of is None else n
         both = rated & (others > 1)
         if both.sum() < FEWEST_MEANS:
             continue
-        mean = (total - own if of is None else total)[both] / others[both]
-        tolerance = MEAN_ROUNDING * np.ptp(own[both]) * (1 + ROUNDING)
-        if 0 < tolerance < apart[both].max() and np.abs(own[both] - mean).max() <= tolerance:
+        mean = (total - values if of is None else total)[both] / others[both]
+        tolerance = MEAN_ROUNDING * np.ptp(values[both]) * (1 + ROUNDING)
+        if 0 < tolerance < spread[both].max() and np.abs(values[both] - mean).max() <= tolerance:
             yield name

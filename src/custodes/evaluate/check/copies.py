@@ -41,8 +41,8 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
         why += [f"{listed(metrics, limit=4)} {verb} maximum on all its items"] if metrics else []
         yield problem("reference-system", [system, *metrics], system=system, why="; ".join(why))
     for systems, by in _identical(chosen).items():
-        shown = {"systems": listed(systems), "by": listed(by, limit=4), "other": systems[1]}
-        yield problem("identical-systems", systems, **shown)
+        values = {"systems": listed(systems), "by": listed(by, limit=4), "other": systems[1]}
+        yield problem("identical-systems", systems, **values)
 
 
 def _metric_scores(chosen: Study) -> pl.DataFrame:
@@ -56,7 +56,7 @@ def _at_maximum(chosen: Study) -> list[tuple[str, str]]:
     have the lowest score on all items by as many metrics, none: their outputs are empty or broken."""
     scores = _metric_scores(chosen)
     highest, lowest = (_at_an_end(scores.with_columns(score=sign * pl.col("score"))) for sign in (1, -1))
-    often = [Counter(system for system, _ in own) for own in (highest, lowest)]
+    often = [Counter(system for system, _ in pairs) for pairs in (highest, lowest)]
     return [(system, metric) for system, metric in highest if often[0][system] > often[1][system]]
 
 
@@ -70,8 +70,8 @@ def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
     )
     alone = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
     enough = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
-    found = systems.join(whole, on=by, maintain_order="left").filter("top", alone, enough)
-    return found.select("system", "rater").rows()
+    rows = systems.join(whole, on=by, maintain_order="left").filter("top", alone, enough)
+    return rows.select("system", "rater").rows()
 
 
 def _equal_to_reference(chosen: Study) -> dict[str, int]:
@@ -102,12 +102,12 @@ def _identical(chosen: Study) -> dict[tuple[str, ...], list[str]]:
     if chosen.outputs is not None:
         texts = chosen.outputs.texts.filter(pl.col("system").is_in(list(chosen.systems)))
         parts.append(texts.with_columns(score=pl.col("text").hash(), by=pl.lit("their texts")))
-    found: dict[tuple[str, ...], list[str]] = {}
+    sets: dict[tuple[str, ...], list[str]] = {}
     rows = pl.concat([part.select("item", "system", "score", "by") for part in parts])
-    for (by,), own in rows.group_by("by", maintain_order=True):
-        for systems in _equal_systems(own):
-            found.setdefault(systems, []).append(str(by))
-    return found
+    for (by,), of_rater in rows.group_by("by", maintain_order=True):
+        for systems in _equal_systems(of_rater):
+            sets.setdefault(systems, []).append(str(by))
+    return sets
 
 
 def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:

@@ -21,8 +21,8 @@ def tie_rates(comparison: Comparison, *, comparable: bool) -> dict[str, float | 
     rates: dict[str, float | None] = {}
     for rater, name in enumerate(comparison.preferences.raters):
         signs = comparison.preferences.of_rater(rater).sign
-        known = signs.size and (comparable or name != HUMAN)
-        rates[name] = float((signs == 0).mean()) if known else None
+        has_signs = signs.size and (comparable or name != HUMAN)
+        rates[name] = float((signs == 0).mean()) if has_signs else None
     return rates
 
 
@@ -38,26 +38,26 @@ def raters_of(study: Study, comparison: Comparison, ties: Mapping[str, float | N
     # A cell is an output of an item; a verdict rates two of them.
     outputs = [rows.select("rater", "item", "system")]
     outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
-    told = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
+    table = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
     for counted in (
         rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
         verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
         distinct(pl.concat(outputs)).group_by("rater").agg(pl.len().alias("cells")),
     ):
-        told = told.join(counted, on="rater", how="left", maintain_order="left")
+        table = table.join(counted, on="rater", how="left", maintain_order="left")
     cells = len(comparison.items) * len(systems)
-    seen = told["cells"].fill_null(0)
+    seen = table["cells"].fill_null(0)
     alone = [ties.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
     return {
-        "rater": told["rater"],
+        "rater": table["rater"],
         "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
-        "ratings": told["ratings"].fill_null(0),
-        "verdicts": told["verdicts"].fill_null(0),
+        "ratings": table["ratings"].fill_null(0),
+        "verdicts": table["verdicts"].fill_null(0),
         "coverage": seen / cells if cells else None,
         "missing": cells - seen,
         "ties": [*alone, *map(ties.get, comparison.metrics)],
-        "low": told["low"],
-        "high": told["high"],
+        "low": table["low"],
+        "high": table["high"],
     }
 
 

@@ -22,8 +22,8 @@ class Problem(NamedTuple):
 
 def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
     """Problems as columns."""
-    told = list(problems)
-    return {name: [getattr(own, name) for own in told] for name in Problem._fields}
+    rows = list(problems)
+    return {name: [getattr(problem, name) for problem in rows] for name in Problem._fields}
 
 
 def problem_table(doc: str, *, page: str) -> Any:

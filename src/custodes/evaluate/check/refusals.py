@@ -25,32 +25,34 @@ def asked_of(study: Study) -> pl.DataFrame:
     (`ASKED`); no row where nobody ever said that."""
     names = [name for name in ASKED if name != "refused"]
     both = (study.preferences, study.second)
-    lost = [own.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for own in both]
-    if not any(own.height for own in lost):
+    lost = [preferences.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for preferences in both]
+    if not any(preferences.height for preferences in lost):
         return pl.DataFrame(schema=ASKED)
-    frames = [rows.select(*names, refused=pl.lit(False)) for rows in (own.frame for own in both)]
+    frames = [rows.select(*names, refused=pl.lit(False)) for rows in (preferences.frame for preferences in both)]
     frames += [rows.select(*names, refused=pl.lit(True)) for rows in lost]
     people = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
     return people.group_by(names, maintain_order=True).agg(pl.col("refused").any())
 
 
-def refusals(asked: pl.DataFrame) -> Iterator[Problem]:
+def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
     """Pairs of which more than `MOST` was refused, and systems that are refused more often than others beyond chance.
 
     The test is within people, who differ in how often they refuse (Cochran 1954, Mantel and Haenszel 1959), of all
     systems together at `LEVEL` (Bonferroni).
     """
-    if not asked["refused"].any():
+    if not questions["refused"].any():
         return
-    pairs = _rates(asked, "system_a", "system_b")
+    pairs = _rates(questions, "system_a", "system_b")
     many = pairs.filter(pl.col("rate") > MOST)
     if many.height:
-        shown = listed((f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in many.iter_rows()), limit=3)
+        rates_of_pairs = listed(
+            (f"{pair} {n} of {total} ({rate:.0%})" for pair, n, total, rate in many.iter_rows()), limit=3
+        )
         counts = {"n": many.height, "n_pairs": pairs.height}
-        yield problem("refusals", many["of"].to_list(), most=MOST, pairs=shown, **counts)
-    sides = pl.concat([asked.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
+        yield problem("refusals", many["of"].to_list(), most=MOST, pairs=rates_of_pairs, **counts)
+    sides = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
     systems = _rates(sides.drop_nulls("system"), "system")
-    p_values = {name: _p_value(asked, name) for name in systems["of"]}
+    p_values = {name: _p_value(questions, name) for name in systems["of"]}
     tested = sum(p is not None for p in p_values.values())
     differ = [name for name, p in p_values.items() if p is not None and p * tested <= LEVEL]
     if differ:
@@ -58,21 +60,23 @@ def refusals(asked: pl.DataFrame) -> Iterator[Problem]:
         yield problem("refusals-differ", differ, systems=listed(differ), rates=rates)
 
 
-def _rates(asked: pl.DataFrame, *by: str) -> pl.DataFrame:
+def _rates(questions: pl.DataFrame, *by: str) -> pl.DataFrame:
     """By pair or system, `of`: the number refused, the number asked and the rate, the highest first."""
-    counts = asked.group_by(by, maintain_order=True).agg(
-        pl.col("refused").sum(), asked=pl.len(), rate=pl.col("refused").mean()
+    counts = questions.group_by(by, maintain_order=True).agg(
+        pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean()
     )
     named = pl.concat_str(by, separator=" and ", ignore_nulls=True).alias("of")
-    return counts.sort("rate", *by, descending=[True, *(False for _ in by)]).select(named, "refused", "asked", "rate")
+    return counts.sort("rate", *by, descending=[True, *(False for _ in by)]).select(
+        named, "refused", "questions", "rate"
+    )
 
 
-def _p_value(asked: pl.DataFrame, system: str) -> float | None:
+def _p_value(questions: pl.DataFrame, system: str) -> float | None:
     """Probability of so many refusals of a system or more, if each person refused whatever came; None: nobody who
     refused some was asked about both this system and others."""
     n, r, k = pl.col("n"), pl.col("r"), pl.col("k")
     by_person = (
-        asked.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
+        questions.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
         .group_by("rater")
         .agg(
             n=pl.len(), r=pl.col("refused").sum(), k=pl.col("has").sum(), both=(pl.col("has") & pl.col("refused")).sum()

@@ -146,8 +146,13 @@ class Gate(Result):
             )
             for row in self.rules.to_dicts()
         ]
-        made = self.provenance
-        about = {"study": made.study, "digest": made.digest, "seed": str(made.seed), "made by": str(made)}
+        provenance = self.provenance
+        about = {
+            "study": provenance.study,
+            "digest": provenance.digest,
+            "seed": str(provenance.seed),
+            "made by": str(provenance),
+        }
         return junit("custodes gate", cases, properties=about, seconds=seconds)
 
 
@@ -225,7 +230,7 @@ def gate(
         )
     selection = selection_of(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
-    comparisons = [own.of_people for own in compared(study.select(**selection), setting)]
+    comparisons = [comparison.of_people for comparison in compared(study.select(**selection), setting)]
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
@@ -235,7 +240,7 @@ def gate(
 
     results = each(answer, comparisons, rng=generator, progress=progress, desc="gate")
     tests = simultaneous_intervals(
-        [own.estimate for part in results for own in part],
+        [measurement.estimate for part in results for measurement in part],
         [rule.threshold for rule in rules] * len(results),
         confidence=confidence,
     )
@@ -244,8 +249,8 @@ def gate(
         Gate.part(
             comparison.aspect,
             rules=[
-                _row(rule, name, own, *bounds[k * len(rules) + i], level=tests.level)
-                for i, (rule, own) in enumerate(zip(rules, part, strict=True))
+                _row(rule, name, measurement, *bounds[k * len(rules) + i], level=tests.level)
+                for i, (rule, measurement) in enumerate(zip(rules, part, strict=True))
             ],
         )
         for k, (comparison, part) in enumerate(zip(comparisons, results, strict=True))
@@ -261,7 +266,7 @@ def _shared_weights(
     So what two aspects have in common is the same in their resamples. Where an aspect lacks clusters, the number of
     its clusters in a resample varies.
     """
-    clusters = list(dict.fromkeys(name for own in comparisons for name in own.design.clusters))
+    clusters = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
     place = {name: i for i, name in enumerate(clusters)}
     check_memory("resamples", resamples, of_resamples(resamples, len(clusters)))
     weights = bootstrap.bootstrap_weights(len(clusters), resamples, rng)
@@ -270,20 +275,32 @@ def _shared_weights(
 
 
 def _row(
-    rule: Rule, metric: str, own: Measured, value: float, low: float, high: float, p_value: float, *, level: float
+    rule: Rule,
+    metric: str,
+    measurement: Measured,
+    value: float,
+    low: float,
+    high: float,
+    p_value: float,
+    *,
+    level: float,
 ) -> dict[str, Any]:
     """A row of the table `rules`."""
     outcome = HOLDS if low > rule.threshold else FAILS if high < rule.threshold else UNTOLD
     numbers, reason = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}, None
     if outcome == UNTOLD:
-        known = own.estimate if not np.isnan(low) else None
-        reason = _without_interval(own, level) if known is None else _undecided(known, rule.threshold, low, high)
+        estimate = measurement.estimate if not np.isnan(low) else None
+        reason = (
+            _without_interval(measurement, level)
+            if estimate is None
+            else _undecided(estimate, rule.threshold, low, high)
+        )
     return {
         "rule": rule.text,
         "metric": metric,
         "against": rule.against,
-        "statistic": own.statistic,
-        "n": own.n,
+        "statistic": measurement.statistic,
+        "n": measurement.n,
         "threshold": rule.threshold,
         **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
         "outcome": outcome,
@@ -300,11 +317,11 @@ def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: 
     return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would tell"
 
 
-def _without_interval(own: Measured, level: float) -> str:
+def _without_interval(measurement: Measured, level: float) -> str:
     """Why there is no interval."""
-    if own.estimate is None:
-        return own.reason
-    n_units, drawn = own.estimate.n_units, np.isfinite(own.estimate.resampled)
-    if 2.0 ** (1 - n_units) > 1 - level or own.estimate.resampled.size == 0:
+    if measurement.estimate is None:
+        return measurement.reason
+    n_units, drawn = measurement.estimate.n_units, np.isfinite(measurement.estimate.resampled)
+    if 2.0 ** (1 - n_units) > 1 - level or measurement.estimate.resampled.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
     return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "so many rules need more resamples"

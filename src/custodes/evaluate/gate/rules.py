@@ -57,18 +57,18 @@ def requirement(text: str) -> Rule:
     >>> requirement("kendall_item >= 0.3").threshold
     0.3
     """
-    found = WRITTEN.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
-    name, relation, number = found.groups()
+    name, relation, number = match.groups()
     if name not in ALLOWED:
         raise OptionError(
             f"require={text!r}: no statistic {name!r} that a rule can be about{suggestion(name, ALLOWED)}; statistics:"
             f" {', '.join(ALLOWED)}"
         )
     if relation not in AT_LEAST:
-        wanted = f"{name}>={number.lstrip('<>=≥≤ ')}"
-        raise OptionError(f"require={text!r}: of {name} higher is better, so a rule says {wanted}")
+        rule = f"{name}>={number.lstrip('<>=≥≤ ')}"
+        raise OptionError(f"require={text!r}: of {name} higher is better, so a rule says {rule}")
     try:
         threshold = float(number)
     except ValueError:
@@ -84,29 +84,29 @@ def requirement(text: str) -> Rule:
 
 def one_metric(study: Study, pattern: str, *, option: str) -> str:
     """The one metric of a selected study that an exact name or a glob says."""
-    found = select_labels(pattern, study.metrics, option=option, what="metric")
-    if len(found) > 1:
-        raise OptionError(f"{option}={pattern!r} is {len(found)} metrics; name one: {listed(found)}")
-    return found[0]
+    metrics = select_labels(pattern, study.metrics, option=option, what="metric")
+    if len(metrics) > 1:
+        raise OptionError(f"{option}={pattern!r} is {len(metrics)} metrics; name one: {listed(metrics)}")
+    return metrics[0]
 
 
 def measured(rule: Rule, metric: str, sample: Sample) -> Measured:
     """What the resamples of one aspect say of a rule."""
-    own = sample.comparison
+    comparison = sample.comparison
     named = [metric] if rule.against is None else [metric, rule.against]
-    if missing := [name for name in named if name not in own.metrics]:
+    if missing := [name for name in named if name not in comparison.metrics]:
         return Measured(statistic=rule.statistic or "", n=0, estimate=None, reason=_nothing(missing))
-    at = np.array([own.metrics.index(name) for name in named])
-    shared = reduce(Ground.shared_with, (grounds_of(own)[m] for m in at))
-    ground = replace(sample, comparison=own.only(at, **shared._asdict()))
+    at = np.array([comparison.metrics.index(name) for name in named])
+    shared = reduce(Ground.shared_with, (grounds_of(comparison)[m] for m in at))
+    ground = replace(sample, comparison=comparison.only(at, **shared._asdict()))
     name = rule.statistic or _standing_by(ground)
     statistic, n = STATISTICS[name], len(shared.keys)
     if rule.against is None:
         draws, items = statistic.compute(sample)[:, at[0]], counted(statistic, sample)[at[0]]
         population = None if statistic.population is None else statistic.population(sample)[:, at[0]]
     else:
-        made, counts = difference(statistic, ground, np.array([0]), np.array([1]))
-        draws, items = made[:, 0], counts[0]
+        differences, counts = difference(statistic, ground, np.array([0]), np.array([1]))
+        draws, items = differences[:, 0], counts[0]
         both = None if statistic.population is None else statistic.population(ground)
         population = None if both is None else both[:, 0] - both[:, 1]
     if not np.isfinite(draws[0]):
@@ -133,14 +133,14 @@ def _standing_by(ground: Sample) -> str:
 
 def _clusters(ground: Sample, items: Bools) -> int:
     """How many clusters of items count; all of them where the file gives scores of systems, which know no items."""
-    own = ground.comparison
-    given = np.isfinite(own.metric_system).any() or np.isfinite(own.human_system).any()
-    return own.design.n_units if given else len(np.unique(own.design.units[items]))
+    comparison = ground.comparison
+    has_systems = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
+    return comparison.design.n_units if has_systems else len(np.unique(comparison.design.units[items]))
 
 
 def _undefined(statistic: Statistic, ground: Sample, named: Sequence[str]) -> str:
-    own = ground.comparison
-    grounds = grounds_of(own)
+    comparison = ground.comparison
+    grounds = grounds_of(comparison)
     if not any(ground.any for ground in grounds):
         return _nothing(named)
     if not any(ground.scored is not None and ground.scored.any() for ground in grounds):

@@ -26,7 +26,7 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Items):
+class RatedPairs(Items):
     """Pairs that people rated, beside a `metric` (pairs, items), `ABSENT` where it is silent, and `metric_more`
     (pairs, 3), its counts on further items."""
 
@@ -64,12 +64,12 @@ def shares_of(counts: Ints) -> Floats:
     return np.asarray((counts + 1) / (counts.sum(axis=-1, keepdims=True) + 3))
 
 
-def asked_of(comparison: Comparison, metric: str) -> Asked:
+def rated_pairs(comparison: Comparison, metric: str) -> RatedPairs:
     """The pairs of a comparison that people rated, beside one metric ('none': no metric)."""
     human = comparison.human_signs
     rated = (human != ABSENT).any(axis=1)
     signs = np.full_like(human, ABSENT) if metric == NONE else comparison.metric_signs[comparison.metrics.index(metric)]
-    return Asked(
+    return RatedPairs(
         human=human[rated],
         metric=signs[rated],
         metric_more=np.zeros((int(rated.sum()), 3), dtype=np.int64),
@@ -78,66 +78,66 @@ def asked_of(comparison: Comparison, metric: str) -> Asked:
     )
 
 
-def with_ideal(asked: Asked, more: int, rng: np.random.Generator) -> Asked:
+def with_ideal(rated: RatedPairs, more: int, rng: np.random.Generator) -> RatedPairs:
     """The same people beside a simulated metric: their preference is corrupted by the ideal mixture matrix.
 
     On `more` items beyond theirs the preference behind it is drawn from the pair's outcome shares.
     """
-    chances = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(asked.human == ABSENT, 0, 1 - asked.human)]
-    drawn = (rng.random(asked.human.shape) > chances[:2]).sum(axis=0)
-    signs = np.where(asked.human == ABSENT, ABSENT, 1 - drawn).astype(np.int8)
-    outcome = asked.outcome
+    chances = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(rated.human == ABSENT, 0, 1 - rated.human)]
+    drawn = (rng.random(rated.human.shape) > chances[:2]).sum(axis=0)
+    signs = np.where(rated.human == ABSENT, ABSENT, 1 - drawn).astype(np.int8)
+    outcome = rated.outcome
     shares = outcome / outcome.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
-    return replace(asked, metric=signs, metric_more=rng.multinomial(more, shares))
+    return replace(rated, metric=signs, metric_more=rng.multinomial(more, shares))
 
 
-def permuted(asked: Asked, rng: np.random.Generator) -> Asked:
+def permuted(rated: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     """The same answers with the systems permuted within every cluster, so that no pair differs and documents stay
     whole; the metric goes along."""
-    n_systems, n_units = int(asked.systems.max()) + 1, int(asked.units.max()) + 1
-    shuffle = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[asked.units]
-    first, second = (shuffle[:, asked.systems[:, k]].T for k in range(2))
-    total = asked.metric_more.sum(axis=0)
+    n_systems, n_units = int(rated.systems.max()) + 1, int(rated.units.max()) + 1
+    shuffle = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[rated.units]
+    first, second = (shuffle[:, rated.systems[:, k]].T for k in range(2))
+    total = rated.metric_more.sum(axis=0)
     even = (total + total[::-1]) / max(1, 2 * total.sum())
-    more = rng.multinomial(asked.metric_more.sum(axis=1), even) if total.any() else asked.metric_more
+    more = rng.multinomial(rated.metric_more.sum(axis=1), even) if total.any() else rated.metric_more
     signs = []
-    for own in (asked.human, asked.metric):
-        square = np.full((n_systems, n_systems, own.shape[1]), ABSENT, dtype=np.int8)
-        square[asked.systems[:, 0], asked.systems[:, 1]] = own
-        square[asked.systems[:, 1], asked.systems[:, 0]] = np.where(own == ABSENT, ABSENT, -own)
-        signs.append(square[first, second, np.arange(own.shape[1])])
-    return replace(asked, human=signs[0], metric=signs[1], metric_more=more)
+    for side in (rated.human, rated.metric):
+        square = np.full((n_systems, n_systems, side.shape[1]), ABSENT, dtype=np.int8)
+        square[rated.systems[:, 0], rated.systems[:, 1]] = side
+        square[rated.systems[:, 1], rated.systems[:, 0]] = np.where(side == ABSENT, ABSENT, -side)
+        signs.append(square[first, second, np.arange(side.shape[1])])
+    return replace(rated, human=signs[0], metric=signs[1], metric_more=more)
 
 
-def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
-    """Answers of replications, each with the random order of its seed; `asked` has one entry for each replication."""
-    rated = [one.human != ABSENT for one in asked]
-    units = asked[0].units
+def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
+    """Answers of replications, each with the random order of its seed."""
+    rated = [pairs.human != ABSENT for pairs in replications]
+    units = replications[0].units
     # In the least integers that hold a place: replications, pairs and items are many together.
     least = np.min_scalar_type(-len(units))
     orders = np.stack(
         [
-            annotation_order(own, units, np.random.default_rng(s)).astype(least)
-            for own, s in zip(rated, seeds, strict=True)
+            annotation_order(available, units, np.random.default_rng(s)).astype(least)
+            for available, s in zip(rated, seeds, strict=True)
         ]
     )
     kinds = np.stack(
         [
-            np.take_along_axis(kinds_of(one.human, one.metric), own, axis=1)
-            for one, own in zip(asked, orders, strict=True)
+            np.take_along_axis(kinds_of(pairs.human, pairs.metric), order, axis=1)
+            for pairs, order in zip(replications, orders, strict=True)
         ]
     )
 
     def items(n: Ints) -> Items:
         seen = np.full_like(kinds, ABSENT)
-        known = np.where(np.arange(kinds.shape[2]) < n[..., np.newaxis], 1 - kinds // 4, np.int8(ABSENT))
-        np.put_along_axis(seen, orders, known, axis=2)
-        return Items(human=seen, systems=asked[0].systems, units=units)
+        human = np.where(np.arange(kinds.shape[2]) < n[..., np.newaxis], 1 - kinds // 4, np.int8(ABSENT))
+        np.put_along_axis(seen, orders, human, axis=2)
+        return Items(human=seen, systems=replications[0].systems, units=units)
 
     return Answers(
         kinds=kinds,
-        available=np.stack([own.sum(axis=1) for own in rated]),
-        metric=np.stack([one.metric_outcome for one in asked]),
+        available=np.stack([available.sum(axis=1) for available in rated]),
+        metric=np.stack([pairs.metric_outcome for pairs in replications]),
         items=items,
         clustered=is_clustered(units),
     )

@@ -102,10 +102,10 @@ class Asking:
 
     def wanted(self, pair: int) -> list[int]:
         """Places of the present look that are neither leased nor settled, lowest first."""
-        own = self._pairs[pair]
-        if not self.is_open[pair] or own.is_judged:
+        state = self._pairs[pair]
+        if not self.is_open[pair] or state.is_judged:
             return []
-        return [place for place in range(own.begin, own.end) if own.places[place] == FREE]
+        return [place for place in range(state.begin, state.end) if state.places[place] == FREE]
 
     def open_pairs(self) -> list[int]:
         """Pairs with at least one wanted place."""
@@ -126,8 +126,8 @@ class Asking:
 
     def in_present_look(self, pair: int, place: int) -> bool:
         """Whether the look that is being asked has this place, settled or not."""
-        own = self._pairs[pair]
-        return self.is_open[pair] and not own.is_judged and own.begin <= place < own.end
+        state = self._pairs[pair]
+        return self.is_open[pair] and not state.is_judged and state.begin <= place < state.end
 
     def goes_on(self, pair: int) -> bool:
         """Whether another look may follow the one that is being asked."""
@@ -150,9 +150,9 @@ class Asking:
         No one can tell what the answer would have been, so such places never count as ties.
         """
         self._put(pair, place, ABSENT, (FREE, LEASED))
-        own = self._pairs[pair]
-        if later := own.usable_from(own.end):
-            own.end = later[0] + 1
+        state = self._pairs[pair]
+        if later := state.usable_from(state.end):
+            state.end = later[0] + 1
         else:
             self.target[pair] -= 1
         return self._completed(pair)
@@ -163,13 +163,13 @@ class Asking:
         The present look is its first so many usable places once more. What is answered, leased or `begun` behind them
         stays in it, so that it may be a few answers larger.
         """
-        own = self._pairs[pair]
-        since = own.begin if own.looks else 0
-        back = [place for place in places if place >= since and own.places[place] == ABSENT]
+        state = self._pairs[pair]
+        since = state.begin if state.looks else 0
+        back = [place for place in places if place >= since and state.places[place] == ABSENT]
         for place in back:
-            own.places[place] = FREE
-        if back and own.is_judged:  # it ended without an answer
-            own.begin, self.look[pair] = 0, -1
+            state.places[place] = FREE
+        if back and state.is_judged:  # it ended without an answer
+            state.begin, self.look[pair] = 0, -1
             self._open_again("items")
         elif back:
             self._refit(pair, back, begun)
@@ -182,9 +182,9 @@ class Asking:
 
     def extend(self, pair: int, items: Sequence[int]) -> None:
         """Items that come later, behind those of its order; a pair that ended for want of items goes on."""
-        own = self._pairs[pair]
-        own.order = (*own.order, *map(int, items))
-        own.places += [FREE] * len(items)
+        state = self._pairs[pair]
+        state.order = (*state.order, *map(int, items))
+        state.places += [FREE] * len(items)
         self._open_again("items")
 
     def set_budget(self, budget: int | None) -> None:
@@ -227,22 +227,22 @@ class Asking:
 
     def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
         """Where the present look ends, now that these places are usable again."""
-        own = self._pairs[pair]
-        before = own.looks[-1][1] if own.looks else 0
-        usable, wants = own.usable_from(own.begin), self.target[pair] - before
-        if not any(place >= own.end and place not in back for place in usable):  # maybe cut for want of items
+        state = self._pairs[pair]
+        before = state.looks[-1][1] if state.looks else 0
+        usable, wants = state.usable_from(state.begin), self.target[pair] - before
+        if not any(place >= state.end and place not in back for place in usable):  # maybe cut for want of items
             wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
-        stays = [k for k, place in enumerate(usable) if own.places[place] != FREE or place in begun]
+        stays = [k for k, place in enumerate(usable) if state.places[place] != FREE or place in begun]
         wants = max(wants, 1 + max(stays, default=-1))
         self.target[pair] = before + wants
-        own.end = usable[wants - 1] + 1
+        state.end = usable[wants - 1] + 1
 
     def _close(self, pair: int, why: str) -> None:
         self.is_open[pair], self.why[pair] = False, why
 
     def _open_again(self, why: str) -> None:
-        for pair, own in enumerate(self.why):
-            if own == why:
+        for pair, reason in enumerate(self.why):
+            if reason == why:
                 self.is_open[pair], self.why[pair] = True, ""
         self._go_on()
 
@@ -254,35 +254,35 @@ class Asking:
             return None
         due = [pair]
         if self.is_common:
-            asked = [k for k in range(len(self.n)) if self.is_open[k] and not self._pairs[k].is_judged]
-            due = [k for k in asked if self.n[k] >= self.target[k]]
-            if len(due) < len(asked):
+            waiting = [k for k in range(len(self.n)) if self.is_open[k] and not self._pairs[k].is_judged]
+            due = [k for k in waiting if self.n[k] >= self.target[k]]
+            if len(due) < len(waiting):
                 return None
-        made = self._judged(due)
+        judged = self._judged(due)
         self._go_on()
-        made = {k: own._replace(is_open=self.is_open[k]) for k, own in made.items()}
-        self.rulings += made.values()
-        return made.get(pair)
+        judged = {k: ruling._replace(is_open=self.is_open[k]) for k, ruling in judged.items()}
+        self.rulings += judged.values()
+        return judged.get(pair)
 
     def _judged(self, due: list[int]) -> dict[int, Ruling]:
         """Decide and close the pairs that completed their look. One without answers has nothing to be judged by."""
         for pair in due:
-            own = self._pairs[pair]
-            own.is_judged, own.begin = True, own.end
+            state = self._pairs[pair]
+            state.is_judged, state.begin = True, state.end
             if self.n[pair]:
-                own.looks = (*own.looks, (self.look[pair], self.n[pair]))
+                state.looks = (*state.looks, (self.look[pair], self.n[pair]))
             else:
                 self._close(pair, "items")
         due = [pair for pair in due if self.is_open[pair]]
-        made = {}
+        judged = {}
         for look in sorted({self.look[pair] for pair in due}):
             pairs = [self._pairs[pair] for pair in due if self.look[pair] == look]
             beside = self._pairs if self.is_common else pairs
             for ruling, why in rulings(self.rule, pairs, beside=beside, units=self._units):
-                made[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
+                judged[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
                 if why:
                     self._close(ruling.pair, why)
-        return made
+        return judged
 
     def _go_on(self) -> None:
         """Begin the next look of every pair whose last one is judged, as far as the budget surely goes."""
@@ -306,8 +306,8 @@ class Asking:
         if is_asking and spent < self.rule.budget:
             return  # until the others have what they were promised
         wants = np.array([self._wants(pair, look) for pair, look in held])
-        given = granted(wants, np.array(max(0, self.rule.budget - spent)))
-        for (pair, look), n in zip(held, given.tolist(), strict=True):
+        shares = granted(wants, np.array(max(0, self.rule.budget - spent)))
+        for (pair, look), n in zip(held, shares.tolist(), strict=True):
             if n:
                 self._ask(pair, look, n)
             else:
@@ -335,7 +335,7 @@ class Asking:
         return self._promised() + more <= self.rule.budget
 
     def _ask(self, pair: int, look: int, n: int) -> None:
-        own = self._pairs[pair]
-        self.look[pair], own.is_judged = look, False
+        state = self._pairs[pair]
+        self.look[pair], state.is_judged = look, False
         self.target[pair] = self.n[pair] + n
-        own.end = own.usable_from(own.begin)[n - 1] + 1
+        state.end = state.usable_from(state.begin)[n - 1] + 1

@@ -118,13 +118,13 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     pairs = {pair: number for number, pair in enumerate(state.pairs)}
     answers, new = list(state.answers), []
     for item, a, b, preference in _verdicts(verdicts):
-        for what, name, known in (
+        for what, name, names in (
             ("item", item, state.numbers),
             ("system", a, state.systems),
             ("system", b, state.systems),
         ):
-            if name not in known:
-                raise InputError(f"no {what} {shown(name)} in this protocol{suggestion(name, sorted(known))}")
+            if name not in names:
+                raise InputError(f"no {what} {shown(name)} in this protocol{suggestion(name, sorted(names))}")
         if a == b:
             raise InputError(f"{item!r}: {a!r} is compared with itself")
         low, high = sorted((a, b))
@@ -165,14 +165,14 @@ def decisions(state: State) -> list[Decision]:
 
 def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
     """The answers with labels and preferences as Python's own, whatever library they came from."""
-    wanted = "give item, system_a, system_b and 1, 0, -1 or None"
+    layout = "give item, system_a, system_b and 1, 0, -1 or None"
     if not several(those):
-        raise InputError(f"verdicts {shown(those)}: {wanted}, one of these an answer")
+        raise InputError(f"verdicts {shown(those)}: {layout}, one of these an answer")
     for row in those:
         if len(parts := tuple(row) if several(row) else ()) != 4 or not all(
             isinstance(name, str) for name in parts[:3]
         ):
-            raise InputError(f"verdict {shown(row)}: {wanted}")
+            raise InputError(f"verdict {shown(row)}: {layout}")
         item, a, b, preference = parts
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(

@@ -180,14 +180,14 @@ def plan(
         why = f"no metric rates them; {'give a channel' if pilot is None else 'choose metrics'}"
         refuse_ignored(plan, why, metric_items=metric_items)
     estimators, rules = asked_for(estimator, stopping, alone=alone)
-    for own in estimators:
-        if own.needs_items:
+    for each in estimators:
+        if each.needs_items:
             raise OptionError(
-                f"estimator={own.name!r} needs the items of a whole study, which a plan does not draw; use human"
+                f"estimator={each.name!r} needs the items of a whole study, which a plan does not draw; use human"
             )
     _check_rounds(items, rules)
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
-    made: list[dict[str, pl.DataFrame]] = []
+    plan_parts: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
     # Draws do not depend on the order of aspects or metrics.
     of_worlds = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], generator)
@@ -202,13 +202,13 @@ def plan(
             "saving": [_saving(world, 1 - first / (items + metric_items))],
             "forecast": _forecast(world, items, rules, confidence, draw_forecast),
         }
-        made += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
+        plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
         notes += _pilot_notes(world, items)
     message = (
         "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
         " can at most halve the annotations (Dorner et al. 2025)"
     )
-    return Plan.of(made, [*notes, *noted(("most-saved", not alone, message))])
+    return Plan.of(plan_parts, [*notes, *noted(("most-saved", not alone, message))])
 
 
 def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
@@ -248,12 +248,12 @@ def _assumed(
     if not 0 <= ties < 1:
         raise OptionError(f"tie_rate={ties}: the share of ties is at least 0 and less than 1")
     try:
-        given = np.atleast_1d(np.asarray(MARGINS if margins is None else margins, dtype=np.float64))
+        values = np.atleast_1d(np.asarray(MARGINS if margins is None else margins, dtype=np.float64))
     except (TypeError, ValueError):
         raise OptionError(f"margins={margins!r}: give numbers, such as [0.0, 0.1, 0.3]") from None
-    if given.ndim != 1 or not len(given) or not (np.abs(given) <= 1 - ties + 1e-12).all():
+    if values.ndim != 1 or not len(values) or not (np.abs(values) <= 1 - ties + 1e-12).all():
         raise OptionError(f"margins={margins}: with {ties:g} ties a margin lies between -{1 - ties:g} and {1 - ties:g}")
-    shares = np.stack([(1 - ties + given) / 2, np.full(len(given), ties), (1 - ties - given) / 2], axis=1).clip(0, 1)
+    shares = np.stack([(1 - ties + values) / 2, np.full(len(values), ties), (1 - ties - values) / 2], axis=1).clip(0, 1)
     possible = np.broadcast_to(shares, (replications, *shares.shape))
     name, answers = (NONE, None) if channel is None else _channel_of(channel)
     return _World(aspect="", metric=name, shares=shares, possible=possible, channel=answers)
@@ -266,19 +266,19 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
             raise OptionError(f"channel={channel!r}: give a 3x3 table [human, metric], or 'ideal'")
         return IDEAL, IDEAL_MIXTURE.T
     try:
-        given = np.asarray(channel, dtype=np.float64)
+        table = np.asarray(channel, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        given = np.zeros(0)
-    if given.shape != (3, 3) or not (np.isfinite(given) & (given >= 0)).all() or not given.sum(axis=1).all():
+        table = np.zeros(0)
+    if table.shape != (3, 3) or not (np.isfinite(table) & (table >= 0)).all() or not table.sum(axis=1).all():
         raise OptionError(
             "channel: needs 3x3 counts or shares [human, metric] in the order win, tie, loss, no row all zero"
         )
-    return "channel", given / given.sum(axis=1, keepdims=True)
+    return "channel", table / table.sum(axis=1, keepdims=True)
 
 
 def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.Generator) -> Iterator[_World]:
     comparisons = comparisons_of(pilot, setting)
-    generators = labelled_generators([own.aspect for own in comparisons], rng)
+    generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
     for comparison, draw in zip(comparisons, generators, strict=True):
         rows, design = comparison.preferences.of_rater(0), comparison.design
         pairs, pair = np.unique(rows.pair, return_inverse=True)  # those that people compared
@@ -299,8 +299,8 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
 def _answered(comparison: Comparison, metric: int) -> Floats:
     """How the metric answers what people answered, over all pairs and both orders of each; posterior means."""
     joint = comparison.preferences.joint(0, 1 + metric)
-    human, own = joint.signs[:, joint.by_all]
-    counts = np.bincount(3 * (1 - human) + 1 - own, minlength=9).reshape(3, 3)
+    human, metric_signs = joint.signs[:, joint.by_all]
+    counts = np.bincount(3 * (1 - human) + 1 - metric_signs, minlength=9).reshape(3, 3)
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 

@@ -22,11 +22,11 @@ from custodes.evaluate.comparison import Comparison, label_of
 from custodes.evaluate.parallel import each
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
-    Asked,
-    asked_of,
+    RatedPairs,
     comparisons_of,
     in_order,
     permuted,
+    rated_pairs,
     with_ideal,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
@@ -187,18 +187,18 @@ def protocol(
         task: tuple[Comparison, str, list[tuple[Estimator, Stopping]]], _: np.random.Generator
     ) -> list[dict[str, pl.DataFrame]]:
         comparison, metric, ways = task
-        asked = asked_of(comparison, NONE if metric == IDEAL else metric)
+        rated = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
-            asked = with_ideal(asked, ideal, _rng(root, comparison, 3))
+            rated = with_ideal(rated, ideal, _rng(root, comparison, 3))
         # Of each annotation and the null: its place, its kind, and what is counted of them.
-        check_memory("replications", replications, 4.0 * (1 + null) * replications * asked.human.size)
+        check_memory("replications", replications, 4.0 * (1 + null) * replications * rated.human.size)
         # One seed a replication: more replications begin with the same ones, and all rows share their orders.
         seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
-        worlds = [[asked] * replications, *[[permuted(asked, np.random.default_rng([s, 1])) for s in seeds]] * null]
+        worlds = [[rated] * replications, *[[permuted(rated, np.random.default_rng([s, 1])) for s in seeds]] * null]
         replayed = [in_order(world, seeds) for world in worlds]
         seed = int(_rng(root, comparison, 1).integers(2**63))
         return [
-            Protocol.part(comparison.aspect, **_row(metric, estimator, rule, seed, asked, replayed))
+            Protocol.part(comparison.aspect, **_row(metric, estimator, rule, seed, rated, replayed))
             for estimator, rule in ways
         ]
 
@@ -217,18 +217,18 @@ def _rng(root: int, comparison: Comparison, purpose: int) -> np.random.Generator
 
 
 def _row(
-    metric: str, estimator: Estimator, stopping: Stopping, seed: int, asked: Asked, worlds: Sequence[Answers]
+    metric: str, estimator: Estimator, stopping: Stopping, seed: int, rated: RatedPairs, worlds: Sequence[Answers]
 ) -> dict[str, dict[str, Any]]:
     """One row of `protocol` and its curve; in the second of the `worlds` no pair differs."""
-    reference, available = asked.reference(stopping.gamma), worlds[0].available
+    reference, available = rated.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
-    ends = [replay(world, rule, reference=reference, truth=asked.truth) for world in worlds]
+    ends = [replay(world, rule, reference=reference, truth=rated.truth) for world in worlds]
     plain = [fixed(world, rule, total=end.n.sum(axis=1)) for world, end in zip(worlds, ends, strict=True)]
     end, keys = ends[0], {"metric": metric, "estimator": estimator.name, **stopping.columns}
     errors, correct_fixed = errors_of(reference, end.decision), errors_of(reference, plain[0])["correct"]
     unknown = np.full(len(end.n), np.nan)
     false, false_fixed = (
-        (own[1] != 0).mean(axis=1) if len(worlds) > 1 else unknown for own in ([e.decision for e in ends], plain)
+        (series[1] != 0).mean(axis=1) if len(worlds) > 1 else unknown for series in ([e.decision for e in ends], plain)
     )
     values = {
         "annotations": end.n.sum(axis=1),
@@ -238,7 +238,7 @@ def _row(
         "kld": end.kld[-1],
         "null_error": false,
     }
-    means = [with_sd(name, own) for name, own in values.items()]
+    means = [with_sd(name, series) for name, series in values.items()]
     means.append({"correct_fixed": correct_fixed.mean(), "null_error_fixed": false_fixed.mean()})
     annotations = end.annotations.mean(axis=1)
     curve = {
@@ -249,18 +249,22 @@ def _row(
         **{name: getattr(end, name).mean(axis=1) for name in ("decided", "correct", "kld")},
     }
     return {
-        "protocol": {**keys, "replications": len(end.n), **{name: own for pair in means for name, own in pair.items()}},
+        "protocol": {
+            **keys,
+            "replications": len(end.n),
+            **{name: series for pair in means for name, series in pair.items()},
+        },
         "curve": {name: keys[name] for name in ("metric", "estimator", "stopping", "stop")} | curve,
     }
 
 
 def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
     """How often people's own decisions come back on resampled clusters: what "correct" can reach at most."""
-    asked, design = asked_of(comparison, NONE), comparison.design
-    reference = asked.reference(gamma)
-    hot = np.stack([asked.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
+    rated, design = rated_pairs(comparison, NONE), comparison.design
+    reference = rated.reference(gamma)
+    hot = np.stack([rated.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
     times = design.resampled(resamples, _rng(root, comparison, 2))[1:]
-    sums, effect = bootstrap.unit_sums(hot, units=design.units, n_units=design.n_units), asked.effect[:, np.newaxis]
+    sums, effect = bootstrap.unit_sums(hot, units=design.units, n_units=design.n_units), rated.effect[:, np.newaxis]
     agreement = np.full(len(times) or 2, np.nan)
     for some in chunks(len(times), _NUMBERS * len(reference)):
         drawn = bootstrap.weighted_sums(times[some], sums) / effect
@@ -268,9 +272,9 @@ def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) 
         agreement[some] = errors_of(reference, decision)["correct"]
     columns = {
         "pairs": len(reference),
-        "annotations": int(asked.outcome.sum()),
+        "annotations": int(rated.outcome.sum()),
         "decided": (reference != 0).mean(),
-        "design_effect": asked.effect.mean(),
+        "design_effect": rated.effect.mean(),
     }
     return Protocol.part(comparison.aspect, reference={**columns, **with_sd("self_agreement", agreement)})
 
@@ -334,5 +338,5 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
                 for budget in budgets
             ),
         ),
-        *(Note(**vars(own.assumes)) for own in estimators if own.assumes),
+        *(Note(**vars(each.assumes)) for each in estimators if each.assumes),
     ]

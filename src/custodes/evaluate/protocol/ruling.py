@@ -85,20 +85,20 @@ def rulings(rule: Rule, pairs: Sequence[Pair], *, beside: Sequence[Pair], units:
         items = Items(human=human, systems=np.array([pair.systems for pair in beside]), units=units)
     last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
     decision, is_open, _ = rule_on(rule, counts, look=look, last=last, items=items, judged=judged)
-    said = said_on(rule, counts, look=look, items=items, judged=judged)
-    found = []
+    estimates = said_on(rule, counts, look=look, items=items, judged=judged)
+    results = []
     for k, pair in enumerate(pairs):
         n = pair.looks[-1][1]
         why = "rule" if not is_open[k] else "items" if n >= last[k] else ""
-        margin = _margin(rule, pair, int(decision[k]), why, Said(*(values[k : k + 1] for values in said)))
+        margin = _margin(rule, pair, int(decision[k]), why, Said(*(values[k : k + 1] for values in estimates)))
         used = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
         wins, ties, losses = counts.human[k].tolist()
-        judgement = (int(decision[k]), not why, float(said.theta[k]))
-        found.append((Ruling(pair.number, look, n, wins, ties, losses, *judgement, *margin, used), why))
-    return found
+        judgement = (int(decision[k]), not why, float(estimates.theta[k]))
+        results.append((Ruling(pair.number, look, n, wins, ties, losses, *judgement, *margin, used), why))
+    return results
 
 
-def _margin(rule: Rule, pair: Pair, decision: int, why: str, said: Said) -> tuple[float, float, float]:
+def _margin(rule: Rule, pair: Pair, decision: int, why: str, estimate: Said) -> tuple[float, float, float]:
     """Margin, low and high: over all looks together while more may come; by the stage-wise ordering of a pair that
     ended as planned, by its bound, at its last look or as hopeless. Betting holds at any time."""
     is_last = pair.looks[-1][0] + 1 == len(rule.looks)
@@ -106,12 +106,12 @@ def _margin(rule: Rule, pair: Pair, decision: int, why: str, said: Said) -> tupl
         looks, n = np.array(pair.looks).T
         bounds = np.array(rule.bounds)[looks]
         # Theta decides, which is exact: a score next to the bound is put on the side where theta is.
-        score, edge = said.score, bounds[-1] * said.error
+        score, edge = estimate.score, bounds[-1] * estimate.error
         if decision:
             score = decision * np.maximum(decision * score, edge * (1 + _NEXT))
         elif is_last:
             score = np.clip(score, -edge * (1 - _NEXT), edge * (1 - _NEXT))
-        after = stagewise(score, said.error, n=n, bounds=bounds, level=rule.gamma)
+        after = stagewise(score, estimate.error, n=n, bounds=bounds, level=rule.gamma)
         if np.isfinite(after.margin[0]):
             return float(after.margin[0]), float(after.low[0]), float(after.high[0])
-    return float(said.margin[0]), float(said.low[0]), float(said.high[0])
+    return float(estimate.margin[0]), float(estimate.low[0]), float(estimate.high[0])

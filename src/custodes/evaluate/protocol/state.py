@@ -82,7 +82,7 @@ class State:
     @cached_property
     def _replayed(self) -> tuple[Asking, int]:
         """The answers given again, in whatever order they fit; and how many do not."""
-        made = Asking(
+        asking = Asking(
             orders=self._orders.tolist(),
             rule=self.rule,
             systems=np.stack(pairs_of(self.systems), axis=1),
@@ -90,22 +90,25 @@ class State:
             metric=np.array(self.metric, dtype=np.int8) if self.metric else None,
         )
         left = [
-            {int(self.places[pair, self.numbers[item]]): value for item, value in own.items()}
-            for pair, own in enumerate(self.answers)
+            {int(self.places[pair, self.numbers[item]]): value for item, value in answers.items()}
+            for pair, answers in enumerate(self.answers)
         ]
         while fitting := [
-            (pair, place) for pair, own in enumerate(left) for place in own if made.in_present_look(pair, place)
+            (pair, place)
+            for pair, answers in enumerate(left)
+            for place in answers
+            if asking.in_present_look(pair, place)
         ]:
             for pair, place in fitting:
-                made.answer(pair, place, left[pair].pop(place))
-        return made, sum(map(len, left))
+                asking.answer(pair, place, left[pair].pop(place))
+        return asking, sum(map(len, left))
 
     def after(self, asking: Asking, answers: tuple[dict[str, int], ...]) -> State:
         """The state after more answers, which led to this."""
-        made = replace(self, answers=answers)
-        # what never changes is not made again
-        made.__dict__.update(asking=asking, rule=self.rule, numbers=self.numbers, places=self.places)
-        return made
+        state = replace(self, answers=answers)
+        # what never changes is not state again
+        state.__dict__.update(asking=asking, rule=self.rule, numbers=self.numbers, places=self.places)
+        return state
 
     def to_json(self) -> bytes:
         """The state as JSON, with a digest of it."""

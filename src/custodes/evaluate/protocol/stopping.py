@@ -63,7 +63,7 @@ class Stopping:
     @property
     def given(self) -> dict[str, Any]:
         """What is not as by default."""
-        return {own.name: vars(self)[own.name] for own in fields(self) if vars(self)[own.name] != own.default}
+        return {field.name: vars(self)[field.name] for field in fields(self) if vars(self)[field.name] != field.default}
 
     def __str__(self) -> str:
         return str(self.columns["stopping"])
@@ -94,8 +94,8 @@ class Stopping:
 
     def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
         """What this means where a pair has at most `most` annotations."""
-        wanted = self.looks or (*range(self.batch, most, self.batch), most)
-        looks = tuple(dict.fromkeys(min(n, most) for n in wanted))
+        counts = self.looks or (*range(self.batch, most, self.batch), most)
+        looks = tuple(dict.fromkeys(min(n, most) for n in counts))
         if isinstance(self.boundary, str):
             bounds = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
         else:
@@ -169,11 +169,11 @@ def asked_for(
         estimator = next(name for name, each in ESTIMATORS.items() if each.uses_metric is not alone)
     names = dict.fromkeys(value_list("estimator", estimator))
     estimators = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in names]
-    given: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
-    for rule in given:
+    stoppings: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
+    for rule in stoppings:
         if not isinstance(rule, Stopping):
             raise OptionError(f"stopping={shown(rule)}: give cu.Stopping(...), or several of them")
-    rules: tuple[Stopping, ...] = tuple(dict.fromkeys(given))
+    rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stoppings))
     if not estimators or not rules:
         raise OptionError("estimator and stopping: give one of each, or several")
     if len({rule.gamma for rule in rules}) > 1:

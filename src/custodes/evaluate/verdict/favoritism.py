@@ -32,10 +32,10 @@ def favours(view: View) -> Iterator[str]:
         key=lambda row: (row["metric"] not in best, row["metric"] not in view.leaders, -abs(row["partiality"])),
     )
     groups = near_copy_groups(rows)
-    shown = [row["metric"] for group in groups[:MOST_NAMED] for row in group]
+    reported = [row["metric"] for group in groups[:MOST_NAMED] for row in group]
     for group in groups[:MOST_NAMED]:
         yield _finding_line(view, group)
-    yield from _overall_scores(view, shown)
+    yield from _overall_scores(view, reported)
     informative = {row["metric"] for group in groups for row in group}
     if not view.partial:
         yield "No metric is significantly partial to a system."
@@ -47,7 +47,7 @@ def favours(view: View) -> Iterator[str]:
         yield (
             f"Only {names(metrics, limit=MOST_NAMED)} {do} some system, and {are} not significantly better than chance."
         )
-    elif len(informative) > len(set(shown)):
+    elif len(informative) > len(set(reported)):
         possible = conclusive.filter(~pl.col("metric").is_in(uninformative))["metric"].n_unique()
         yield (
             f"In all, {len(informative)} of {plural(possible, 'metric')} that are significantly better than chance"
@@ -96,13 +96,13 @@ def _finding_line(view: View, group: list[Row]) -> str:
         f" {change}."
     )
     if copies:
-        sizes = [f"{own['metric']} ({number(abs(own['partiality']), digits=0)} points)" for own in copies]
+        sizes = [f"{other['metric']} ({number(abs(other['partiality']), digits=0)} points)" for other in copies]
         text += f" So {do_near_copies(sizes, limit=MOST_NAMED)}."
-    others = [own for own in view.partial if own["metric"] == metric and own["system"] != system]
+    others = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
     clauses = [
         f"{verb} {names(systems, limit=MOST_NAMED)}"
         for finding, verb in RATES.items()
-        if (systems := [own["system"] for own in others if own["finding"] == finding])
+        if (systems := [other["system"] for other in others if other["finding"] == finding])
     ]
     return f"{text} {metric} also {' and '.join(clauses)}." if clauses else text
 

@@ -96,8 +96,8 @@ def _tests_of(view: View, metric: str, statistic: str) -> pl.DataFrame:
 def _with_p_values(level: dict[str, float | None]) -> str:
     """Metrics with the adjusted p-value of each, or with the smallest where they are many."""
     if len(level) <= MOST_NAMED:
-        return names([name if own is None else f"{name} ({p_equals(own)})" for name, own in level.items()])
-    tested = [own for own in level.values() if own is not None]
+        return names([name if p is None else f"{name} ({p_equals(p)})" for name, p in level.items()])
+    tested = [p for p in level.values() if p is not None]
     return f"{names([*level], limit=MOST_NAMED)}{f' (p ≥ {p_value(min(tested))})' if tested else ''}"
 
 
@@ -111,7 +111,7 @@ def _at_system_level(view: View, best: Row) -> str:
     if first[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
         return text
     tests = _tests_of(view, best["metric"], SYSTEM_LEVEL).filter(other=first["metric"])
-    p = "".join(f" ({p_equals(own)} for the difference)" for own in tests["p_adjusted"])
+    p = "".join(f" ({p_equals(p_value)} for the difference)" for p_value in tests["p_adjusted"])
     return f"{text} {first['metric']} has the highest, {percent(first[SYSTEM_LEVEL])}{p}."
 
 

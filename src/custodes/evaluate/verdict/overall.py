@@ -69,7 +69,7 @@ def favours(views: Sequence[View]) -> Iterator[str]:
     ]
     groups = near_copy_groups(sorted(rows, key=lambda row: (row["metric"] not in top, -abs(row["partiality"]))))
     for row, *copies in groups[:MOST_NAMED]:
-        also = f", and so {do_near_copies([own['metric'] for own in copies])}" if copies else ""
+        also = f", and so {do_near_copies([copy['metric'] for copy in copies])}" if copies else ""
         yield f"{row['metric']} {RATES[row['finding']]} {row['system']} on {_all(views)}{also}."
     if len(groups) > MOST_NAMED:
         n_metrics = plural(len({row["metric"] for row in rows}), "metric")

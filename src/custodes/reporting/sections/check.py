@@ -13,7 +13,7 @@ from custodes.reporting.tables import columns_with_values, table_html
 def _build(context: Context) -> Mapping[str, str]:
     """Coverage, missing cells, ties, and what would fool a reader."""
     aspect = [label("aspect", "what was rated")] if context.aspects != ("",) else []
-    shown = {
+    tables = {
         "summary": ("What was rated", aspect, None),
         "raters": ("Raters", [], "aspect"),
         "problems": ("What could fool you", aspect, None),
@@ -23,7 +23,7 @@ def _build(context: Context) -> Mapping[str, str]:
         name: table_html(frame, [*first, *columns_with_values(columns, frame)], id=name, caption=caption, by=by)
         if frame.height
         else ""
-        for name, (caption, first, by) in shown.items()
+        for name, (caption, first, by) in tables.items()
         for frame, columns in [(context.table(f"check.{name}"), context.declared(f"check.{name}").columns)]
     }
 

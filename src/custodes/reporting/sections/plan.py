@@ -11,8 +11,8 @@ from custodes.reporting.tables import table_html
 
 def _ask(context: Context) -> Plan:
     check_not_stopped(context)
-    made: Plan = context.ask(plan, metrics="none", stopping=STOPPING)
-    return made
+    result: Plan = context.ask(plan, metrics="none", stopping=STOPPING)
+    return result
 
 
 def _power(context: Context) -> list[Figure]:

@@ -37,14 +37,14 @@ def check_not_stopped(context: Context) -> None:
 
 def _ask(context: Context) -> Protocol:
     check_not_stopped(context)
-    made: Protocol = context.ask(protocol, metrics="none", stopping=STOPPING, null=True)
-    most = max((row["annotations"] / row["pairs"] for row in made.reference.to_dicts()), default=0.0)
+    result: Protocol = context.ask(protocol, metrics="none", stopping=STOPPING, null=True)
+    most = max((row["annotations"] / row["pairs"] for row in result.reference.to_dicts()), default=0.0)
     if most < FEWEST:
         raise InputError(
             f"people annotated {most:.0f} items of a pair of systems on average, and a replay with looks after"
             f" {', '.join(map(str, STOPPING.looks or ()))} takes at least {FEWEST}."
         )
-    return made
+    return result
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -69,14 +69,16 @@ def _build(context: Context) -> Mapping[str, object]:
         context.table("protocol.reference"), on="aspect", how="left", maintain_order="left", suffix="_of_all"
     )
     again = context.declared("protocol.reference").column("self_agreement")
-    shown = [own for own in context.declared("protocol.protocol").columns if own.name not in ("metric", "estimator")]
-    place = [own.name for own in shown].index("correct") + 1
+    columns = [
+        column for column in context.declared("protocol.protocol").columns if column.name not in ("metric", "estimator")
+    ]
+    place = [column.name for column in columns].index("correct") + 1
     return {
         "replications": context.results["protocol"].provenance.options["replications"],
         "looks": STOPPING.looks,
         "table": table_html(
             rows.with_columns(pl.col("annotations").round()),
-            [*shown[:place], again, *shown[place:]],
+            [*columns[:place], again, *columns[place:]],
             id="protocol-table",
             caption="Where the protocol ends",
             notes=context.notes("protocol"),

@@ -68,8 +68,8 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     untied = pilot.sign != 0
     better = _logits(pilot, pilot.sign > 0, untied, difference=True, draws=draws, rng=rng)
     differs = _logits(pilot, untied, untied | True, difference=False, draws=draws, rng=rng)
-    win, apart = (1 / (1 + np.exp(-logit)) for logit in (better, differs))
-    return np.stack([apart * win, 1 - apart, apart * (1 - win)], axis=-1)
+    win, untied_rate = (1 / (1 + np.exp(-logit)) for logit in (better, differs))
+    return np.stack([untied_rate * win, 1 - untied_rate, untied_rate * (1 - win)], axis=-1)
 
 
 def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Generator) -> Answers:
@@ -84,12 +84,12 @@ def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Genera
     """
     place, so_far = np.arange(items), counts.sum(axis=1)[:, np.newaxis]
     edges = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
-    known = (place[:, np.newaxis] >= edges).sum(axis=-1).astype(np.int8)
+    answered = (place[:, np.newaxis] >= edges).sum(axis=-1).astype(np.int8)
     kinds = np.empty((*shares.shape[:2], items), dtype=np.int8)
     for block in chunks(len(kinds), kinds[0].size):
         shape = kinds[block].shape
         turn = np.argsort(rng.random(shape) + (place >= so_far), axis=-1)
-        kinds[block] = np.take_along_axis(np.broadcast_to(known, shape), turn, axis=-1)
+        kinds[block] = np.take_along_axis(np.broadcast_to(answered, shape), turn, axis=-1)
     for block in chunks(len(kinds), kinds[0].size):
         kinds[block] = np.where(place < so_far, kinds[block], drawn_kinds(shares[block], items, rng))
     kinds *= 4
@@ -191,7 +191,7 @@ class _Mode(NamedTuple):
 
 
 def _logits(
-    pilot: Pilot, hits: Bools, asked: Bools, *, difference: bool, draws: int, rng: np.random.Generator
+    pilot: Pilot, hits: Bools, used: Bools, *, difference: bool, draws: int, rng: np.random.Generator
 ) -> Floats:
     """Draws of the logits (draws, pairs) of `hits` among those `asked`, (n,) each: effects of two systems, deviations
     of pairs, and a mean where the effects are not a `difference`."""
@@ -203,8 +203,8 @@ def _logits(
     values = np.tile([1.0, sign, 1.0][:width], n_pairs)
     cells = (values, columns.ravel(), width * np.arange(n_pairs + 1))
     design = csr_array(cells, shape=(n_pairs, n_systems + width - 2))
-    pair, unit, hit = pilot.pair[asked], pilot.unit[asked], hits[asked]
-    number, n = (np.bincount(own, minlength=n_pairs).astype(np.float64) for own in (pair[hit], pair))
+    pair, unit, hit = pilot.pair[used], pilot.unit[used], hits[used]
+    number, n = (np.bincount(labels, minlength=n_pairs).astype(np.float64) for labels in (pair[hit], pair))
     worth = 1 / overlap(pilot.systems[pair], unit, hit - (number / np.maximum(n, 1))[pair], sign)
     modes = [
         _mode(
@@ -236,15 +236,15 @@ def _mode(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: float
     for _ in range(_STEPS):
         chance = 1 / (1 + np.exp(-(design @ column + row)))
         weight, slope = n * chance * (1 - chance), hits - n * chance
-        own = weight + 1 / of_row**2
+        row_precision = weight + 1 / of_row**2
         prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
-        weighted.data = design.data * np.repeat(weight - weight**2 / own, np.diff(design.indptr))
+        weighted.data = design.data * np.repeat(weight - weight**2 / row_precision, np.diff(design.indptr))
         gram = (transposed @ weighted).toarray()
         precision = gram + np.diag(prior)
         of_rows = slope - row / of_row**2
-        pull = transposed @ (slope - weight / own * of_rows) - column * prior
+        pull = transposed @ (slope - weight / row_precision * of_rows) - column * prior
         step = np.asarray(np.linalg.solve(precision, pull), dtype=np.float64)
-        row_step = (of_rows - weight * (design @ step)) / own
+        row_step = (of_rows - weight * (design @ step)) / row_precision
         largest = max(float(np.abs(step).max()), float(np.abs(row_step).max()))
         scale = min(1.0, _LONGEST / max(largest, _NEAR))
         column, row = column + scale * step, row + scale * row_step
@@ -254,8 +254,8 @@ def _mode(hits: Floats, n: Floats, design: Any, of_column: Floats, of_row: float
     height = (hits * logit - n * np.logaddexp(0, logit)).sum()
     height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
     height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
-    height -= ((row / of_row) ** 2).sum() / 2 + len(row) * np.log(of_row) + np.log(own).sum() / 2
-    return _Mode(column, row, precision, own, weight / own, float(height))
+    height -= ((row / of_row) ** 2).sum() / 2 + len(row) * np.log(of_row) + np.log(row_precision).sum() / 2
+    return _Mode(column, row, precision, row_precision, weight / row_precision, float(height))
 
 
 def _drawn(mode: _Mode, design: Any, draws: int, rng: np.random.Generator) -> Floats:
@@ -263,6 +263,6 @@ def _drawn(mode: _Mode, design: Any, draws: int, rng: np.random.Generator) -> Fl
     # precision = L L': the solution of L' x = z has covariance (L L')^-1
     root = np.linalg.cholesky(mode.column_precision).T
     noise = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
-    own = rng.standard_normal(noise.shape) / np.sqrt(mode.row_precision)[:, np.newaxis]
+    deviation = rng.standard_normal(noise.shape) / np.sqrt(mode.row_precision)[:, np.newaxis]
     centre = (design @ mode.column + mode.row)[:, np.newaxis]
-    return np.asarray((centre + (1 - mode.follows)[:, np.newaxis] * noise + own).T)
+    return np.asarray((centre + (1 - mode.follows)[:, np.newaxis] * noise + deviation).T)

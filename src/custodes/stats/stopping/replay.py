@@ -63,10 +63,10 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     is_open = last > 0
     rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
     for look, target in enumerate(rule.looks):
-        given = granted(np.where(is_open, np.minimum(target, last) - n, 0), left)
-        counts += counted(answers.kinds, n, n + given)
-        n, left = n + given, left - given.sum(axis=1)
-        judged = given > 0
+        more = granted(np.where(is_open, np.minimum(target, last) - n, 0), left)
+        counts += counted(answers.kinds, n, n + more)
+        n, left = n + more, left - more.sum(axis=1)
+        judged = more > 0
         if judged.any():
             seen = _judge(answers, rule, counts, n, look=look, last=last, judged=judged)
             decision[judged], is_open[judged], p[judged] = seen
@@ -100,8 +100,8 @@ def _judge(
     """What `rule_on` says of those judged, of `counts` (replications, pairs, 12) in the first `n` of each order."""
     needed = rule.estimator.needs_items or answers.clustered
     items = answers.items(n) if answers.items and needed else None
-    known = tables(counts[judged], answers.metric[judged])
-    return rule_on(rule, known, look=look, last=last[judged], items=items, judged=judged)
+    counted_tables = tables(counts[judged], answers.metric[judged])
+    return rule_on(rule, counted_tables, look=look, last=last[judged], items=items, judged=judged)
 
 
 def mean_kld(p: Floats, truth: Floats) -> Floats:

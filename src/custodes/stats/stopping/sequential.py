@@ -145,13 +145,13 @@ def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]
     widest = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
     node, weight = legendre(_NODES + int(np.ceil(_NODES_A_SD * widest)))
     place = edges[0] * node
-    made = [(place, edges[0] * weight * _normal(place / steps[0]) / steps[0])]
+    carried = [(place, edges[0] * weight * _normal(place / steps[0]) / steps[0])]
     for edge, step in zip(edges[1:], steps[1:], strict=True):
         after = edge * node
-        density = _normal((after[:, np.newaxis] - place) / step) @ made[-1][1] / step
+        density = _normal((after[:, np.newaxis] - place) / step) @ carried[-1][1] / step
         place = after
-        made.append((after, edge * weight * density))
-    return made
+        carried.append((after, edge * weight * density))
+    return carried
 
 
 class Stagewise(NamedTuple):
@@ -181,27 +181,27 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     Source: Fairbanks and Madsen 1982; Tsiatis, Rosner and Mehta 1984; Jennison and Turnbull 2000, Chapter 8.
     """
     margin, error = np.asarray(margin, dtype=np.float64), np.asarray(error, dtype=np.float64)
-    made = np.full((4, len(margin)), np.nan)
-    known = np.isfinite(margin) & (error > 0) & np.isfinite(error)
-    if not known.any():
-        return Stagewise(*made)
+    columns = np.full((4, len(margin)), np.nan)
+    defined = np.isfinite(margin) & (error > 0) & np.isfinite(error)
+    if not defined.any():
+        return Stagewise(*columns)
     # A look that brought nothing new is the same look with the bound that is easier to cross.
     looks, first = np.unique(n, return_index=True)
     path = paths(np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first), looks.astype(np.float64))
-    z, scale = margin[known] / error[known], error[known] * np.sqrt(looks[-1])
+    z, scale = margin[defined] / error[defined], error[defined] * np.sqrt(looks[-1])
     estimate, far, near, p = _ordered(path, np.abs(z) * np.sqrt(looks[-1]), level=level)
     # By the mirror image for losses, so that a swap of the systems negates all to the last digit.
     low, high = np.where(z < 0, -far, near) * scale, np.where(z < 0, -near, far) * scale
     half = (high - low) / 2
     even = z == 0
-    made[:, known] = (
+    columns[:, defined] = (
         np.where(even, 0.0, np.where(z < 0, -estimate, estimate) * scale),
         np.where(even, -half, low),
         np.where(even, half, high),
         p,
     )
-    made[:3] = np.clip(made[:3], -1, 1)
-    return Stagewise(*made)
+    columns[:3] = np.clip(columns[:3], -1, 1)
+    return Stagewise(*columns)
 
 
 def _ordered(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
