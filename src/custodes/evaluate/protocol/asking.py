@@ -109,7 +109,8 @@ class Asking:
 
     def open_pairs(self) -> list[int]:
         """Pairs with at least one wanted place."""
-        return [pair for pair in range(len(self.n)) if self.wanted(pair)]
+        asked = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
+        return [pair.number for pair in asked if FREE in pair.places[pair.begin : pair.end]]
 
     def lease(self, pair: int, place: int) -> None:
         """Somebody has this wanted place before him."""
