@@ -22,7 +22,9 @@ from custodes import cli
 from custodes.answers.wording import decimal
 from custodes.reporting.sections import SECTIONS
 from custodes.stats.learning import boost
-from tests.command_line import ANN, BLEU, LONG, Run, ratings, refused, write_csv
+from tests.command_line import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
+
+__all__ = ["custodes"]  # the fixture
 
 QUESTIONS = (
     *("check", "leaderboard", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
@@ -790,14 +792,16 @@ def test_protocol_has_a_row_for_each_rule(custodes: Run) -> None:
     looks = ("--looks", "10,20,40", "--boundary", "2.5", "--budget", "300", "--replications", "2")
     made = json.loads(custodes("protocol", "demo", *options, *stops, *looks, "--format", "json").out)["protocol"]
     (paper,) = [row for row in made if row["stopping"] == "decided"]  # stands beside whatever is asked for
-    assert (paper["metric"], paper["estimator"], paper["batch"]) == ("none", "human", 10)
+    assert (paper["metric"], paper["estimator"]) == ("none", "human")
     rows = [row for row in made if row != paper]
-    assert [(row["metric"], row["estimator"], row["stop"]) for row in rows] == [
+    assert [(row["metric"], row["estimator"], row["stopping"]) for row in rows] == [
         (metric, estimator, stop)
         for metric, estimator in (("none", "human"), ("judge", "ppi"))
-        for stop in ("decided", "futility+equivalence")
+        for stop in (
+            "decided, looks 10,20,40, budget 300, boundary 2.5",
+            "futility+equivalence, looks 10,20,40, budget 300, boundary 2.5, equivalence 0.2",
+        )
     ]
-    assert {(row["looks"], row["boundary"], row["batch"]) for row in rows} == {("10,20,40", "2.5", None)}
     assert all(row["annotations"] <= 300 for row in rows)
     assert {row["null_error"] for row in rows} == {None}
     assert [row["kld"] is None for row in rows] == [False, False, True, True]
@@ -812,9 +816,10 @@ def test_plan_reads_a_channel_and_takes_several_budgets(custodes: Run) -> None:
         custodes("plan", "--channel", "channel.csv", *quick, "--batch", "5,10", "--budget", "20,60").out
     )
     assert answer["provenance"]["options"]["channel"] == [[80, 10, 10], [25, 50, 25], [10, 10, 80]]
-    helped = [(row["batch"], row["budget"]) for row in answer["plan"] if row["metric"] == "channel"]
-    assert helped == [(5, 20), (5, 60), (10, 20), (10, 60)]
-    assert all(2 * row["annotations"] <= row["budget"] for row in answer["plan"])
+    helped = [row for row in answer["plan"] if row["metric"] == "channel"]
+    rules = [("batch 5, ", 20), ("batch 5, ", 60), ("", 20), ("", 60)]
+    assert [row["stopping"] for row in helped] == [f"decided, {batch}budget {budget}" for batch, budget in rules]
+    assert all(2 * row["annotations"] <= budget for row, (_, budget) in zip(helped, rules, strict=True))
     refused(custodes("plan", "--channel", "torn.csv"), "torn.csv", "three lines of three numbers", "no header")
     refused(custodes("plan", "--channel", "narrow.csv"), "3x3")
 

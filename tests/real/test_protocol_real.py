@@ -58,7 +58,7 @@ def test_pooling_with_a_boundary_reaches_the_target(summeval: cu.Study) -> None:
         resamples=0,
     )
     names = ("share", "correct", "inversion", "null_error", "gain")
-    asked = result.protocol.filter(looks="10,20,40")
+    asked = result.protocol.filter(stopping="decided, looks 10,20,40, boundary pocock")
     means = {row[0]: row[1:] for row in asked.group_by("estimator").agg(pl.col(names).mean()).rows()}
     share, correct, inversion, null, gain = means["pooled"]
     # The target of the project: an annotation share of a quarter, at the level.

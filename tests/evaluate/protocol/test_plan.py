@@ -71,14 +71,14 @@ def test_a_useful_metric_saves_and_a_useless_one_does_not() -> None:
 
 def test_batches_and_budgets_are_rows() -> None:
     each = product((5, 20), (60, 200), ("decided", "futility"))
-    made = plan(stopping=[Stopping(batch=n, budget=most, stop=stop) for n, most, stop in each], replications=20)
-    assert made.plan.height == 8
-    assert made.plan["batch"].unique().sort().to_list() == [5, 20]
+    rules = [Stopping(batch=n, budget=most, stop=stop) for n, most, stop in each]
+    made = plan(stopping=rules, replications=20).plan
+    assert made["stopping"].to_list() == [str(rule) for rule in rules]
     # five pairs
-    for budget, spent in made.plan.select("budget", "annotations").rows():
-        assert 5 * spent <= budget + 1e-9
-    more = made.plan.filter(stop="decided", batch=5).sort("budget")["correct"]
-    assert more[0] < more[1]
+    for rule, spent in zip(rules, made["annotations"], strict=True):
+        assert 5 * spent <= (rule.budget or 0) + 1e-9
+    less, more = (made.filter(stopping=f"decided, batch 5, budget {n}")["correct"].item() for n in (60, 200))
+    assert less < more
 
 
 def test_pilot_foretells_its_own_protocol() -> None:

@@ -29,7 +29,7 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
     result = protocol(study_of(scores), stopping=Stopping(batch=6), **FAST)
     row = result.protocol.row(0, named=True)
     # six wins of six: theta = 1 - 2^-7 = .992
-    assert (row["metric"], row["estimator"], row["stop"], row["batch"]) == ("none", "human", "decided", 6)
+    assert (row["metric"], row["estimator"], row["stopping"]) == ("none", "human", "decided, batch 6")
     assert (row["annotations"], row["share"], row["correct"], row["annotations_sd"]) == (6, 0.2, 1, 0)
     # posterior means after 6 and after 30 annotations
     early, late = np.array([7, 1, 1]) / 9, np.array([31, 1, 1]) / 33
@@ -41,7 +41,7 @@ def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None
     study = study_of(np.ones((2, 30, 2)))
     rules = [Stopping(), Stopping(stop="equivalence", equivalence=0.2), Stopping(stop="futility", futility=0.5)]
     result = protocol(study, stopping=rules, **FAST)
-    shares = dict(zip(result.protocol["stop"], result.protocol["share"], strict=True))
+    shares = dict(zip([str(rule).split(",")[0] for rule in rules], result.protocol["share"], strict=True))
     assert shares["decided"] == 1
     assert shares["equivalence"] < 1
     assert set(result.protocol["correct"]) == {1}
@@ -155,7 +155,7 @@ def test_notes() -> None:
     assert {"repeated-looks", "anytime-level"} <= rules
     pooled = protocol(study, estimator="pooled", stopping=Stopping(boundary="pocock"), **FAST)
     assert {note.rule for note in pooled.notes} == {"additivity", "of-this-data"}
-    assert pooled.protocol.columns[:6] == ["aspect", "metric", "estimator", "stopping", "stop", "boundary"]
+    assert pooled.protocol.columns[:6] == ["aspect", "metric", "estimator", "stopping", "replications", "annotations"]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_bad_options(options: dict, message: str) -> None:
 def test_tables_are_plain() -> None:
     result = protocol(study_of(scores_of(11)), stopping=Stopping(looks=(10, 20)), **FAST)
     row = result.to_dict()["protocol"][0]
-    assert (row["batch"], row["looks"], row["null_error"]) == (None, "10,20", None)
-    assert result.protocol.schema["batch"] == pl.Int64
+    assert (row["stopping"], row["null_error"]) == ("decided, looks 10,20", None)
+    assert result.protocol.schema["replications"] == pl.Int64
 
 
 def test_every_aspect_has_its_reference_even_with_metrics_of_its_own() -> None:
@@ -250,7 +250,7 @@ def test_a_document_is_one_annotation_where_its_items_say_the_same() -> None:
     for name in ("decided", "self_agreement"):
         assert whole.reference[name].item() == pytest.approx(plain.reference[name].item(), abs=0.1)
     # documents take turns, so ten annotations are ten documents; items by lot would be about seven
-    ends = [own.protocol.filter(looks="5,10").row(0, named=True) for own in (plain, whole)]
+    ends = [own.protocol.filter(stopping="decided, looks 5,10").row(0, named=True) for own in (plain, whole)]
     assert ends[1]["annotations"] == pytest.approx(ends[0]["annotations"], abs=3)
     assert ends[1]["correct"] == pytest.approx(ends[0]["correct"], abs=0.08)
 
@@ -262,7 +262,9 @@ def test_the_null_keeps_documents_together() -> None:
     for _ in range(12):
         scores = np.stack([1.2 * rng.normal(size=(10, 6)).repeat(20, axis=0) + rng.normal(size=(200, 6))] * 2)
         options = {"stopping": Stopping(looks=(20, 40, 80), boundary="pocock"), "resamples": 0, "replications": 10}
-        made = protocol(clustered(study_of(scores), 20), null=True, **options).protocol.filter(looks="20,40,80")
+        made = protocol(clustered(study_of(scores), 20), null=True, **options).protocol.filter(
+            stopping="decided, looks 20,40,80, boundary pocock"
+        )
         false["protocol"].append(made["null_error"].item())
         (comparison,) = compare(study_of(scores))
         items = rated_pairs(comparison, "m1")

@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import norm
 
 from custodes.errors import OptionError
-from custodes.evaluate.protocol.protocol import STOPPING
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
@@ -25,13 +24,12 @@ def test_one_spelling() -> None:
     assert repr(replace(Stopping(gamma=0.1), budget=20)) == "Stopping(budget=20, gamma=0.1)"
 
 
-def test_columns_are_those_declared() -> None:
-    names = [name for column in STOPPING for name in column.names]
-    assert list(Stopping().columns) == names
-    assert Stopping().columns["stopping"] == "decided"
-    values = Stopping(stop="equivalence", equivalence=0.1, looks=[10, 20]).columns
-    assert values["stopping"] == "equivalence, looks 10,20, equivalence 0.1"
-    assert (values["batch"], values["looks"], values["boundary"]) == (None, "10,20", "none")
+def test_a_rule_says_what_is_not_as_by_default() -> None:
+    assert str(Stopping()) == "decided"
+    assert str(Stopping(stop="equivalence", equivalence=0.1, looks=[10, 20])) == (
+        "equivalence, looks 10,20, equivalence 0.1"
+    )
+    assert str(Stopping(boundary=2.5, budget=9)) == "decided, budget 9, boundary 2.5"
 
 
 @pytest.mark.parametrize(

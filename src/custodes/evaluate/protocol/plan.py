@@ -74,7 +74,7 @@ class Plan(Result):
         "One row a `Stopping`, by people alone and with the metric: means over simulated studies.",
         label("metric", "the metric that helps: `none`, `ideal`, `channel` (assumed), or one of the pilot"),
         ESTIMATOR,
-        *STOPPING,
+        STOPPING,
         count("replications", "simulated studies", essential=False),
         score("annotations", "expected of a pair, and standard deviation over studies", "Annotations a pair", sd=True),
         share("decided", "of the pairs"),
@@ -100,7 +100,7 @@ class Plan(Result):
     )
     forecast: pl.DataFrame = table(
         "One row a `Stopping`, by people alone: what going on with the pilot, to so many items at most, will take.",
-        *STOPPING,
+        STOPPING,
         count("pilot", "annotations of the pilot"),
         share("share", "of the annotations that all items would take, mean over pairs", interval=True, best="low"),
         share("correct", "pairs decided as on all items", interval=True, best="high"),
@@ -346,7 +346,7 @@ def _rows(
             yield {
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
-                **stopping.columns,
+                "stopping": str(stopping),
                 "replications": len(n),
                 **with_sd("annotations", n),
                 "decided": (end.decision != 0).mean(),
@@ -374,7 +374,7 @@ def _forecast(
         low, high = np.clip(share_interval(share, confidence=confidence, shared=shared), spent, most)
         correct_low, correct_high = percentile_interval(correct, confidence=confidence)
         yield {
-            **stopping.columns,
+            "stopping": str(stopping),
             "pilot": int(counts.sum()),
             "share": share.mean(),
             "share_low": low,

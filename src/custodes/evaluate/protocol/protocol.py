@@ -65,15 +65,7 @@ _NUMBERS = 10
 """Of a pair in a resample of people's own decisions, held at once."""
 KLD = "divergence of the outcome from people's on all annotations, mean over pairs; null for estimators of the margin"
 ESTIMATOR = label("estimator", "how theta is computed")
-STOPPING = (
-    label("stopping", "when a pair is closed and nobody is asked any more; not said: as by default", "Stopping"),
-    label("stop", "what closes a pair", essential=False),
-    label("boundary", "of repeated looks", essential=False),
-    count("batch", "annotations per round; null with looks", essential=False),
-    label("looks", "annotations of a pair at each look; null with a batch", essential=False),
-    count("budget", "annotations in all; null where there is none", essential=False),
-)
-"""Their values: `Stopping.columns`."""
+STOPPING = label("stopping", "when a pair is closed, and what else of its `Stopping` is not as by default", "Stopping")
 
 
 @result
@@ -87,7 +79,7 @@ class Protocol(Result):
         " over replications, and their standard deviations.",
         label("metric", "the metric that helps, `none`, or `ideal`"),
         ESTIMATOR,
-        *STOPPING,
+        STOPPING,
         count("replications", "replays", essential=False),
         score("annotations", "made in all", sd=True, essential=False, best="low"),
         share("share", "of the annotations there are, mean over pairs", sd=True, best="low"),
@@ -115,7 +107,7 @@ class Protocol(Result):
         "The rows of `protocol` by round.",
         label("metric", "the metric that helps"),
         ESTIMATOR,
-        *STOPPING[:2],
+        STOPPING,
         count("round", "from 1"),
         count("look", "annotations of an open pair at this round"),
         score("annotations", "made so far"),
@@ -224,7 +216,7 @@ def _row(
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
     ends = [replay(world, rule, reference=reference, truth=rated.truth) for world in worlds]
     plain = [fixed(world, rule, total=end.n.sum(axis=1)) for world, end in zip(worlds, ends, strict=True)]
-    end, keys = ends[0], {"metric": metric, "estimator": estimator.name, **stopping.columns}
+    end, keys = ends[0], {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
     errors, correct_fixed = errors_of(reference, end.decision), errors_of(reference, plain[0])["correct"]
     unknown = np.full(len(end.n), np.nan)
     false, false_fixed = (
@@ -254,7 +246,7 @@ def _row(
             "replications": len(end.n),
             **{name: series for pair in means for name, series in pair.items()},
         },
-        "curve": {name: keys[name] for name in ("metric", "estimator", "stopping", "stop")} | curve,
+        "curve": keys | curve,
     }
 
 

@@ -66,26 +66,11 @@ class Stopping:
         return {field.name: vars(self)[field.name] for field in fields(self) if vars(self)[field.name] != field.default}
 
     def __str__(self) -> str:
-        return str(self.columns["stopping"])
+        words = {**self.given, "looks": _listed(self.looks)}
+        return ", ".join([self.stop, *(f"{name} {words[name]}" for name in self.given if name != "stop")])
 
     def __repr__(self) -> str:
         return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The values of the columns `STOPPING`."""
-        looks = _listed(self.looks) if self.looks else None
-        boundary = self.boundary if isinstance(self.boundary, str) else f"{self.boundary:g}"
-        words = {**self.given, "looks": looks, "boundary": boundary}
-        names = [f"{name} {words[name]}" for name in self.given if name != "stop"]
-        return {
-            "stopping": ", ".join([self.stop, *names]),
-            "stop": self.stop,
-            "boundary": boundary,
-            "batch": None if looks else self.batch,
-            "looks": looks,
-            "budget": self.budget,
-        }
 
     @property
     def parts(self) -> list[str]:
