@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.comparison import Comparison
-from custodes.evaluate.gate.rules import Rule, measured
+from custodes.evaluate.gate.rules import GateRule, measured
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import SimultaneousIntervals, simultaneous_intervals
@@ -72,28 +72,28 @@ class World:
         return self.draw(rng, self.items)
 
 
-VALUE = (Rule(text="", statistic="kendall_item", threshold=0.0),)
-OTHER = (Rule(text="", statistic="kendall_item", threshold=0.0, against="m1"),)
+VALUE = (GateRule(text="", statistic="kendall_item", threshold=0.0),)
+OTHER = (GateRule(text="", statistic="kendall_item", threshold=0.0, against="m1"),)
 SEVERAL = (
     *VALUE,
     *OTHER,
-    Rule(text="", statistic="sample_accuracy", threshold=0.0),
-    Rule(text="", statistic="sample_accuracy", threshold=0.0, against="m1"),
+    GateRule(text="", statistic="sample_accuracy", threshold=0.0),
+    GateRule(text="", statistic="sample_accuracy", threshold=0.0, against="m1"),
 )
 SYSTEMS = (
-    Rule(text="", statistic="pairwise_accuracy", threshold=0.0),
-    Rule(text="", statistic="kendall_system", threshold=0.0),
-    Rule(text="", statistic="spa", threshold=0.0),
+    GateRule(text="", statistic="pairwise_accuracy", threshold=0.0),
+    GateRule(text="", statistic="kendall_system", threshold=0.0),
+    GateRule(text="", statistic="spa", threshold=0.0),
 )
 SYSTEMS_OTHER = (
-    Rule(text="", statistic="pairwise_accuracy", threshold=0.0, against="m1"),
-    Rule(text="", statistic="kendall_system", threshold=0.0, against="m1"),
-    Rule(text="", statistic="spa", threshold=0.0, against="m1"),
+    GateRule(text="", statistic="pairwise_accuracy", threshold=0.0, against="m1"),
+    GateRule(text="", statistic="kendall_system", threshold=0.0, against="m1"),
+    GateRule(text="", statistic="spa", threshold=0.0, against="m1"),
 )
 
 
 @cache
-def truth(world: World, rules: tuple[Rule, ...], aspects: int, parts: int = 10) -> Floats:
+def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 10) -> Floats:
     """(aspects * rules,): the values with very many items, the median of large studies; NaN for those that are of
     a size."""
     rng = np.random.default_rng(99)
@@ -108,7 +108,7 @@ def truth(world: World, rules: tuple[Rule, ...], aspects: int, parts: int = 10) 
 
 
 def tested(
-    comparisons: Sequence[Comparison], rules: Sequence[Rule], *, resamples: int, rng: Generator
+    comparisons: Sequence[Comparison], rules: Sequence[GateRule], *, resamples: int, rng: Generator
 ) -> SimultaneousIntervals:
     """The rules of a gate for all aspects; all aspects have the same clusters."""
     n_units = comparisons[0].design.n_units
@@ -137,7 +137,7 @@ class Rates:
 
 def rates(
     world: World,
-    rules: tuple[Rule, ...],
+    rules: tuple[GateRule, ...],
     *,
     aspects: int,
     studies: int,
@@ -197,7 +197,7 @@ def table(say: Callable[[str], None], studies: int) -> None:
     for name, few in SMALL.items():
         for statistic in OF_SMALL:
             for against in (None, "m1"):
-                rule = Rule(text="", statistic=statistic, threshold=0.0, against=against)
+                rule = GateRule(text="", statistic=statistic, threshold=0.0, against=against)
                 say(f"{name} | {statistic} {against} | {rates(few, (rule,), aspects=1, studies=studies)}")
 
 

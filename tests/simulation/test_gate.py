@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custodes.evaluate.gate.rules import Rule
+from custodes.evaluate.gate.rules import GateRule
 from tests.simulation.gate_rates import CELLS, OF_SMALL, OTHER, SEVERAL, SLACKS, SMALL, World, most, rates
 
 
@@ -35,7 +35,7 @@ def test_false_lines(cell: tuple, items: int, cluster: int) -> None:
 @pytest.mark.parametrize("statistic", OF_SMALL)
 @pytest.mark.parametrize("world", SMALL.values(), ids=list(SMALL))
 def test_false_lines_with_few_items(world: World, statistic: str, against: str | None) -> None:
-    rule = Rule(text="", statistic=statistic, threshold=0.0, against=against)
+    rule = GateRule(text="", statistic=statistic, threshold=0.0, against=against)
     found = rates(world, (rule,), aspects=1, studies=1000)
     print(world, statistic, against, found)
     assert max(found.one_holds, found.one_fails) <= most(0.06, 1000)

@@ -11,7 +11,7 @@ import custodes as cu
 from custodes.answers.wording import with_ends
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.verdict import best_metrics, verdict_of
-from custodes.evaluate.verdict.view import View
+from custodes.evaluate.verdict.view import AspectResults
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def results() -> dict[str, Any]:
 
 
 def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any]) -> None:
-    told = list(faults(View(results, "")))
+    told = list(faults(AspectResults(results, "")))
     flips = [text for text in told if text.endswith("of 120 comparisons when the two outputs change places.")]
     assert len(flips) == 2
     assert any(text.startswith("slotted names another winner in 100.0 % [90.7 %, 100.0 %]") for text in flips)
@@ -50,7 +50,7 @@ def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any])
 
 def test_nothing_is_told_where_nothing_was_asked_or_found(results: dict[str, Any]) -> None:
     without = {name: own for name, own in results.items() if name != "consistency"}
-    assert list(faults(View(without, ""))) == []
+    assert list(faults(AspectResults(without, ""))) == []
     assert "faults" not in verdict_of(without).verdict["kind"]
     kinds = verdict_of(results).verdict["kind"].unique(maintain_order=True).to_list()
     assert kinds.index("faults") == kinds.index("trust") + 1
@@ -74,11 +74,11 @@ def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results
         rater=pl.lit("ann"), kind=pl.lit("human"), preference=1, invalid=pl.lit(""), order=pl.lit("")
     )
     made = cu.consistency(cu.read(pl.concat([person, frame], how="diagonal_relaxed")), resamples=50)
-    told = [text for text in faults(View({**results, "consistency": made}, "")) if "no verdict" in text]
+    told = [text for text in faults(AspectResults({**results, "consistency": made}, "")) if "no verdict" in text]
     assert len(told) == 1
     assert told[0].startswith("judge gave no verdict in 10 % [")
     assert told[0].endswith(
         "of 80 questions (refusal 8 %, label 2 %). 8 comparisons asked in both orders and answered in one are left out"
         " where both orders make one verdict."
     )
-    assert not [text for text in faults(View(results, "")) if "no verdict" in text]
+    assert not [text for text in faults(AspectResults(results, "")) if "no verdict" in text]

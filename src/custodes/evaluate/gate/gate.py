@@ -21,7 +21,7 @@ from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Outcome, junit
-from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_metric, requirement
+from custodes.evaluate.gate.rules import ALLOWED, GateRule, Measured, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
@@ -221,7 +221,9 @@ def gate(
         other = one_metric(selected, pattern, option="not_worse_than")
         if other == name:
             raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another one")
-        rules.append(Rule(text=f"not worse than {other}", statistic=statistic, threshold=0.0 - margin, against=other))
+        rules.append(
+            GateRule(text=f"not worse than {other}", statistic=statistic, threshold=0.0 - margin, against=other)
+        )
     rules = list(dict.fromkeys(rules))
     if not rules:
         raise OptionError(
@@ -275,7 +277,7 @@ def _shared_weights(
 
 
 def _row(
-    rule: Rule,
+    rule: GateRule,
     metric: str,
     measurement: Measured,
     value: float,

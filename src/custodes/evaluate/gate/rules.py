@@ -30,7 +30,7 @@ AT_LEAST = (">=", ">", "≥")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class GateRule:
     """A `statistic` of a metric must lie above a `threshold`; or, with another metric to hold it `against`, that of the
     metric minus that of the other. Without a statistic it is the one that metrics of the aspect stand by."""
 
@@ -51,7 +51,7 @@ class Measured:
     reason: str = ""
 
 
-def requirement(text: str) -> Rule:
+def requirement(text: str) -> GateRule:
     """A rule that is written as STATISTIC>=NUMBER.
 
     >>> requirement("kendall_item >= 0.3").threshold
@@ -79,7 +79,7 @@ def requirement(text: str) -> Rule:
             f"require={text!r}: {name} lies between {least:g} and {largest:g}; give a threshold inside, so that"
             " the rule can hold and can fail"
         )
-    return Rule(text=text.strip(), statistic=name, threshold=threshold)
+    return GateRule(text=text.strip(), statistic=name, threshold=threshold)
 
 
 def one_metric(study: Study, pattern: str, *, option: str) -> str:
@@ -90,7 +90,7 @@ def one_metric(study: Study, pattern: str, *, option: str) -> str:
     return metrics[0]
 
 
-def measured(rule: Rule, metric: str, sample: Sample) -> Measured:
+def measured(rule: GateRule, metric: str, sample: Sample) -> Measured:
     """What the resamples of one aspect say of a rule."""
     comparison = sample.comparison
     named = [metric] if rule.against is None else [metric, rule.against]

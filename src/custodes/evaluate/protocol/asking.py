@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from custodes.evaluate.protocol.ruling import Pair, Ruling, rulings
+from custodes.evaluate.protocol.ruling import PairState, Ruling, rulings
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, require
 from custodes.stats.clusters import is_clustered
@@ -61,7 +61,7 @@ class Asking:
         self.rulings: list[Ruling] = []
         self.is_common = rule.estimator.needs_items
         self._units = np.asarray(units)
-        self._pairs: list[Pair] = []
+        self._pairs: list[PairState] = []
         for pair, order in enumerate(orders):
             self._append(order, systems[pair], None if metric is None else metric[pair])
         self._go_on()
@@ -205,7 +205,7 @@ class Asking:
 
     def _append(self, order: Sequence[int], systems: Sequence[int], metric: Signs | None) -> None:
         first, second = map(int, systems)
-        pair = Pair(
+        pair = PairState(
             number=len(self._pairs),
             systems=(first, second),
             order=tuple(map(int, order)),

@@ -13,7 +13,7 @@ from custodes.stats.arrays import Ints, Signs
 from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Items
 from custodes.stats.stopping.allocation import KINDS, kinds_of, outcome_of, tables
-from custodes.stats.stopping.rules import Rule, Said, rule_on, said_on
+from custodes.stats.stopping.rules import LookEstimates, Rule, estimates_on, rule_on
 from custodes.stats.stopping.sequential import stagewise
 
 _NEXT = 1e-6  # to a bound
@@ -40,7 +40,7 @@ class Ruling(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Pair:
+class PairState:
     """A pair of systems, the random `order` of its items, and what is at each of these `places`: 1, 0, -1, `ABSENT`
     (impossible), or other values before it is settled. The present look, `is_judged` or not, wants the places from
     `begin` to `end`; `looks`: those judged, with the number of answers at each. `metric` (items,) preferences."""
@@ -65,7 +65,9 @@ class Pair:
         return [place for place in range(begin, len(self.places)) if self.places[place] != ABSENT]
 
 
-def rulings(rule: Rule, pairs: Sequence[Pair], *, beside: Sequence[Pair], units: Ints) -> list[tuple[Ruling, str]]:
+def rulings(
+    rule: Rule, pairs: Sequence[PairState], *, beside: Sequence[PairState], units: Ints
+) -> list[tuple[Ruling, str]]:
     """The rulings of pairs at one look, and why a pair is closed: 'rule', 'items' or nothing. `beside`: pairs, these
     among them, whose answers count where an estimator or documents look at several; `units` (items,) of each item."""
     (look,) = {pair.looks[-1][0] for pair in pairs}
@@ -85,12 +87,12 @@ def rulings(rule: Rule, pairs: Sequence[Pair], *, beside: Sequence[Pair], units:
         items = Items(human=human, systems=np.array([pair.systems for pair in beside]), units=units)
     last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
     decision, is_open, _ = rule_on(rule, counts, look=look, last=last, items=items, judged=judged)
-    estimates = said_on(rule, counts, look=look, items=items, judged=judged)
+    estimates = estimates_on(rule, counts, look=look, items=items, judged=judged)
     results = []
     for k, pair in enumerate(pairs):
         n = pair.looks[-1][1]
         why = "rule" if not is_open[k] else "items" if n >= last[k] else ""
-        margin = _margin(rule, pair, int(decision[k]), why, Said(*(values[k : k + 1] for values in estimates)))
+        margin = _margin(rule, pair, int(decision[k]), why, LookEstimates(*(values[k : k + 1] for values in estimates)))
         used = tuple(place for place, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT)
         wins, ties, losses = counts.human[k].tolist()
         judgement = (int(decision[k]), not why, float(estimates.theta[k]))
@@ -98,7 +100,9 @@ def rulings(rule: Rule, pairs: Sequence[Pair], *, beside: Sequence[Pair], units:
     return results
 
 
-def _margin(rule: Rule, pair: Pair, decision: int, why: str, estimate: Said) -> tuple[float, float, float]:
+def _margin(
+    rule: Rule, pair: PairState, decision: int, why: str, estimate: LookEstimates
+) -> tuple[float, float, float]:
     """Margin, low and high: over all looks together while more may come; by the stage-wise ordering of a pair that
     ended as planned, by its bound, at its last look or as hopeless. Betting holds at any time."""
     is_last = pair.looks[-1][0] + 1 == len(rule.looks)

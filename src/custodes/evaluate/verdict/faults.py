@@ -10,7 +10,7 @@ from custodes.answers.wording import percent, plural, with_ends
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
 from custodes.evaluate.consistency.missing import ALL, REASON
 from custodes.evaluate.partiality_table import INCONCLUSIVE
-from custodes.evaluate.verdict.view import MOST_NAMED, View
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 FAULTS = {
     POSITION: "{points} points of margin between the same two outputs",
@@ -26,7 +26,7 @@ LEAST_FAILED = 0.01
 """Smallest reported proportion of questions without a verdict."""
 
 
-def faults(view: View) -> Iterator[str]:
+def faults(view: AspectResults) -> Iterator[str]:
     """How often the best judges change their mind with the order, and what each prefers beside quality."""
     orders, findings = view.judges["orders"], view.judges["findings"]
     repeated = dict(view.judges["repeats"].select("rater", "same").drop_nulls().iter_rows())
@@ -53,7 +53,7 @@ def faults(view: View) -> Iterator[str]:
         yield f"In all, {plural(conclusive.height, 'fault')} were found, in {raters} of {n_raters} raters."
 
 
-def _unanswered(view: View) -> Iterator[str]:
+def _unanswered(view: AspectResults) -> Iterator[str]:
     """Questions without a verdict, their reasons, and the comparisons that are left out for them."""
     missing = view.judges["missing"]
     half = dict(view.judges["orders"].filter(pl.col("half") > 0).select("rater", "half").iter_rows())

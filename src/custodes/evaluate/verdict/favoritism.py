@@ -9,12 +9,12 @@ import polars as pl
 from custodes.answers.wording import interval, names, number, p_equals, percent, plural, with_ends
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
-from custodes.evaluate.verdict.view import MOST_NAMED, Row, View
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
 
 RATES = {FAVOURED: "over-rates", DISFAVOURED: "under-rates"}
 
 
-def favours(view: View) -> Iterator[str]:
+def favours(view: AspectResults) -> Iterator[str]:
     """Findings of partiality of metrics that are significantly better than chance, one line per group of near copies.
 
     Each line reports the first finding of its group. The metric that agrees best comes first, then the others of the
@@ -80,7 +80,7 @@ def do_near_copies(copies: list[str], **limit: int) -> str:
     return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies, **limit)}"
 
 
-def _finding_line(view: View, group: list[Row]) -> str:
+def _finding_line(view: AspectResults, group: list[Row]) -> str:
     """The finding of the first metric of a group, its ranks, its other findings, and its near copies."""
     row, *copies = group
     metric, system = row["metric"], row["system"]
@@ -107,7 +107,7 @@ def _finding_line(view: View, group: list[Row]) -> str:
     return f"{text} {metric} also {' and '.join(clauses)}." if clauses else text
 
 
-def _overall_scores(view: View, metrics: list[str]) -> Iterator[str]:
+def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Which of the metrics have no score for the aspect, so that a score for all aspects is compared with it."""
     overall = set(view.overall.filter("overall")["metric"])
     if named := [name for name in metrics if name in overall]:
@@ -118,7 +118,7 @@ def _overall_scores(view: View, metrics: list[str]) -> Iterator[str]:
         )
 
 
-def _inconclusive(view: View) -> Iterator[str]:
+def _inconclusive(view: AspectResults) -> Iterator[str]:
     """Systems for which the partiality of all metrics, or of the one that agrees best, is inconclusive."""
     open_ = pl.col("finding") == INCONCLUSIVE
     systems = view.partiality.filter(open_.all().over("system"))["system"].unique(maintain_order=True).to_list()
@@ -131,7 +131,7 @@ def _inconclusive(view: View) -> Iterator[str]:
             yield f"Whether {best} is partial to {names(of_best['system'].to_list())} is inconclusive: {reasons}."
 
 
-def flips(view: View) -> Iterator[str]:
+def flips(view: AspectResults) -> Iterator[str]:
     """How often the first metric decides as people do, and the decisions that any metric reverses."""
     errors, human = view.errors.filter(pl.col("correct").is_not_null()), view.decisions.filter(rater=HUMAN)
     if not errors.height or not human.height:

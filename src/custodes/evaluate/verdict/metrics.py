@@ -8,7 +8,7 @@ import polars as pl
 
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.answers.wording import names, number, p_equals, p_value, percent, sentence, with_ends
-from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, Row, View, share_a_letter
+from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 
 MARKED_EFFECT = 1.5
 """The design effect from which clusters of items are named first."""
@@ -22,7 +22,7 @@ def serious(problems: pl.DataFrame) -> Iterator[str]:
     return map(sentence, rows["message"].unique(maintain_order=True))
 
 
-def design(view: View) -> Iterator[str]:
+def design(view: AspectResults) -> Iterator[str]:
     """What in the data of one aspect would fool a reader."""
     yield from serious(view.problems)
     mean = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
@@ -33,7 +33,7 @@ def design(view: View) -> Iterator[str]:
         )
 
 
-def trust(view: View) -> Iterator[str]:
+def trust(view: AspectResults) -> Iterator[str]:
     """The metric with the highest agreement, those that it does not differ from, and its accuracy at system level."""
     if not view.standing:
         yield "No metric can be compared with the annotators: agreement is undefined."
@@ -54,7 +54,7 @@ def trust(view: View) -> Iterator[str]:
         )
 
 
-def _score(view: View, row: Row) -> str:
+def _score(view: AspectResults, row: Row) -> str:
     """The statistic that ranks the metrics, with its interval and the chance level."""
     if view.ordered:
         return f"Kendall's τ within items {with_ends(row, 'value')}; chance level 0"
@@ -65,7 +65,7 @@ def _score(view: View, row: Row) -> str:
     return f"the same preference in {text} of comparisons{chance}"
 
 
-def _differences(view: View, best: Row, others: list[Row]) -> str:
+def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
     """The tests of the best metric and the others, as the end of a sentence."""
     tests = _tests_of(view, best["metric"], best["statistic"])
     p_values = dict(tests.select("other", "p_adjusted").iter_rows())
@@ -87,7 +87,7 @@ def _differences(view: View, best: Row, others: list[Row]) -> str:
     return f" It is significantly better than {whom}{'' if largest is None else f' ({which}{p_equals(largest)})'}."
 
 
-def _tests_of(view: View, metric: str, statistic: str) -> pl.DataFrame:
+def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
     """Tests of the difference of a metric and each `other` one by a statistic."""
     rows = view.tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric), statistic=statistic)
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
@@ -101,7 +101,7 @@ def _with_p_values(level: dict[str, float | None]) -> str:
     return f"{names([*level], limit=MOST_NAMED)}{f' (p ≥ {p_value(min(tested))})' if tested else ''}"
 
 
-def _at_system_level(view: View, best: Row) -> str:
+def _at_system_level(view: AspectResults, best: Row) -> str:
     """The pairwise accuracy of the metric that agrees best within items, and a higher one if there is any."""
     text = (
         f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, shown=percent)} of the pairs of"
@@ -115,7 +115,7 @@ def _at_system_level(view: View, best: Row) -> str:
     return f"{text} {first['metric']} has the highest, {percent(first[SYSTEM_LEVEL])}{p}."
 
 
-def chance(view: View) -> Iterator[str]:
+def chance(view: AspectResults) -> Iterator[str]:
     """Metrics that are not significantly better than chance, or significantly worse."""
     unclear, below = view.side("unclear"), view.side("below")
     if unclear and view.bounded:
@@ -129,7 +129,7 @@ def chance(view: View) -> Iterator[str]:
         yield f"{names(below)} {agree} with the annotators significantly less than chance.{hint}"
 
 
-def uncertain(view: View) -> Iterator[str]:
+def uncertain(view: AspectResults) -> Iterator[str]:
     """What this study is too small to decide."""
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference here can be compared with chance."

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from custodes.answers.wording import names, plural
 from custodes.evaluate.verdict.favoritism import RATES, do_near_copies, near_copy_groups
-from custodes.evaluate.verdict.view import MOST_NAMED, View
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 
-def best(views: Sequence[View]) -> Iterator[str]:
+def best(views: Sequence[AspectResults]) -> Iterator[str]:
     """The systems in the top group of every aspect."""
     tops = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
     if len(tops) < len(views) or not any(tops):
@@ -29,7 +29,7 @@ def best(views: Sequence[View]) -> Iterator[str]:
         yield f"No system is in the top group on every aspect: {names(each)}."
 
 
-def trust(views: Sequence[View]) -> Iterator[str]:
+def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     """The metrics in the top group of every aspect."""
     everywhere = leaders_everywhere(views)
     if everywhere:
@@ -43,12 +43,12 @@ def trust(views: Sequence[View]) -> Iterator[str]:
         yield f"No metric is in the top group on every aspect{each}."
 
 
-def leaders_everywhere(views: Sequence[View]) -> list[str]:
+def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
     """The metrics in the top group of every aspect."""
     return [row["metric"] for row in views[0].standing if all(row["metric"] in view.leaders for view in views)]
 
 
-def chance(views: Sequence[View]) -> Iterator[str]:
+def chance(views: Sequence[AspectResults]) -> Iterator[str]:
     """Metrics that are better than chance on no aspect."""
     informed = {name for view in views for name in view.side("above")}
     nowhere = [row["metric"] for row in views[0].standing if row["metric"] not in informed]
@@ -57,7 +57,7 @@ def chance(views: Sequence[View]) -> Iterator[str]:
         yield f"{names(nowhere)} {be} not significantly better than chance on any aspect."
 
 
-def favours(views: Sequence[View]) -> Iterator[str]:
+def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     """Findings of partiality that hold on every aspect: metrics of the top group first, then by size."""
     top, informed = leaders_everywhere(views), {name for view in views for name in view.side("above")}
     views = [view for view in views if not view.sided]
@@ -76,5 +76,5 @@ def favours(views: Sequence[View]) -> Iterator[str]:
         yield f"In all, {n_metrics} over-rate or under-rate some system on every aspect."
 
 
-def _all(views: Sequence[View]) -> str:
+def _all(views: Sequence[AspectResults]) -> str:
     return "both aspects" if len(views) == 2 else f"all {len(views)} aspects"

@@ -8,14 +8,14 @@ from math import exp
 
 from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.verdict.view import MOST_NAMED, View, share_a_letter
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, share_a_letter
 from custodes.stats.information_gain import MOST
 
 MOST_LISTED = 6
 """Systems of the top group are named up to so many."""
 
 
-def best(view: View) -> Iterator[str]:
+def best(view: AspectResults) -> Iterator[str]:
     """The system that is best, those that may be, or why nobody can say."""
     if view.split:
         groups = "; ".join(names(group) for group in view.split)
@@ -48,7 +48,7 @@ def best(view: View) -> Iterator[str]:
     yield from map(sentence, view.unbeaten)
 
 
-def _standing(view: View) -> str:
+def _standing(view: AspectResults) -> str:
     """The top group, and how often the first system wins."""
     first, (leader, *others), top = view.board[0], [row["system"] for row in view.board], view.top
     # Corrected systems have strengths alone; no interval of win rates holds where answers decided how many were asked.
@@ -85,7 +85,7 @@ def _standing(view: View) -> str:
     )
 
 
-def labels(view: View) -> Iterator[str]:
+def labels(view: AspectResults) -> Iterator[str]:
     """How many pairs are undecided, and how many more comparisons those need that concern which system is best.
 
     These are pairs with the leader, first, and pairs within the top group. Decisions and forecasts are of the joint

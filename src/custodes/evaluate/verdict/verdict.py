@@ -23,7 +23,7 @@ from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
 from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
 from custodes.evaluate.verdict.systems import best, labels
-from custodes.evaluate.verdict.view import View
+from custodes.evaluate.verdict.view import AspectResults
 from custodes.progress import Progress, silent
 
 HEADINGS: Mapping[str, str] = {
@@ -39,7 +39,7 @@ HEADINGS: Mapping[str, str] = {
 }
 ESSENTIAL = ("design", "best", "trust", "faults", "favours", "labels")
 """What a reader in a hurry needs."""
-SUBJECTS: Mapping[str, Callable[[View], Iterable[str]]] = {
+SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
     "best": best,
     "trust": trust,
@@ -51,7 +51,7 @@ SUBJECTS: Mapping[str, Callable[[View], Iterable[str]]] = {
     "uncertain": uncertain,
 }
 """The sentences of one aspect, by kind, in the order of the headings."""
-ACROSS: Mapping[str, Callable[[Sequence[View]], Iterable[str]]] = {
+ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "best": overall.best,
     "trust": overall.trust,
     "chance": overall.chance,
@@ -133,7 +133,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     alone = "agreement" not in results
     tables = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
     aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]
-    views = [View(results, aspect) for aspect in aspects]
+    views = [AspectResults(results, aspect) for aspect in aspects]
     kinds = [kind for kind in HEADINGS if kind in OF_SYSTEMS or not alone]
     # Without an aspect a problem concerns the whole study; a view without an aspect has it already.
     problems = results["check"].to_frame("problems").filter(aspect="")

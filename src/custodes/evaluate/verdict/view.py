@@ -35,7 +35,7 @@ EMPTY: Mapping[str, Result] = {
 Row = dict[str, Any]
 
 
-class View:
+class AspectResults:
     """Results (question to answer) of one aspect as rows of their tables.
 
     `standing` has the metrics in the order of their agreement, best first, and `board` the systems by their rank by

@@ -77,7 +77,7 @@ def rule_on(
     return decision, ~closed, seen.p
 
 
-class Said(NamedTuple):
+class LookEstimates(NamedTuple):
     """Estimates of tables (...) at a look. `low` and `high` hold the margin at all looks together, and exclude a tie
     where the look decides; with the boundary 'none' they hold it at one look. `score` and its `error`: margin and
     standard error that an estimate after the last look starts from (see `stagewise`)."""
@@ -90,7 +90,9 @@ class Said(NamedTuple):
     error: Floats
 
 
-def said_on(rule: Rule, counts: Counts, *, look: int, items: Items | None, judged: NDArray[np.bool_]) -> Said:
+def estimates_on(
+    rule: Rule, counts: Counts, *, look: int, items: Items | None, judged: NDArray[np.bool_]
+) -> LookEstimates:
     """Estimates beside a decision, arguments as of `rule_on`.
 
     The score of people alone is their mean preference, with the spread that it has if losses are as likely as wins; of
@@ -107,7 +109,7 @@ def said_on(rule: Rule, counts: Counts, *, look: int, items: Items | None, judge
     if not rule.estimator.uses_metric and not rule.estimator.needs_items:
         n = human.sum(axis=-1)
         score, error = margin_of(human), np.sqrt((human[..., 0] + human[..., 2] + 2) / (n + 3) / n)
-    return Said(seen.theta, seen.margin, low, high, score, error)
+    return LookEstimates(seen.theta, seen.margin, low, high, score, error)
 
 
 def _seen(
