@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -14,8 +14,8 @@ from custodes.errors import OptionError, shown
 from custodes.scoring.encoder.backend import Device, Model, Vectors
 from custodes.scoring.encoder.files import find
 from custodes.scoring.encoder.tokens import TextTokenizer, Tokens, tokenizer_of
-from custodes.scoring.metric import Place, Texts
-from custodes.stats.arrays import Ints
+from custodes.scoring.metric import Place, Scored, Texts
+from custodes.stats.arrays import Floats, Ints
 
 KEPT = 2**30
 """Bytes of vectors that an encoder keeps; those longest not asked for go first."""
@@ -119,6 +119,34 @@ def parts(texts: Texts, others: Sequence[Sequence[str]]) -> Iterator[dict[int, l
         held += size
     if part:
         yield part
+
+
+Compare = Callable[[Sequence[Encoded], Sequence[Encoded]], tuple[Floats, Mapping[int, str]]]
+"""Distinct outputs and other texts of an item to scores (outputs, texts), and why an output has none, by its place."""
+
+
+def compare_items(encoder: Encoder, texts: Texts, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
+    """Compare the outputs of each item with its texts `others` (items,), a column for each.
+
+    `compare` gets distinct texts in an order of their own: the last digits of sums may depend on it.
+    """
+    lent = encoder.lent
+    values = np.full((len(texts.outputs), max(map(len, others), default=0)), np.nan)
+    why, cut = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
+    for part in parts(texts, others):
+        encoded = encoder(
+            text for item, at in part.items() for text in (*others[item], *(texts.outputs[i] for i in at))
+        )
+        for item, at in part.items():
+            outputs = [texts.outputs[row] for row in at]
+            rows, columns = ({text: n for n, text in enumerate(sorted(set(some)))} for some in (outputs, others[item]))
+            found, reasons = compare([encoded[text] for text in rows], [encoded[text] for text in columns])
+            places = [rows[text] for text in outputs]
+            values[at, : len(others[item])] = found[np.ix_(places, [columns[text] for text in others[item]])]
+            why |= {row: reasons[place] for row, place in zip(at, places, strict=True) if place in reasons}
+            short = any(encoded[text].tokens.cut for text in columns)
+            cut[at] = [short or encoded[text].tokens.cut for text in outputs]
+    return Scored(values=values, why=why, truncated=cut, seconds=encoder.lent - lent)
 
 
 _OPEN = WeakValueDictionary[tuple[object, ...], Encoder]()

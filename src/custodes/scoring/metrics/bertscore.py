@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from math import log
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 
 from custodes.arguments import one_of
 from custodes.errors import InputError, OptionError, shown
-from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, Encoder, opened, parts
+from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, Encoder, compare_items, opened
 from custodes.scoring.encoder.matching import Weighted, matched
 from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
 from custodes.stats.arrays import Floats, Ints
@@ -53,11 +54,9 @@ def load(
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
     def score(texts: Texts) -> Scored:
-        encoder = held[0]
-        lent = encoder.lent
-        made = _scored(encoder, texts, measure, _frequencies(encoder, texts) if idf else _plain(encoder))
-        values = (made.values - base) / (1 - base) if baseline else made.values
-        return replace(made, values=values, seconds=encoder.lent - lent)
+        weigh = _frequencies(held[0], texts) if idf else _plain(held[0])
+        result = compare_items(held[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh))
+        return replace(result, values=(result.values - base) / (1 - base)) if baseline else result
 
     return Scorer(
         signature=f"bertscore+measure:{measure}+idf:{'yes' if idf else 'no'}+baseline:{told}+{held[0].signature}",
@@ -67,55 +66,20 @@ def load(
     )
 
 
-def _scored(encoder: Encoder, texts: Texts, measure: str, weigh: Weigh) -> Scored:
-    values = np.full((len(texts.outputs), max((len(own) for own in texts.references), default=0)), np.nan)
-    why: dict[int, str] = {}
-    cut = np.zeros(len(texts.outputs), dtype=bool)
-    for part in parts(texts, texts.references):
-        some = [text for item, rows in part.items() for text in _of(texts, item, rows)]
-        encoded = encoder(some)
-        weighted = {text: _weighted(own, weigh) for text, own in encoded.items()}
-        for item, rows in part.items():
-            references = texts.references[item]
-            cut[rows] = any(encoded[text].tokens.cut for text in references)
-            cut[rows] |= [encoded[texts.outputs[at]].tokens.cut for at in rows]
-            values[rows, : len(references)], said = _item(
-                [texts.outputs[at] for at in rows], references, encoded, weighted, measure
-            )
-            why |= {rows[at]: reason for at, reason in said.items()}
-    return Scored(values=values, why=why, truncated=cut)
-
-
-def _of(texts: Texts, item: int, rows: Sequence[int]) -> list[str]:
-    return [*texts.references[item], *(texts.outputs[at] for at in rows)]
-
-
-def _item(
-    outputs: Sequence[str],
-    references: Sequence[str],
-    encoded: Mapping[str, Encoded],
-    weighted: Mapping[str, Weighted],
-    measure: str,
+def _compare(
+    outputs: Sequence[Encoded], references: Sequence[Encoded], *, measure: str, weigh: Weigh
 ) -> tuple[Floats, dict[int, str]]:
     """Scores (outputs, references) of an item, and why an output has none."""
     values = np.full((len(outputs), len(references)), np.nan)
-    if any(encoded[text].tokens.empty for text in references):
+    if any(own.tokens.empty for own in references):
         return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
-    words = [at for at, text in enumerate(outputs) if not encoded[text].tokens.empty]
-    if words:  # in an order of their own, on which the last digits of sums depend
-        rows, columns = _places(outputs[at] for at in words), _places(references)
-        found = matched([weighted[text] for text in rows], [weighted[text] for text in columns])
-        places = np.ix_([rows[outputs[at]] for at in words], [columns[text] for text in references])
-        values[words] = _measured(*found, measure)[places]
-    values[[encoded[text].tokens.empty for text in outputs]] = 0.0  # as in bert-score: nothing in it is like anything
+    values[:] = 0.0  # of an empty output, as in bert-score: nothing in it is like anything
+    weighted = {at: _weighted(own, weigh) for at, own in enumerate(outputs) if not own.tokens.empty}
+    others = [_weighted(own, weigh) for own in references]
+    if weighted:
+        values[[*weighted]] = _measured(*matched([*weighted.values()], others), measure)
     lost = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
-    known = [weighted[text] for text in references]
-    return values, {at: _reason(weighted[outputs[at]], known) for at in lost}
-
-
-def _places(texts: Iterable[str]) -> dict[str, int]:
-    """Distinct texts in their order, to their places."""
-    return {text: at for at, text in enumerate(sorted(set(texts)))}
+    return values, {at: _reason(weighted[at], others) for at in lost}
 
 
 def _reason(output: Weighted, references: Sequence[Weighted]) -> str:

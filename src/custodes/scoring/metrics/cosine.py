@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from custodes.arguments import one_of
-from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, opened, parts
+from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, compare_items, opened
 from custodes.scoring.metric import Metric, Need, Place, Scored, Scorer, Texts, Traits
 from custodes.stats.arrays import Floats
 
@@ -28,26 +28,18 @@ def load(
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
     pool = _mean if pooling == "mean" else _first
 
+    def compare(outputs: Sequence[Encoded], others: Sequence[Encoded]) -> tuple[Floats, dict[int, str]]:
+        pooled = [None if own.tokens.empty else pool(own) for own in others]
+        vectors = [pool(own) for own in outputs]
+        values = np.array([[np.nan if own is None else float(vector @ own) for own in pooled] for vector in vectors])
+        lost = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
+        values[lost] = np.nan
+        reason = NOTHING[of] if any(own.tokens.empty for own in others) else NO_VECTOR
+        return np.clip(values, -1, 1), dict.fromkeys(lost, reason)
+
     def score(texts: Texts) -> Scored:
         others = texts.references if of == "references" else [[own] for own in texts.sources]
-        values = np.full((len(texts.outputs), max(map(len, others), default=0)), np.nan)
-        cut = np.zeros(len(texts.outputs), dtype=bool)
-        encoder = held[0]
-        lent = encoder.lent
-        for part in parts(texts, others):
-            encoded = encoder(text for item, rows in part.items() for text in _of(texts, others[item], rows))
-            pooled = {text: pool(own) for text, own in encoded.items()}
-            for item, rows in part.items():
-                for column, text in enumerate(others[item]):
-                    cut[rows] |= encoded[text].tokens.cut
-                    if not encoded[text].tokens.empty:
-                        values[rows, column] = [float(pooled[texts.outputs[at]] @ pooled[text]) for at in rows]
-                cut[rows] |= [encoded[texts.outputs[at]].tokens.cut for at in rows]
-        columns = [len(others[item]) for item in texts.item.tolist()]
-        lost = [at for at, wide in enumerate(columns) if np.isnan(values[at, :wide]).any()]
-        why = {at: NO_VECTOR if all(map(str.strip, others[texts.item[at]])) else NOTHING[of] for at in lost}
-        values[lost] = np.nan
-        return Scored(values=np.clip(values, -1, 1), why=why, truncated=cut, seconds=encoder.lent - lent)
+        return compare_items(held[0], texts, others, compare)
 
     return Scorer(
         signature=f"cosine+of:{of}+pooling:{pooling}+{held[0].signature}",
@@ -55,10 +47,6 @@ def load(
         score=score,
         close=held.clear,
     )
-
-
-def _of(texts: Texts, others: Sequence[str], rows: Sequence[int]) -> list[str]:
-    return [*others, *(texts.outputs[at] for at in rows)]
 
 
 def _mean(encoded: Encoded) -> Floats:
