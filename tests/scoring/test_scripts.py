@@ -68,7 +68,7 @@ def test_a_command_of_a_package_needs_no_interpreter(
     programs(tmp_path, "uvx")
     monkeypatch.setenv("PATH", str(tmp_path))
     install(PACKAGE.replace('(str(Path(__file__).with_name("letters_worker.py")),)', '("uvx", "letters")'))
-    assert understood("letters --x").words == ("uvx", "letters", "--x")
+    assert understood("letters --x")[0] == ["uvx", "letters", "--x"]
     with pytest.raises(OptionError, match="run= is for scripts"):
         understood("run=python letters")
     with pytest.raises(OptionError, match="'letters' is no script but the command 'uvx letters'"):

@@ -45,10 +45,10 @@ def test_commands_are_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     programs(tmp_path, "uv", "py", "mine.py")
     script = str(FOLDER / "callable_worker.py")
-    assert understood("callable a:b 'c d'").words == (sys.executable, script, "a:b", "c d")
-    assert understood('timeout=9 run="uv run" callable a:b') == (("uv", "run", script, "a:b"), 9)
-    assert understood("run=py mine.py --x").words == ("py", "mine.py", "--x")
-    assert understood("uv run mine.py --rate=3").words == ("uv", "run", "mine.py", "--rate=3")
+    assert understood("callable a:b 'c d'")[0] == [sys.executable, script, "a:b", "c d"]
+    assert understood('timeout=9 run="uv run" callable a:b') == (["uv", "run", script, "a:b"], 9)
+    assert understood("run=py mine.py --x")[0] == ["py", "mine.py", "--x"]
+    assert understood("uv run mine.py --rate=3")[0] == ["uv", "run", "mine.py", "--rate=3"]
 
 
 def test_what_decides_on_scores_is_in_the_signature(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, TypeVar
+from typing import IO, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -29,7 +29,6 @@ from custodes.visible import visible
 
 Line = TypeVar("Line", bound=msgspec.Struct)
 
-PROTOCOL = 1
 LONGEST = 1 << 26
 """Bytes of a line of a worker at most."""
 KEPT = 1 << 16
@@ -40,20 +39,41 @@ GOODBYE = 5.0
 """Seconds for which one that ends is waited for."""
 
 
+Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+
+
 @layout
 class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The first line of a worker: what its metric is. `version` says everything of library and model that may change a
     score; `each_reference`: it wants one reference in a row; `max_batch`: rows of a request at most."""
 
-    protocol: int
+    protocol: Literal[1]
     metric: str
     version: str
     needs: tuple[Need, ...] = ()
     each_reference: bool = False
     higher_is_better: bool = True
-    low: float | None = None
-    high: float | None = None
-    max_batch: int | None = None
+    low: Finite | None = None
+    high: Finite | None = None
+    max_batch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise ValueError(f"'low' of {self.low:g} is not below 'high' of {self.high:g}")
+        for name, text in (("metric", self.metric), ("version", self.version)):
+            if visible(text) != text:
+                raise ValueError(f"{name!r} {shown(text)} is no plain line: it holds control characters")
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are declared, by name."""
+        return {name: bound for name, bound in (("low", self.low), ("high", self.high)) if bound is not None}
+
+    def allows(self, score: float) -> bool:
+        """Whether a score is not beyond a bound, but for rounding."""
+        over = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
+        slack = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
+        return all(own <= most for own, most in zip(over, slack, strict=True))
 
 
 @layout
@@ -63,7 +83,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     id: int
     scores: list[float | None]
-    seconds: float
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e300)]
     why: list[str | None] | None = None
     truncated: list[bool] | None = None
 
@@ -75,8 +95,6 @@ class Process:
         self.name, self.timeout = f"worker {shown(name)}", timeout
         self._asked = self._answered = 0
         self._failed: str | None = None
-        self._metric = self._declared = ""
-        self._range = -math.inf, math.inf
         group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
         try:
             self._process = subprocess.Popen(
@@ -97,44 +115,19 @@ class Process:
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.end = weakref.finalize(self, _end, self._process, self._to_write, guard)
         self._errors = Tail()
-        streams = self._process.stdin, self._process.stdout, self._process.stderr
-        assert streams[0] is not None
-        assert streams[1] is not None
-        assert streams[2] is not None
-        self._threads = [
-            threading.Thread(target=_write, args=(streams[0], self._to_write), daemon=True),
-            threading.Thread(target=_listen, args=(streams[1], self._heard), daemon=True),
-            threading.Thread(target=self._errors.read, args=(streams[2],), daemon=True),
-        ]
+        tasks: tuple[tuple[Any, ...], ...] = (
+            (_write, self._process.stdin, self._to_write),
+            (_listen, self._process.stdout, self._heard),
+            (self._errors.read, self._process.stderr),
+        )
+        self._threads = [threading.Thread(target=task, args=streams, daemon=True) for task, *streams in tasks]
         for thread in self._threads:
             thread.start()
 
     def hello(self) -> Hello:
         """Its first line, however long it takes, as long as it says something on its standard error."""
-        said = self._parsed(self._line("its hello", while_it_speaks=True), Hello, "its hello")
-        if said.protocol != PROTOCOL:
-            raise self._wrong(f"it speaks protocol {said.protocol}, and this is {PROTOCOL}")
-        if said.max_batch is not None and said.max_batch < 1:
-            raise self._wrong(f"it takes {said.max_batch} rows at once, not 1 or more")
-        for name, bound in (("low", said.low), ("high", said.high)):
-            if bound is not None and not math.isfinite(bound):
-                raise self._wrong(f"its {name!r} is {bound:g}, not a finite number")
-        if said.low is not None and said.high is not None and said.low >= said.high:
-            raise self._wrong(f"its 'low' of {said.low:g} is not below its 'high' of {said.high:g}")
-        for name, text in (("metric", said.metric), ("version", said.version)):
-            if visible(text) != text:
-                raise self._wrong(f"its {name!r} {shown(text)} is no plain line: it holds control characters")
-        declared = {name: bound for name, bound in (("low", said.low), ("high", said.high)) if bound is not None}
-        self._metric, self._declared = (
-            said.metric,
-            " and ".join(f"{name}={bound:g}" for name, bound in declared.items()),
-        )
-        slack = {name: ROUNDING * max(1.0, abs(bound)) for name, bound in declared.items()}
-        self._range = (
-            -math.inf if said.low is None else said.low - slack["low"],
-            math.inf if said.high is None else said.high + slack["high"],
-        )
-        return said
+        self._hello = self._parsed(self._line("its hello", while_it_speaks=True), Hello, "its hello")
+        return self._hello
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> Answer:
         """Its answer on some rows, complete; `InputError` where it gives none."""
@@ -158,12 +151,10 @@ class Process:
         for name, values in (("scores", said.scores), ("why", said.why), ("truncated", said.truncated)):
             if values is not None and len(values) != rows:
                 raise self._wrong(f"it gave {len(values)} of {name!r} for {rows} rows")
-        if not 0 <= said.seconds < math.inf:
-            raise self._wrong(f"it took {said.seconds:g} seconds of CPU time")
-        low, high = self._range
         for value in said.scores:
-            if value is not None and math.isfinite(value) and not low <= value <= high:
-                raise self._wrong(f"it gave {value:g} for metric {self._metric!r}, and declares {self._declared}")
+            if value is not None and math.isfinite(value) and not self._hello.allows(value):
+                declared = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
+                raise self._wrong(f"it gave {value:g} for metric {self._hello.metric!r}, and declares {declared}")
 
     def _line(self, what: str, *, while_it_speaks: bool = False) -> bytes:
         while True:
@@ -189,11 +180,11 @@ class Process:
         except subprocess.TimeoutExpired:
             return "it closed its output"
         number = -status if status < 0 else status - 128  # as a shell or uv tells of a child
-        names = {own.value: own.name for own in signal.Signals}
-        if number in names and status not in (0, 1):
-            memory = " (memory may have run out: try a smaller --batch)" if names[number] == "SIGKILL" else ""
-            return f"it was ended by {names[number]}{memory}"
-        return f"it ended with exit status {status}"
+        if number not in {*signal.Signals}:
+            return f"it ended with exit status {status}"
+        name = signal.Signals(number).name
+        memory = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
+        return f"it was ended by {name}{memory}"
 
     def _parsed(self, line: bytes, kind: type[Line], what: str) -> Line:
         try:
@@ -202,8 +193,6 @@ class Process:
             said = shown(line.decode(errors="replace").strip())
             advice = "what a library prints must go to standard error"
             raise self._wrong(f"it said {said} where {what} of JSON belongs; {advice}") from None
-        if kind is Answer and isinstance(value, dict) and "protocol" in value:
-            raise self._wrong("it said hello again where an answer belongs")
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as problem:

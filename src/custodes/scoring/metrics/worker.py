@@ -15,20 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custodes.errors import InputError, OptionError, shown, suggestion
-from custodes.scoring.metric import Metric, Place, Rule, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, Need, Place, Rule, Scored, Scorer, Texts, Traits
 from custodes.scoring.scripts import FOLDER, requirements, resolved, script_text, split, workers
 from custodes.scoring.worker import Answer, Hello, Process
 
 RULES: tuple[Rule, ...] = ("all", "first", "best", "mean")
 PATIENCE = 600.0
 """Seconds that an answer may take."""
-
-
-class Command(NamedTuple):
-    """The words that start a worker, and the seconds for which an answer is waited for."""
-
-    words: tuple[str, ...]
-    timeout: float
 
 
 class Cell(NamedTuple):
@@ -39,8 +32,10 @@ class Cell(NamedTuple):
     row: Mapping[str, Any]
 
 
-def understood(text: str) -> Command:
-    """A command line, taken apart without a shell. Settings may stand before it: `timeout=60 comet --model PATH`.
+def understood(text: str) -> tuple[list[str], float]:
+    """The words of a command line, taken apart without a shell, and the seconds for which an answer is waited for.
+
+    Settings may stand before it: `timeout=60 comet --model PATH`.
 
     `timeout` is in seconds; `run` is what runs a script or a worker by name, as in `run="uv run"` or
     `run=other/bin/python`, and this Python where it is not given.
@@ -68,7 +63,7 @@ def understood(text: str) -> Command:
     if shutil.which(whole[0]) is None:
         hint = suggestion(whole[0], workers())
         raise InputError(f"worker: there is no program {shown(whole[0])}{hint}; custodes score --list has all workers")
-    return Command(tuple(whole), timeout)
+    return whole, timeout
 
 
 def load(place: Place, *, command: str) -> Scorer:
@@ -100,23 +95,19 @@ def load(place: Place, *, command: str) -> Scorer:
         for process in processes:
             process.end()
 
+    hello = said[0]
+    rules = RULES[1:] if hello.each_reference else RULES
     return Scorer(
-        signature=" ".join([*signature, said[0].metric, said[0].version]),
-        traits=traits(said[0]),
-        score=lambda texts: score(texts, processes, said[0], place.batch),
+        signature=" ".join([*signature, hello.metric, hello.version]),
+        traits=Traits(
+            needs=hello.needs,
+            rules=rules if "references" in hello.needs else (),
+            higher_is_better=hello.higher_is_better,
+            low=hello.low,
+            high=hello.high,
+        ),
+        score=lambda texts: score(texts, processes, hello, place.batch),
         close=close,
-    )
-
-
-def traits(hello: Hello) -> Traits:
-    """What a worker says of itself."""
-    each = hello.each_reference
-    return Traits(
-        needs=hello.needs,
-        rules=() if "references" not in hello.needs else RULES[1:] if each else RULES,
-        higher_is_better=hello.higher_is_better,
-        low=hello.low,
-        high=hello.high,
     )
 
 
@@ -140,7 +131,8 @@ def score(texts: Texts, processes: Sequence[Process], hello: Hello, batch: int) 
 
     # Rows of like length together, which pads the least; no score may depend on it.
     rows = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
-    parts = list(in_parts(rows, min(batch, hello.max_batch or batch)))
+    size = min(batch, hello.max_batch or batch)
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     with ThreadPoolExecutor(len(processes)) as pool:
         try:
             for some, said in zip(parts, pool.map(ask, parts), strict=True):
@@ -164,27 +156,20 @@ def score(texts: Texts, processes: Sequence[Process], hello: Hello, batch: int) 
 
 def cells(texts: Texts, hello: Hello) -> Iterator[Cell]:
     """The rows of a request: the output and what the worker needs; several where it wants one reference in each."""
+    needs = hello.needs
     for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        row: dict[str, Any] = {"output": text}
-        if "source" in hello.needs:
-            row["source"] = texts.sources[item]
-        if "context" in hello.needs:
-            row["context"] = texts.contexts[item]
-        if "image" in hello.needs:
+        parts: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
+        row: dict[str, Any] = {"output": text, **{need: own for need, own in parts.items() if need in needs}}
+        if "image" in needs:
             row["images"] = list(texts.images[item])
-        if "references" not in hello.needs:
+        references = texts.references[item]
+        if "references" not in needs:
             yield Cell(output, 0, row)
         elif hello.each_reference:
-            for column, reference in enumerate(texts.references[item]):
+            for column, reference in enumerate(references):
                 yield Cell(output, column, {**row, "references": [reference]})
         else:
-            yield Cell(output, 0, {**row, "references": list(texts.references[item])})
-
-
-def in_parts(rows: Sequence[Cell], size: int) -> Iterator[Sequence[Cell]]:
-    """Rows in requests of a size."""
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
+            yield Cell(output, 0, {**row, "references": list(references)})
 
 
 def named(words: Sequence[str]) -> int:
