@@ -180,11 +180,6 @@ def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
         ({"retry-after": "٣"}, None),
         ({"retry-after": ""}, None),
         ({"retry-after": "3", "retry-after-ms": "2500"}, 2.5),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2.5s"}, 62.5),
-        ({"x-ratelimit-remaining-requests": "9", "x-ratelimit-reset-requests": "1m2.5s"}, None),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "12ms"}, 0.012),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "never"}, None),
-        ({"x-ratelimit-remaining-tokens": "0"}, None),
     ],
 )
 def test_how_long_a_server_wants_to_be_left_alone(headers: dict[str, str], seconds: float | None) -> None:

@@ -196,41 +196,25 @@ def _escaped(letter: str) -> str:
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds that a server asks to wait: Retry-After as seconds or as a date (RFC 9110), or OpenAI's
-    `retry-after-ms`, or where it says neither, until its limit of requests or tokens that is used up is filled again.
+    `retry-after-ms`; None where it says neither.
 
     >>> retry_after({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, datetime(2026, 11, 22, 10, tzinfo=UTC))
     30.0
     """
-    if (found := _number(headers.get("retry-after-ms"))) is not None:
-        return found / 1000
-    if said := headers.get("retry-after"):
-        if (found := _number(said)) is not None:
-            return found
-        try:
-            then = parsedate_to_datetime(said)
-        except (ValueError, OverflowError):
-            return None
-        return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds())
-    waits = [
-        _lasting(headers.get(f"x-ratelimit-reset-{what}"))
-        for what in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{what}") == "0"
-    ]
-    return max((wait for wait in waits if wait is not None), default=None)
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    text = headers.get("retry-after", "")
+    if (seconds := _number(text)) is not None:
+        return seconds
+    try:
+        then = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds())
 
 
 def _number(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"\s*\d{1,9}(\.\d{1,9})?\s*", text, re.ASCII) else None
-
-
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def _lasting(text: str | None) -> float | None:
-    """OpenAI's `1h2m3.5s` and `12ms` in seconds."""
-    if not text or not re.fullmatch(r"(\d{1,9}(\.\d{1,9})?(ms|s|m|h))+", text, re.ASCII):
-        return None
-    return sum(float(part[0]) * UNITS[part[2]] for part in re.findall(r"(\d+(\.\d+)?)(ms|s|m|h)", text))
 
 
 def _parsed(base_url: str) -> SplitResult:

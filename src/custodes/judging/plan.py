@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
@@ -32,28 +32,23 @@ ALL, AGAINST, SAMPLE = "all", "vs:", "sample:"
 ORDERS: Mapping[Shown, tuple[str, ...]] = {"both": ("ab", "ba"), "random": ("",), "ab": ("ab",)}
 
 
+NOTHING_SENT = Request(key="", body={})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One question: about an output, or two in the order of their names, shown in `order`."""
+    """One question: about an output, or two in the order of their names, shown in `order`.
 
-    item: str
-    systems: tuple[str, ...]
-    aspect: str
-    repeat: int
-    order: str
-    texts: tuple[str, ...]
-    request: Request
-
-
-@dataclass(frozen=True, kw_only=True)
-class Same:
-    """Two outputs that are the same text, letter by letter: a tie, which nobody is asked for, in no run or order."""
+    Two outputs that are the same text, letter by letter, are a tie in every run and order, which is not asked.
+    """
 
     item: str
     systems: tuple[str, ...]
     aspect: str
     repeat: str = NOT_ASKED
     order: str = ""
+    texts: tuple[str, ...] = ()
+    request: Request = NOTHING_SENT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +59,7 @@ class Plan:
     prompt: Prompt
     address: str
     asked: Sequence[Asked]
-    same: Sequence[Same]
+    same: Sequence[Asked]
     examples: str
     notes: tuple[Note, ...]
     options: Mapping[str, Any]
@@ -78,10 +73,7 @@ class Plan:
     @property
     def requests(self) -> list[Request]:
         """The first requests, each once."""
-        first: dict[str, Request] = {}
-        for own in self.asked:
-            first.setdefault(own.request.key, own.request)
-        return list(first.values())
+        return list({own.request.key: own.request for own in self.asked}.values())
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
@@ -119,19 +111,18 @@ class Texts:
         """All systems, sorted."""
         return tuple(sorted({system for own in self.outputs.values() for system in own}))
 
-    def only(self, systems: Sequence[str]) -> Texts:
-        """The outputs of some systems."""
+    def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> Texts:
+        """The outputs of some systems, of all items but those `without`."""
         chosen = {
             item: {system: text for system, text in own.items() if system in systems}
             for item, own in self.outputs.items()
+            if item not in without
         }
-        return Texts(outputs={item: own for item, own in chosen.items() if own}, materials=self.materials)
-
-    def without(self, items: Sequence[str]) -> Texts:
-        """The others."""
-        left = {item: own for item, own in self.outputs.items() if item not in items}
-        if not left:
-            raise InputError(f"examples take all {len(items)} items ({listed(items)}), and none is left to be judged")
+        left = {item: own for item, own in chosen.items() if own}
+        if without and not left:
+            raise InputError(
+                f"examples take all {len(without)} items ({listed(without)}), and none is left to be judged"
+            )
         return Texts(outputs=left, materials=self.materials)
 
     def over(self, own: Texts) -> Texts:
@@ -156,11 +147,10 @@ def planned(
     repeats: int,
     seed: int,
     before: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> tuple[list[Asked], list[Same], list[Note]]:
+) -> tuple[list[Asked], list[Asked], list[Note]]:
     """All that is asked, by item, and what is the same; `before` are the examples of each aspect as messages."""
     judge = prompt.judge
-    write = _writer(texts, prompt, before)
-    asked, same = list[Asked](), list[Same]()
+    asked, same = list[Asked](), list[Asked]()
     if judge.mode == "pointwise":
         rows: list[tuple[str, tuple[str, ...]]] = [
             (item, (system,)) for item, own in texts.outputs.items() for system in own
@@ -172,22 +162,23 @@ def planned(
     for item, systems in rows:
         own = tuple(texts.outputs[item][system] for system in systems)
         if len(own) > 1 and own[0] == own[1]:
-            same += [Same(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings]
+            same += [Asked(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings]
             continue
         for aspect in judge.meanings:
             for repeat in range(repeats):
                 for order in ORDERS[orders] if len(own) > 1 else ("",):
                     shown = order or (_drawn(seed, texts.material(item).source, own, aspect, repeat) if own[1:] else "")
                     said = own[::-1] if shown == "ba" else own
+                    sent = [*before.get(aspect, ()), *messages(prompt, aspect, texts.material(item), said)]
                     asked.append(
                         Asked(
                             item=item,
                             systems=systems,
                             aspect=aspect,
-                            repeat=repeat,
+                            repeat=str(repeat),
                             order=shown,
                             texts=said,
-                            request=Request.make(address, write(item, aspect, said), str(repeat)),
+                            request=Request.make(address, judge.body(sent), str(repeat)),
                         )
                     )
     alike = len({(own.item, own.systems) for own in same})
@@ -202,16 +193,6 @@ def messages(prompt: Prompt, aspect: str, material: Material, outputs: Sequence[
         return [{"role": "user", "content": text}]
     parts = [image_part(image) for image in material.images]
     return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
-
-
-def _writer(
-    texts: Texts, prompt: Prompt, before: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> Callable[[str, str, Sequence[str]], dict[str, Any]]:
-    def write(item: str, aspect: str, outputs: Sequence[str]) -> dict[str, Any]:
-        own = messages(prompt, aspect, texts.material(item), outputs)
-        return prompt.judge.body([*before.get(aspect, ()), *own])
-
-    return write
 
 
 def _drawn(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:

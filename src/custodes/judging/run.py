@@ -145,7 +145,7 @@ def prepare(
     if judge.references and not any(material.references for material in own.materials.values()):
         raise InputError(f"{study.name}: references={judge.references}, and no item has one; give references, or 0")
     examples = examples_of(prompt, own, seed)
-    left = own.without(examples.items) if examples.items else own
+    left = own.only(own.systems, without=examples.items)
     asked, same, notes = planned(
         left, prompt, place, pairs=pairs, orders=orders, repeats=repeats, seed=seed, before=examples.before
     )

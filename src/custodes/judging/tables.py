@@ -21,7 +21,7 @@ from custodes.errors import listed
 from custodes.judging import cost
 from custodes.judging.asking import Outcome
 from custodes.judging.judge import TIE, A, B, Mode
-from custodes.judging.plan import Asked, Plan, Same
+from custodes.judging.plan import Asked, Plan
 from custodes.judging.replies import Answer
 
 COST_UNIT = "usd"
@@ -241,18 +241,18 @@ def _comparison(own: Asked) -> tuple[object, ...]:
     return own.item, own.systems, own.aspect
 
 
-def _where(own: Asked | Same) -> dict[str, Any]:
+def _where(own: Asked) -> dict[str, Any]:
     return {
         "item": own.item,
         "system_a": own.systems[0],
         "system_b": own.systems[1] if len(own.systems) > 1 else "",
         "aspect": own.aspect,
-        "repeat": str(own.repeat),
+        "repeat": own.repeat,
         "order": own.order,
     }
 
 
-def _verdicts(name: str, rows: Sequence[Row], same: Sequence[Same]) -> Iterator[dict[str, Any]]:
+def _verdicts(name: str, rows: Sequence[Row], same: Sequence[Asked]) -> Iterator[dict[str, Any]]:
     rater = {"rater": name, "kind": "metric"}
     for own, answer, why in rows:
         turn = -1 if own.order == "ba" else 1
