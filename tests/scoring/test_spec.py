@@ -62,8 +62,8 @@ def test_raters_are_called_as_they_were_asked_for_but_for_paths(spec: str, names
 
 
 def test_values_are_of_the_type_of_the_default() -> None:
-    (made,) = raters("chrf:word_order=2,lowercase=yes,beta=3")
-    assert made == ("chrf:word_order=2,lowercase=yes,beta=3", "", {"word_order": 2, "lowercase": True, "beta": 3.0})
+    (made,) = raters("chrf:word_order=2,lowercase=true,beta=3")
+    assert made == ("chrf:word_order=2,lowercase=true,beta=3", "", {"word_order": 2, "lowercase": True, "beta": 3.0})
     assert raters("bertscore:model=/a,b/c@d/e@first")[0][1:] == ("first", {"model": "/a,b/c@d/e"})
     assert raters("worker:run --a=1,b=2 x=y")[0][2] == {"command": "run --a=1,b=2 x=y"}
     assert raters("w=worker:run@best")[0] == ("w", "best", {"command": "run"})
@@ -84,9 +84,9 @@ def test_what_is_asked_in_two_ways_is_computed_once() -> None:
         (["chrf:wordorder=2"], "chrf has no parameter 'wordorder' (did you mean 'word_order'?); parameters: word_ord"),
         (["rouge1:x=1"], "rouge1 has no parameter 'x'; parameters: none"),
         (["chrf:word_order"], "chrf has no parameter 'word_order'"),
-        (["chrf:word_order=two"], "word_order='two' is no whole number; the default is 0"),
-        (["chrf:beta=x"], "beta='x' is no number; the default is 2.0"),
-        (["chrf:lowercase=maybe"], "lowercase='maybe': allowed: true, false"),
+        (["chrf:word_order=two"], "word_order='two' is not a whole number; the default is 0"),
+        (["chrf:beta=x"], "beta='x' is not a number; the default is 2.0"),
+        (["chrf:lowercase=maybe"], "lowercase='maybe' is not true or false; the default is False"),
         (["chrf:beta=1,beta=2"], "beta stands twice"),
         (["rouge1", "rouge1"], "metric 'rouge1' is asked for twice; give one another name"),
         (["bertscore:model=/a/tiny", "bertscore:model=/b/tiny"], "'bertscore:model=tiny' is asked for twice"),

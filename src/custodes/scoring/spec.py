@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+import msgspec
+
 from custodes.arguments import assignment_list, value_list
 from custodes.errors import OptionError, listed, shown, suggestion
 from custodes.scoring.metric import Metric, Rule
 from custodes.scoring.scripts import split
 
 RULES: tuple[Rule, ...] = get_args(Rule)
-TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 NAMED = re.compile(r"([^=:@]+)=(.*)", re.DOTALL)
 RULED = re.compile(r"(.*)@([A-Za-z]+(?:,[A-Za-z]+)*)", re.DOTALL)
@@ -126,15 +127,7 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
 def _value(text: str, default: Any, where: str) -> Any:
     """A word as the type of the default."""
     try:
-        if isinstance(default, bool):
-            if text.lower() not in (*TRUE, *FALSE):
-                raise OptionError(f"{where}: allowed: true, false")
-            return text.lower() in TRUE
-        if isinstance(default, int):
-            return int(text)
-        return float(text) if isinstance(default, float) else text
-    except ValueError as problem:
-        if isinstance(problem, OptionError):
-            raise
-        kind = "whole number" if isinstance(default, int) else "number"
-        raise OptionError(f"{where} is no {kind}; the default is {default}") from None
+        return msgspec.convert(text, type(default), strict=False)
+    except msgspec.ValidationError:
+        kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
+        raise OptionError(f"{where} is not {kind}; the default is {default}") from None

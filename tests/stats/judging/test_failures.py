@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.stats.judging.failures import uneven_p
+from custodes.stats.judging.bias_tests import uneven_p
 
 
 def asked(failed: np.ndarray, features: np.ndarray, *, units: np.ndarray | None = None, seed: int = 0) -> float:

@@ -7,8 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 from custodes.stats import ABSENT
-from custodes.stats.judging.length import LengthBias, length_bias
-from custodes.stats.judging.logit import logit_slopes
+from custodes.stats.judging.length import LengthBias, length_bias, logit_slopes
 
 RNG = np.random.default_rng(4)
 

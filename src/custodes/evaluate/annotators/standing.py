@@ -12,7 +12,7 @@ from custodes.evaluate.annotators.material import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_quality import peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
-from custodes.stats.judging.slot import slot_test
+from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 
 FIRST, SECOND = "chooses what is shown first", "chooses what is shown second"

@@ -30,7 +30,7 @@ from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.progress import Progress, silent
-from custodes.stats.judging.slot import Tested
+from custodes.stats.judging.bias_tests import Tested
 
 RATER = label("rater", "who judged: a judge, a metric or a person")
 

@@ -12,8 +12,15 @@ from custodes.evaluate.consistency.own import Owned
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs
-from custodes.stats.judging.length import LEAST_OF_STRATUM, LEAST_WON, LengthBias, in_telling_strata, length_bias
-from custodes.stats.judging.logit import Slopes, logit_slopes
+from custodes.stats.judging.length import (
+    LEAST_OF_STRATUM,
+    LEAST_WON,
+    LengthBias,
+    Slopes,
+    in_telling_strata,
+    length_bias,
+    logit_slopes,
+)
 from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5

@@ -14,7 +14,7 @@ from custodes.evaluate.consistency.material import Material
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
-from custodes.stats.judging.failures import LEAST_FAILURES, uneven_p
+from custodes.stats.judging.bias_tests import LEAST_FAILURES, uneven_p
 from custodes.stats.ratios import ratio
 
 DRAWS = 9999

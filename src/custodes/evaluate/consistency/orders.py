@@ -12,7 +12,7 @@ from custodes.data.study import Study
 from custodes.evaluate.consistency.material import Material
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
-from custodes.stats.judging.slot import Tested, slot_test
+from custodes.stats.judging.bias_tests import Tested, slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, of_two
 

@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.clusters import few_clusters
 from custodes.stats.intervals import wilson_interval
-from custodes.stats.judging.slot import NOTHING, Tested
+from custodes.stats.judging.bias_tests import NOTHING, Tested
 from custodes.stats.ratios import ratio
 
 MOST_BINS = 10

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.stats.intervals import CORRELATION, student_interval
-from custodes.stats.judging.slot import slot_test
+from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.reliability import alpha, of_two
 
 SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda own: np.array([own], dtype=float))
