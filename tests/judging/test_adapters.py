@@ -15,7 +15,7 @@ import pytest
 from custodes.cache import Cache
 from custodes.errors import CustodesError, CustodesWarning, MissingExtraError, OptionError
 from custodes.judging import clients
-from custodes.judging.asking import Answers, ask
+from custodes.judging.asking import Received, ask
 from custodes.judging.client import http_client
 from custodes.judging.clients import PydanticAI, askers, asynchronous, client_named, place_of
 from custodes.judging.cost import Budget
@@ -34,7 +34,7 @@ MESSAGES = [
 ]
 
 
-def asked(client: Client, *, count: int = 1, **more: Any) -> Answers:
+def asked(client: Client, *, count: int = 1, **more: Any) -> Received:
     requests = [Request.make("x", {"model": "m", "messages": MESSAGES, **more, "n": n}) for n in range(1, count + 1)]
     return ask(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=Budget(), progress=silent)
 

@@ -22,7 +22,7 @@ import pytest
 from custodes.cache import Cache
 from custodes.errors import InputError, OptionError
 from custodes.judging import asking
-from custodes.judging.asking import Answers, ask
+from custodes.judging.asking import Received, ask
 from custodes.judging.cache import find_replies
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget, Price
@@ -44,7 +44,7 @@ def bodies(count: int, *, start: int = 0, **more: Any) -> list[Request]:
     ]
 
 
-def asked(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Answers:
+def asked(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Received:
     options = {"concurrency": 8, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent} | options
     return ask(requests, client, cache=Cache() if cache is None else cache, **options)
 
@@ -53,7 +53,7 @@ def client(server: Server, *, key: str | None = KEY, timeout: float = PATIENCE) 
     return http_client(server.url, key=key, timeout=timeout)
 
 
-def texts(answers: Answers, requests: list[Request]) -> list[str]:
+def texts(answers: Received, requests: list[Request]) -> list[str]:
     """What the replies to requests say, which are all there and no others."""
     assert answers.replies.keys() == {request.key for request in requests}
     return [answers.replies[request.key].body["choices"][0]["message"]["content"] for request in requests]
@@ -468,7 +468,7 @@ def test_a_client_of_somebody_else_says_why_not(error: Exception) -> None:
 
 
 def test_inside_a_running_loop(server: Server) -> None:
-    async def notebook() -> Answers:
+    async def notebook() -> Received:
         return asked(bodies(4), client(server))
 
     assert len(asyncio.run(notebook()).replies) == 4
@@ -515,8 +515,8 @@ def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:
 
 
 def test_two_runs_on_one_cache(server: Server, tmp_path: Path) -> None:
-    async def both() -> list[Answers]:
-        def one(start: int) -> Answers:
+    async def both() -> list[Received]:
+        def one(start: int) -> Received:
             with Cache(tmp_path / "kept.db") as cache:
                 return asked(bodies(60, start=start), client(server), cache)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.judging.judge import Judge
-from custodes.judging.prompt import PROMPTS, Fenced, Material, Prompt
+from custodes.judging.prompt import PROMPTS, Fenced, ItemTexts, Prompt
 from custodes.judging.replies import read_answer
 from custodes.judging.run import judge, prepare
 from tests.judging.clients import FENCE, completion, judging, longer, outputs_of, prompt_of
@@ -96,7 +96,7 @@ def test_a_judge_that_only_quotes_has_no_verdict(attack: str, around: str) -> No
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_no_text_closes_its_fence(one: str, two: str) -> None:
     prompt = Prompt.load(Judge(model="m"))
-    whole = prompt.filled("", Material(source=two), one, two)
+    whole = prompt.filled("", ItemTexts(source=two), one, two)
     assert [text for _, text in FENCE.findall(whole)] == [one, two]
 
 
@@ -114,7 +114,7 @@ def test_a_tag_that_an_output_knows_is_another_one() -> None:
 def test_every_ready_prompt_shows_all_there_is(task: str, mode: Any) -> None:
     own = Judge(model="m", prompt=task, mode=mode, references=2, aspects=("fluency", "wit: it makes one laugh"))
     prompt = Prompt.load(own)
-    material = Material(source="SOURCE", references=("FIRST", "SECOND"), context="CONTEXT")
+    material = ItemTexts(source="SOURCE", references=("FIRST", "SECOND"), context="CONTEXT")
     outputs = ("ONE", "TWO")[: 2 if mode == "pairwise" else 1]
     for aspect in own.meanings:
         whole = prompt.filled(aspect, material, *outputs)

@@ -11,7 +11,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from custodes import cli
 from custodes.errors import CustodesError
 from custodes.judging.judge import Judge
-from custodes.judging.prompt import Material, Prompt
+from custodes.judging.prompt import ItemTexts, Prompt
 from custodes.judging.sandbox import LENGTH, STEPS, BoundedEnvironment, BoundError, rendered
 
 BOTH = "{{ a }}{{ b }}"
@@ -57,7 +57,7 @@ LONG = {
 def filled(text: str, folder: Path) -> str:
     (folder / "own.jinja").write_text(text)
     judge = Judge(model="m", prompt="own.jinja", references=2)
-    return Prompt.load(judge).filled("", Material(source="a source", references=["r1", "r2"]), "one", "two")
+    return Prompt.load(judge).filled("", ItemTexts(source="a source", references=["r1", "r2"]), "one", "two")
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.judging.judge import Judge
-from custodes.judging.prompt import Material, Prompt
-from custodes.judging.replies import Answer, read_answer
+from custodes.judging.prompt import ItemTexts, Prompt
+from custodes.judging.replies import ReadReply, read_answer
 from tests.judging.clients import completion
 
 PAIR = Judge(model="m")
 SCORE = Judge(model="m", mode="pointwise")
 
 
-def said(content: str, judge: Judge = PAIR, shown: tuple[str, ...] = ("one", "two"), **more: Any) -> Answer:
+def said(content: str, judge: Judge = PAIR, shown: tuple[str, ...] = ("one", "two"), **more: Any) -> ReadReply:
     return read_answer(completion(content, **more), judge, shown)
 
 
@@ -111,7 +111,7 @@ MENU = '{"verdict":"A"}, {"verdict":"B"} or {"verdict":"tie"}.'
         PAIR.form,
         Judge(model="m", reason="first").form,
         f"Which is better, A or B? {PAIR.form}",
-        Prompt.load(PAIR).filled("", Material(source="Why?"), "One.", "Two."),
+        Prompt.load(PAIR).filled("", ItemTexts(source="Why?"), "One.", "Two."),
         '{"verdict":"A"} or {"verdict":"B"}',
         '{"verdict":"A"}\nor\n{"verdict":"B"}',
         '- {"verdict":"A"}\n- {"verdict":"B"}\n- {"verdict":"tie"}',

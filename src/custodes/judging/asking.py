@@ -17,7 +17,7 @@ from custodes.judging.cache import find_replies, store_reply
 from custodes.judging.cost import LIMITS, Budget
 from custodes.judging.dispatch import LEFT, Dispatch, Patience, Rate, Window
 from custodes.judging.plan import Plan
-from custodes.judging.replies import AGAIN, Answer, read_answer
+from custodes.judging.replies import AGAIN, ReadReply, read_answer
 from custodes.judging.requests import Client, Failure, Reply, Request
 from custodes.progress import Progress
 
@@ -27,7 +27,7 @@ UNASKED = Failure(reason="unavailable", said="not asked yet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class Received:
     """Replies and failures by key, each key in one of both. `asked`: how many requests were sent in this run, not
     counting those whose reply was stored before; `sent`: how often one was sent, retries included."""
 
@@ -37,7 +37,7 @@ class Answers:
     sent: int = 0
 
 
-Ask = Callable[[Sequence[Request]], Answers]
+Ask = Callable[[Sequence[Request]], Received]
 
 
 def ask(
@@ -51,7 +51,7 @@ def ask(
     tpm: float | None,
     progress: Progress,
     patience: Patience | None = None,
-) -> Answers:
+) -> Received:
     """Send the requests whose reply is not stored, and store each reply as it comes.
 
     At most `concurrency` requests are on their way at once (fewer while the server is busy), `rpm` start and `tpm`
@@ -66,7 +66,7 @@ def ask(
             raise OptionError(f"{name}={rate:g}: must be more than 0")
     replies, missing = find_replies(requests, cache)
     if not missing:
-        return Answers(replies=replies, failures={})
+        return Received(replies=replies, failures={})
     settled = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing,
@@ -87,7 +87,7 @@ def ask(
         raise OptionError(f"the judge cannot be asked: {dispatch.refused}")
     lost = [request.key for request in missing if request.key not in replies]
     failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in lost}
-    return Answers(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
+    return Received(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
 
 
 def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, None, None]:
@@ -122,21 +122,21 @@ def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, 
         future.result()
 
 
-def ask_nobody(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Answers:
+def ask_nobody(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
     """Only the replies that are stored; `failures` say why one is missing, where that is known."""
     replies, missing = find_replies(requests, cache)
-    return Answers(replies=replies, failures={own.key: failures.get(own.key, UNASKED) for own in missing})
+    return Received(replies=replies, failures={own.key: failures.get(own.key, UNASKED) for own in missing})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class AskedPlan:
     """What came of a plan. For each key of a first request: the request that counts, its reply and what was read in it,
     or the failure. `again`: second requests by the key of the first; `used`: all requests that have a reply, with it;
     `asked`: requests that were sent; `sent`: how often one was sent, retries included."""
 
     requests: Mapping[str, Request]
     replies: Mapping[str, Reply]
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, ReadReply]
     failures: Mapping[str, Failure]
     again: Mapping[str, Request]
     used: Sequence[tuple[Request, Reply]]
@@ -144,17 +144,17 @@ class Outcome:
     sent: int
 
 
-def ask_plan(plan: Plan, ask: Ask) -> Outcome:
+def ask_plan(plan: Plan, ask: Ask) -> AskedPlan:
     """Ask all requests, and once more, under a key of its own, where the reply holds no answer."""
     requests = {request.key: request for request in plan.requests}
     first = ask(list(requests.values()))
     answers = read_answers(plan, first.replies)
     again = second_requests(plan, answers)
-    second = ask(list(again.values())) if again else Answers(replies={}, failures={})
+    second = ask(list(again.values())) if again else Received(replies={}, failures={})
     later = {key: second.replies[own.key] for key, own in again.items() if own.key in second.replies}
     lost = {key: second.failures[own.key] for key, own in again.items() if own.key in second.failures}
     used = [(requests[key], reply) for key, reply in first.replies.items()]
-    return Outcome(
+    return AskedPlan(
         requests=requests | {key: again[key] for key in later},
         replies={**first.replies, **later},
         answers=answers | read_answers(plan, later),
@@ -167,13 +167,13 @@ def ask_plan(plan: Plan, ask: Ask) -> Outcome:
     )
 
 
-def read_answers(plan: Plan, replies: Mapping[str, Reply]) -> dict[str, Answer]:
+def read_answers(plan: Plan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
     """What replies to requests of a plan say, by the key of the first request."""
     texts = plan.texts
     return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
 
 
-def second_requests(plan: Plan, answers: Mapping[str, Answer]) -> dict[str, Request]:
+def second_requests(plan: Plan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
     """The second request after each first reply without an answer, by the key of the first: the same body, or with
     twice the room for a reply that was cut off; none where that room is unknown."""
     firsts = {own.request.key: own for own in plan.asked}

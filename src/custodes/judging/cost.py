@@ -94,7 +94,7 @@ class Usage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class CostEstimate:
     """Estimated cost of requests that are not sent yet.
 
     Attributes
@@ -129,11 +129,11 @@ class Estimate:
         return None if self.price is None else self.price.of(self.tokens_in, self.expected_out)
 
 
-def estimate(requests: Sequence[Request], *, price: Price | None, answer: float) -> Estimate:
+def estimate(requests: Sequence[Request], *, price: Price | None, answer: float) -> CostEstimate:
     """Estimate the cost of requests before any is sent, each key once; `answer`: expected tokens of one answer."""
     bodies = list({request.key: request.body for request in requests}.values())
     tokens = [thought(body) for body in bodies]
-    return Estimate(
+    return CostEstimate(
         requests=len(bodies),
         characters=sum(sum(map(len, _texts(body))) for body in bodies),
         tokens_in=sum(first for first, _ in tokens),

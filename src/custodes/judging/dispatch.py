@@ -86,7 +86,7 @@ class Rate:
             self.free += MINUTE * more / self.per_minute
 
 
-class Job(NamedTuple):
+class WaitingRequest(NamedTuple):
     """A request that waits: until when, its place in the order, and how often it was tried."""
 
     due: float
@@ -119,8 +119,8 @@ class Dispatch:
 
     async def run(self) -> None:
         """Answer all requests, or say why not."""
-        self._fresh = [Job(0.0, order, 0, request) for order, request in enumerate(self.requests)][::-1]
-        self._again = list[Job]()  # a heap: those that failed, the first to be tried again before the others
+        self._fresh = [WaitingRequest(0.0, order, 0, request) for order, request in enumerate(self.requests)][::-1]
+        self._again = list[WaitingRequest]()  # a heap: those that failed, the first to be tried again before the others
         self._active = set[asyncio.Task[None]]()
         self._changed = asyncio.Event()
         self._stopped: Failure | None = None
@@ -183,7 +183,7 @@ class Dispatch:
     def _most_given_up(self) -> int:
         return max(GIVEN_UP, 2 * int(self.window.size))
 
-    def _send(self, job: Job, now: float, worst: float) -> None:
+    def _send(self, job: WaitingRequest, now: float, worst: float) -> None:
         tokens = sum(thought(job.request.body)) if self.tokens_rate.per_minute else 0
         self.asked += job.tried == 0
         self.sent += 1
@@ -200,7 +200,7 @@ class Dispatch:
             self._fault = fault
         self._changed.set()
 
-    async def _sent(self, job: Job, sent: float, worst: float, tokens: int) -> None:
+    async def _sent(self, job: WaitingRequest, sent: float, worst: float, tokens: int) -> None:
         """Send a request, and see to what comes of it."""
         asked, paid = datetime.now(UTC), 0.0
         try:
@@ -236,7 +236,7 @@ class Dispatch:
             self._reserved -= worst
             self.budget.spent += paid
 
-    def _unavailable(self, job: Job, error: Unavailable, sent: float) -> None:
+    def _unavailable(self, job: WaitingRequest, error: Unavailable, sent: float) -> None:
         now, wait = monotonic(), error.retry_after
         if error.busy:
             self.window.busy(sent, now)
@@ -254,14 +254,14 @@ class Dispatch:
         elif self._given_up >= self._most_given_up:
             self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.said}")
 
-    def _reject(self, job: Job, words: str) -> None:
+    def _reject(self, job: WaitingRequest, words: str) -> None:
         self._fail(job, Failure(reason="rejected", said=visible(words)))
         self._rejected += 1
         if self._rejected >= REJECTED:
             self.refused = f"{self._rejected} requests in a row were rejected: {visible(words)}"
             self._stop("rejected", self.refused)
 
-    def _deny(self, job: Job, words: str) -> None:
+    def _deny(self, job: WaitingRequest, words: str) -> None:
         self._fail(job, Failure(reason="denied", said=visible(words)))
         self.refused = visible(words)
         self._stop("denied", self.refused)
@@ -271,6 +271,6 @@ class Dispatch:
         if self._stopped is None:
             self._stopped = Failure(reason=reason, said=LEFT + words)  # type: ignore[arg-type]
 
-    def _fail(self, job: Job, failure: Failure) -> None:
+    def _fail(self, job: WaitingRequest, failure: Failure) -> None:
         self.failures[job.request.key] = failure
         self.settled()

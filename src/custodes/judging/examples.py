@@ -14,14 +14,14 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, shown
 from custodes.judging.judge import TIE, A, B, Judge
-from custodes.judging.plan import Texts, lot, messages
+from custodes.judging.plan import JudgedTexts, lot, messages
 from custodes.judging.prompt import Prompt
 
 MOST = 100
 
 
-class Case(NamedTuple):
-    """What people said of an output, or of two in the order shown."""
+class Labelled(NamedTuple):
+    """A human label of an output, or of two in the order shown."""
 
     systems: tuple[str, ...]
     label: str
@@ -30,7 +30,7 @@ class Case(NamedTuple):
 Messages = list[dict[str, Any]]
 
 
-class Shown(NamedTuple):
+class ShownExamples(NamedTuple):
     """The examples of each aspect as messages, and the items that they are of."""
 
     before: Mapping[str, Messages]
@@ -38,13 +38,13 @@ class Shown(NamedTuple):
     notes: list[Note]
 
 
-def examples_of(prompt: Prompt, texts: Texts, seed: int) -> Shown:
+def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     """As many items as the judge wants, drawn by lot, balanced over what people said; the same for all requests."""
     judge = prompt.judge
     if judge.examples is None:
-        return Shown({}, (), [])
+        return ShownExamples({}, (), [])
     study, number = _given(judge.examples)
-    own = texts if study.outputs is None else texts.over(Texts.make(study.outputs))
+    own = texts if study.outputs is None else texts.over(JudgedTexts.make(study.outputs))
     cases = {aspect: _cases(study, judge, aspect, own) for aspect in judge.meanings}
     common = set.intersection(*(set(found) for found in cases.values()))
     if len(common) < number:
@@ -69,7 +69,7 @@ def examples_of(prompt: Prompt, texts: Texts, seed: int) -> Shown:
             before[aspect] += messages(prompt, aspect, own.material(item), outputs)
             before[aspect].append({"role": "assistant", "content": judge.answer(label)})
     told = f"{number} items are examples of people's verdicts ({study.name}) and are not judged: {', '.join(drawn)}"
-    return Shown(before, tuple(drawn), [Note(rule="examples", message=told, count=number)])
+    return ShownExamples(before, tuple(drawn), [Note(rule="examples", message=told, count=number)])
 
 
 def _given(examples: Any) -> tuple[Study, int]:
@@ -89,11 +89,11 @@ def _given(examples: Any) -> tuple[Study, int]:
     return study, number
 
 
-def _cases(study: Study, judge: Judge, aspect: str, texts: Texts) -> dict[str, list[Case]]:
+def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[Labelled]]:
     """What people said of each item, as far as there are texts."""
     people = pl.col("rater").is_in(list(study.humans))
     rated, verdicts = study.ratings.frame.filter(people), study.preferences.where(people)
-    found: dict[str, list[Case]] = {}
+    found: dict[str, list[Labelled]] = {}
     if judge.mode == "pairwise":
         rows = _of(verdicts.settled("mean")[0], aspect)
         signs = rows.group_by("item", "system_a", "system_b").agg(pl.col("preference").mean().sign())
@@ -105,14 +105,14 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: Texts) -> dict[str, l
             )
         for item, a, b, sign in signs.iter_rows():
             ways = [((a, b), TIE)] if not sign else [((a, b), A if sign > 0 else B), ((b, a), B if sign > 0 else A)]
-            found.setdefault(item, []).extend(Case(*way) for way in ways)
+            found.setdefault(item, []).extend(Labelled(*way) for way in ways)
     else:
         low, high = float(judge.labels[0]), float(judge.labels[-1])
         for item, system, score in _means(_of(rated, aspect), study).iter_rows():
             if not low <= score <= high:
                 raise InputError(f"examples: people gave {score:g} to {system!r}, beyond scale={judge.scale!r}")
             label = min(judge.labels, key=lambda own: abs(float(own) - score))
-            found.setdefault(item, []).append(Case((system,), label))
+            found.setdefault(item, []).append(Labelled((system,), label))
     known = {
         item: [case for case in own if set(case.systems) <= texts.outputs.get(item, {}).keys()]
         for item, own in found.items()
@@ -138,8 +138,12 @@ def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def _next(
-    order: Sequence[str], cases: Mapping[str, list[Case]], used: Counter[str], drawn: Sequence[str], seed: int
-) -> tuple[str, Case]:
+    order: Sequence[str],
+    cases: Mapping[str, list[Labelled]],
+    used: Counter[str],
+    drawn: Sequence[str],
+    seed: int,
+) -> tuple[str, Labelled]:
     """The first item by lot with a case of the label that was used least."""
     free = [(place, item, case) for place, item in enumerate(order) if item not in drawn for case in cases[item]]
     _, item, case = min(free, key=lambda own: (used[own[2].label], own[0], lot(seed, own[1], *own[2].systems)))

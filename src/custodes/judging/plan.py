@@ -19,7 +19,7 @@ from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column, refuse, to_polars
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.judging.judge import Judge
-from custodes.judging.prompt import Material, Prompt, image_part
+from custodes.judging.prompt import ItemTexts, Prompt, image_part
 from custodes.judging.requests import Request
 
 Pair = tuple[str, str, str]
@@ -36,7 +36,7 @@ NOTHING_SENT = Request(key="", body={})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class JudgeQuestion:
     """One question: about an output, or two in the order of their names, shown in `order`.
 
     Two outputs that are the same text, letter by letter, are a tie in every run and order, which is not asked.
@@ -58,8 +58,8 @@ class Plan:
     study: Study
     prompt: Prompt
     address: str
-    asked: Sequence[Asked]
-    same: Sequence[Asked]
+    asked: Sequence[JudgeQuestion]
+    same: Sequence[JudgeQuestion]
     examples: str
     notes: tuple[Note, ...]
     options: Mapping[str, Any]
@@ -82,20 +82,20 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Texts:
+class JudgedTexts:
     """The outputs of each item by system, and what is known of the item."""
 
     outputs: Mapping[str, Mapping[str, str]]
-    materials: Mapping[str, Material]
+    materials: Mapping[str, ItemTexts]
 
     @classmethod
-    def make(cls, given: Outputs) -> Texts:
+    def make(cls, given: Outputs) -> JudgedTexts:
         """From the tables of outputs."""
         outputs: dict[str, dict[str, str]] = {}
         for row in given.texts.iter_rows(named=True):
             outputs.setdefault(row["item"], {})[row["system"]] = row["text"]
         materials = {
-            row["item"]: Material(
+            row["item"]: ItemTexts(
                 source=row["source"],
                 references=tuple(row["references"]),
                 context=row["context"],
@@ -111,7 +111,7 @@ class Texts:
         """All systems, sorted."""
         return tuple(sorted({system for own in self.outputs.values() for system in own}))
 
-    def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> Texts:
+    def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
         """The outputs of some systems, of all items but those `without`."""
         chosen = {
             item: {system: text for system, text in own.items() if system in systems}
@@ -123,22 +123,22 @@ class Texts:
             raise InputError(
                 f"examples take all {len(without)} items ({listed(without)}), and none is left to be judged"
             )
-        return Texts(outputs=left, materials=self.materials)
+        return JudgedTexts(outputs=left, materials=self.materials)
 
-    def over(self, own: Texts) -> Texts:
+    def over(self, own: JudgedTexts) -> JudgedTexts:
         """The same with the texts of others before these."""
         outputs = {
             item: {**self.outputs.get(item, {}), **own.outputs.get(item, {})} for item in (*self.outputs, *own.outputs)
         }
-        return Texts(outputs=outputs, materials={**self.materials, **own.materials})
+        return JudgedTexts(outputs=outputs, materials={**self.materials, **own.materials})
 
-    def material(self, item: str) -> Material:
+    def material(self, item: str) -> ItemTexts:
         """What is known of an item."""
-        return self.materials.get(item, Material())
+        return self.materials.get(item, ItemTexts())
 
 
 def planned(
-    texts: Texts,
+    texts: JudgedTexts,
     prompt: Prompt,
     address: str,
     *,
@@ -147,10 +147,10 @@ def planned(
     repeats: int,
     seed: int,
     before: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> tuple[list[Asked], list[Asked], list[Note]]:
+) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All that is asked, by item, and what is the same; `before` are the examples of each aspect as messages."""
     judge = prompt.judge
-    asked, same = list[Asked](), list[Asked]()
+    asked, same = list[JudgeQuestion](), list[JudgeQuestion]()
     if judge.mode == "pointwise":
         rows: list[tuple[str, tuple[str, ...]]] = [
             (item, (system,)) for item, own in texts.outputs.items() for system in own
@@ -162,7 +162,7 @@ def planned(
     for item, systems in rows:
         own = tuple(texts.outputs[item][system] for system in systems)
         if len(own) > 1 and own[0] == own[1]:
-            same += [Asked(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings]
+            same += [JudgeQuestion(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings]
             continue
         for aspect in judge.meanings:
             for repeat in range(repeats):
@@ -171,7 +171,7 @@ def planned(
                     said = own[::-1] if shown == "ba" else own
                     sent = [*before.get(aspect, ()), *messages(prompt, aspect, texts.material(item), said)]
                     asked.append(
-                        Asked(
+                        JudgeQuestion(
                             item=item,
                             systems=systems,
                             aspect=aspect,
@@ -186,7 +186,7 @@ def planned(
     return asked, same, [*notes, *noted(("identical-outputs", alike, told))]
 
 
-def messages(prompt: Prompt, aspect: str, material: Material, outputs: Sequence[str]) -> list[dict[str, Any]]:
+def messages(prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str]) -> list[dict[str, Any]]:
     """What is sent: one message of the user, with the images of the item where it has some."""
     text = prompt.filled(aspect, material, *outputs)
     if not material.images:

@@ -65,7 +65,7 @@ class Fenced(str):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
+class ItemTexts:
     """What is known of an item: texts, files of images or their addresses, and anything else as JSON."""
 
     source: str = ""
@@ -103,7 +103,7 @@ class Prompt:
         name = judge.prompt if own else f"{judge.prompt}.jinja"
         return cls(judge, _compiled(name, judge.mode, own=own))
 
-    def filled(self, aspect: str, material: Material, *outputs: str) -> str:
+    def filled(self, aspect: str, material: ItemTexts, *outputs: str) -> str:
         """The prompt for an output (or two, in the order shown) of an item."""
         judge = self.judge
         beside = (*sorted(outputs), material.source)
@@ -139,7 +139,7 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """A hash of all that it says, whatever it is filled with."""
-        some = Material(source="source", references=("reference",), context="context", meta={})
+        some = ItemTexts(source="source", references=("reference",), context="context", meta={})
         outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
         parts = [self.filled(aspect, some, *outputs) for aspect in self.judge.meanings]
         return _hash(*parts)

@@ -52,7 +52,7 @@ CLOSED = re.compile(r"[\s`*]*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ReadReply:
     """What was read: the label, or '' and why; the probabilities of all labels where they are known; the reason that
     the judge gave; the model that answered and the tokens it took."""
 
@@ -65,7 +65,7 @@ class Answer:
     tokens_out: int | None = None
 
 
-def read_answer(body: Any, judge: Judge, shown: Sequence[str]) -> Answer:
+def read_answer(body: Any, judge: Judge, shown: Sequence[str]) -> ReadReply:
     """What a chat completion says, whatever JSON it is; `shown` are the texts that it was shown, and may quote."""
     body = _object(body)
     choice = _first(body.get("choices"))
@@ -79,21 +79,21 @@ def read_answer(body: Any, judge: Judge, shown: Sequence[str]) -> Answer:
     content = _content(message.get("content"))
     finish = choice.get("finish_reason")
     if _text(message.get("refusal")).strip():
-        return Answer(why="refusal", reason=_text(message["refusal"]), **known)
+        return ReadReply(why="refusal", reason=_text(message["refusal"]), **known)
     if finish == "content_filter":
-        return Answer(why="filtered", **known)
+        return ReadReply(why="filtered", **known)
     if finish == "length":  # also where what came can be parsed: a reason that was cut leads to another verdict
-        return Answer(why="truncated", **known)
+        return ReadReply(why="truncated", **known)
     if not content.strip():
-        return Answer(why="empty", **known)
+        return ReadReply(why="empty", **known)
     found = _said(content, judge, shown) if len(content) <= LONGEST else None
     if found is None:
-        return Answer(why="no-verdict", reason=content.strip(), **known)
+        return ReadReply(why="no-verdict", reason=content.strip(), **known)
     if not found.label:
-        return Answer(why="label", reason=content.strip(), **known)
+        return ReadReply(why="label", reason=content.strip(), **known)
     tokens = _objects_of(_object(choice.get("logprobs")).get("content"))
     chances = _chances(tokens, content, found.at, judge.labels) if judge.logprobs else None
-    return Answer(label=found.label, chances=chances, reason=found.reason, **known)
+    return ReadReply(label=found.label, chances=chances, reason=found.reason, **known)
 
 
 @dataclass(frozen=True)

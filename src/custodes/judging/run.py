@@ -22,7 +22,7 @@ from custodes.judging.clients import BY_NAME, asynchronous, place_of
 from custodes.judging.cost import Budget
 from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
-from custodes.judging.plan import Plan, Shown, Texts, lot, planned
+from custodes.judging.plan import JudgedTexts, Plan, Shown, lot, planned
 from custodes.judging.prompt import Prompt
 from custodes.judging.requests import Client
 from custodes.judging.tables import Judgements, judgements_of
@@ -137,7 +137,7 @@ def prepare(
         what = f"orders={orders!r}" if every else f"pairs={shown(pairs)}"
         raise OptionError(f"{what} would change nothing: a pointwise judge sees one output")
     prompt = Prompt.load(judge)
-    own = Texts.make(study.outputs)
+    own = JudgedTexts.make(study.outputs)
     if (chosen := study.selection.get("systems")) is not None:
         own = own.only(select_labels(chosen, own.systems, option="systems", what="system"))
     if judge.own_system:

@@ -19,10 +19,10 @@ from custodes.data.reading import read
 from custodes.data.study import Study, join
 from custodes.errors import listed
 from custodes.judging import cost
-from custodes.judging.asking import Outcome
+from custodes.judging.asking import AskedPlan
 from custodes.judging.judge import TIE, A, B, Mode
-from custodes.judging.plan import Asked, Plan
-from custodes.judging.replies import Answer
+from custodes.judging.plan import JudgeQuestion, Plan
+from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
 EXPECTED = "@expected"
@@ -172,7 +172,7 @@ class Judgements(Result):
         return {"": main, "raters": self.raters, "details": self.details}
 
 
-def judgements_of(plan: Plan, made: Outcome, price: cost.Price | None) -> Judgements:
+def judgements_of(plan: Plan, made: AskedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a plan that was asked."""
     judge = plan.judge
     rows = [(own, *_outcome(own, made)) for own in plan.asked]
@@ -226,22 +226,22 @@ def judgements_of(plan: Plan, made: Outcome, price: cost.Price | None) -> Judgem
     return Judgements(notes=notes, provenance=provenance, judged=plan.study, mode=judge.mode, **frames)
 
 
-Row = tuple[Asked, Answer | None, str]
+Row = tuple[JudgeQuestion, ReadReply | None, str]
 """A question, what was read in its reply (None: there is none), and why there is no answer ('' where there is)."""
 
 
-def _outcome(own: Asked, made: Outcome) -> tuple[Answer | None, str]:
+def _outcome(own: JudgeQuestion, made: AskedPlan) -> tuple[ReadReply | None, str]:
     if failure := made.failures.get(own.request.key):
         return None, failure.reason
     answer = made.answers[own.request.key]
     return answer, answer.why
 
 
-def _comparison(own: Asked) -> tuple[object, ...]:
+def _comparison(own: JudgeQuestion) -> tuple[object, ...]:
     return own.item, own.systems, own.aspect
 
 
-def _where(own: Asked) -> dict[str, Any]:
+def _where(own: JudgeQuestion) -> dict[str, Any]:
     return {
         "item": own.item,
         "system_a": own.systems[0],
@@ -252,7 +252,7 @@ def _where(own: Asked) -> dict[str, Any]:
     }
 
 
-def _verdicts(name: str, rows: Sequence[Row], same: Sequence[Asked]) -> Iterator[dict[str, Any]]:
+def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
     rater = {"rater": name, "kind": "metric"}
     for own, answer, why in rows:
         turn = -1 if own.order == "ba" else 1
@@ -273,7 +273,7 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[Asked]) -> Iterator
 
 
 def _ratings(name: str, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    def row(own: Asked, rater: str, score: float | None, why: str) -> dict[str, Any]:
+    def row(own: JudgeQuestion, rater: str, score: float | None, why: str) -> dict[str, Any]:
         where = _where(own)
         return {
             "item": own.item,
@@ -313,7 +313,7 @@ def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _details(rows: Sequence[Row], made: Outcome) -> Iterator[dict[str, Any]]:
+def _details(rows: Sequence[Row], made: AskedPlan) -> Iterator[dict[str, Any]]:
     for own, answer, why in rows:
         if answer is None:
             continue
@@ -351,7 +351,7 @@ def _signature(plan: Plan, rows: Sequence[Row]) -> str:
     return "|".join(f"{name}:{value}" for name, value in parts.items() if value not in ("", None))
 
 
-def _notes(plan: Plan, made: Outcome, rows: Sequence[Row], usage: cost.Usage) -> list[Note]:
+def _notes(plan: Plan, made: AskedPlan, rows: Sequence[Row], usage: cost.Usage) -> list[Note]:
     """What was not answered, and what to know of what was."""
     whys = Counter(why for _, answer, why in rows if why and answer is not None)
     lost = Counter(why for _, answer, why in rows if answer is None)

@@ -40,7 +40,7 @@ SHORTEST = 1e-9
 NO_NUMBER = "the metric gives no number"
 
 
-class Item(NamedTuple):
+class ShownItem(NamedTuple):
     """An item as a metric is given it: with some of its references, and a digest of all that the metric needs of it."""
 
     number: int
@@ -48,7 +48,7 @@ class Item(NamedTuple):
     digest: bytes
 
 
-class Column(NamedTuple):
+class RuleScores(NamedTuple):
     """Scores of outputs (or systems), NaN where there is none, the reason for that, CPU seconds, and whether a text was
     cut to fit."""
 
@@ -98,7 +98,7 @@ class Computation:
     used: Sequence[int]
 
     @cached_property
-    def units(self) -> list[list[tuple[int, Item]]]:
+    def units(self) -> list[list[tuple[int, ShownItem]]]:
         """What each value is computed from: an output with its item, once for each set of references that the metric is
         given; or all outputs of a system, in an order that depends on the texts alone."""
         texts = self.corpus.texts
@@ -106,18 +106,18 @@ class Computation:
         pairs = [(output, item) for output in self.used for item in items[int(texts.item[output])]]
         if not self.scorer.traits.systems:
             return [[pair] for pair in pairs]
-        systems: list[list[tuple[int, Item]]] = [[] for _ in self.corpus.systems]
+        systems: list[list[tuple[int, ShownItem]]] = [[] for _ in self.corpus.systems]
         for output, item in pairs:
             systems[int(texts.system[output])].append((output, item))
         return [sorted(unit, key=lambda pair: (pair[1].digest, self.digests.outputs[pair[0]])) for unit in systems]
 
-    def _items(self, item: int) -> list[Item]:
+    def _items(self, item: int) -> list[ShownItem]:
         needs = self.scorer.traits.needs
         references = self.corpus.texts.references[item] if "references" in needs else []
         several = [references[:1] if self.mode == "first" else references]
         if self.mode == "alone":
             several = [[text] for text in references]
-        return [Item(item, some, self.digests.item(item, some, needs)) for some in several]
+        return [ShownItem(item, some, self.digests.item(item, some, needs)) for some in several]
 
     @cached_property
     def keys(self) -> list[str]:
@@ -206,7 +206,7 @@ class Computation:
             )
         return rows
 
-    def column(self, found: Mapping[str, KeptScore], rule: Rule | str) -> Column:
+    def column(self, found: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """One score of each used output (or system) by a rule of references.
 
         An output with a value that is not a number has no score by `best` and `mean`. `first` costs the CPU seconds of
@@ -230,7 +230,7 @@ class Computation:
             reasons = [next((row.why for row in group if row.why), "") for group in groups]
         why = [own or (NO_NUMBER if none else "") for own, none in zip(reasons, np.isnan(scores).tolist(), strict=True)]
         truncated = [any(row.truncated for row in group) for group in groups]
-        return Column(np.where([bool(own) for own in why], np.nan, scores), why, seconds, truncated)
+        return RuleScores(np.where([bool(own) for own in why], np.nan, scores), why, seconds, truncated)
 
 
 def timed(score: Callable[[Texts], Scored], texts: Texts) -> tuple[Scored, float]:

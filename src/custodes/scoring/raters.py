@@ -15,7 +15,7 @@ from custodes.scoring.computation import Computation, Digests, Mode
 from custodes.scoring.corpus import Corpus
 from custodes.scoring.metric import Need, Place, Rule, Scorer, Traits
 from custodes.scoring.plugins import known_metrics, loaded
-from custodes.scoring.spec import Asked, parse
+from custodes.scoring.spec import RaterSpec, parse
 
 Missing = Literal["error", "drop"]
 LACKS: dict[Need, str] = {
@@ -30,7 +30,7 @@ LACKS: dict[Need, str] = {
 class Rater(NamedTuple):
     """A metric with a rule of references ('' where it uses none), and the computation that it takes values from."""
 
-    asked: Asked
+    asked: RaterSpec
     rule: Rule | str
     computation: Computation
 
@@ -67,7 +67,7 @@ def load_raters(
     return raters
 
 
-def _rule(asked: Asked, scorer: Scorer) -> Rule | str:
+def _rule(asked: RaterSpec, scorer: Scorer) -> Rule | str:
     rules = scorer.traits.rules
     if not asked.rule:
         return rules[0] if rules else ""
@@ -96,7 +96,7 @@ def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
     return np.flatnonzero(usable[corpus.texts.item]).tolist()
 
 
-def _check(texts: Study, corpus: Corpus, asked: Sequence[Asked], scorers: dict[str, Scorer]) -> None:
+def _check(texts: Study, corpus: Corpus, asked: Sequence[RaterSpec], scorers: dict[str, Scorer]) -> None:
     """Raise `InputError` where texts lack what a metric needs."""
     for own in asked:
         for need in scorers[own.computation].traits.needs:

@@ -16,7 +16,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study, join
 from custodes.errors import listed
-from custodes.scoring.computation import Column
+from custodes.scoring.computation import RuleScores
 from custodes.scoring.corpus import Corpus
 from custodes.scoring.raters import LACKS, Rater
 
@@ -100,7 +100,7 @@ class Planned(Result):
     )
 
 
-def rows_of(rater: Rater, column: Column, corpus: Corpus) -> dict[str, pl.DataFrame]:
+def rows_of(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
     """The rows of one rater."""
     traits, name, (scores, why, seconds, truncated) = rater.traits, rater.asked.name, column
     if traits.systems:
@@ -153,7 +153,7 @@ def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
     return skipped + [(corpus.items[item], corpus.systems[system], NO_OUTPUT) for item, system in corpus.absent]
 
 
-def notes_of(rater: Rater, column: Column) -> list[Note]:
+def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
     """Notes on scores that are missing or come from texts that were cut."""
     name, reasons = rater.asked.name, Counter(filter(None, column.why))
     what = "systems" if rater.traits.systems else "outputs"

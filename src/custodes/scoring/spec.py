@@ -28,7 +28,7 @@ WHOLE = "command"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RaterSpec:
     """A rater to be: its name, the metric with all parameters, and the rule ('' for the metric's own)."""
 
     name: str
@@ -59,7 +59,7 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     return made
 
 
-def parse(specs: str | Iterable[str], known: Mapping[str, Metric]) -> list[Asked]:
+def parse(specs: str | Iterable[str], known: Mapping[str, Metric]) -> list[RaterSpec]:
     """The raters that are asked for, in order; several rules make several of one metric.
 
     Raises `OptionError` for an unknown metric, parameter or rule, a value of another type, or a name that stands twice.
@@ -73,7 +73,7 @@ def parse(specs: str | Iterable[str], known: Mapping[str, Metric]) -> list[Asked
     return asked
 
 
-def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[Asked]:
+def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     own = spec.strip()
     named = NAMED.fullmatch(own)
     name, text = (named[1].strip(), named[2].strip()) if named else ("", own)
@@ -100,7 +100,7 @@ def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[Asked]:
         raise OptionError(f"metric {shown(spec)}: a rule stands twice; say each once")
     for rule in rules or [""]:
         ending = f"@{rule}" if rule and (not name or len(rules) > 1) else ""
-        yield Asked(name=own_name + ending, metric=metric, parameters=parameters, rule=rule)
+        yield RaterSpec(name=own_name + ending, metric=metric, parameters=parameters, rule=rule)
 
 
 def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:

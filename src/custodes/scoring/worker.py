@@ -77,7 +77,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @layout
-class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The line that answers a request: a score a row, null where there is none; why not; whether a text was cut to fit;
     CPU seconds."""
 
@@ -129,7 +129,7 @@ class Process:
         self._hello = self._parsed(self._line("its hello", while_it_speaks=True), Hello, "its hello")
         return self._hello
 
-    def ask(self, rows: Sequence[Mapping[str, Any]]) -> Answer:
+    def ask(self, rows: Sequence[Mapping[str, Any]]) -> WorkerAnswer:
         """Its answer on some rows, complete; `InputError` where it gives none."""
         if self._failed is not None:
             raise InputError(self._failed)
@@ -137,7 +137,7 @@ class Process:
             self._asked += 1
             # ASCII, whatever the encoding of its input; lone surrogates too.
             self._to_write.put(json.dumps({"id": self._asked, "rows": rows}).encode() + b"\n")
-            said = self._parsed(self._line("an answer"), Answer, "an answer")
+            said = self._parsed(self._line("an answer"), WorkerAnswer, "an answer")
             self._check(said, len(rows))
         except BaseException:  # interrupted, it would answer what was asked before
             self.end()
@@ -145,7 +145,7 @@ class Process:
         self._answered += len(rows)
         return said
 
-    def _check(self, said: Answer, rows: int) -> None:
+    def _check(self, said: WorkerAnswer, rows: int) -> None:
         if said.id != self._asked:
             raise self._wrong(f"it answered request {said.id}, and was asked {self._asked}")
         for name, values in (("scores", said.scores), ("why", said.why), ("truncated", said.truncated)):

@@ -17,7 +17,7 @@ Vectors = NDArray[np.float32]
 DEVICE = re.compile(r"(cpu|mps|cuda)(?::(\d+))?")
 
 
-class Model(Protocol):
+class EncoderModel(Protocol):
     """A model that is loaded. `signature`: its library and version, and what of the options changes a vector.
     `alone`: what else is in a batch would change a vector, so every text runs by itself."""
 

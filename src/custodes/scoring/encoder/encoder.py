@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from custodes.errors import OptionError, shown
-from custodes.scoring.encoder.backend import Device, Model, Vectors
+from custodes.scoring.encoder.backend import Device, EncoderModel, Vectors
 from custodes.scoring.encoder.files import find
 from custodes.scoring.encoder.tokens import TextTokenizer, Tokens, tokenizer_of
 from custodes.scoring.metric import Place, Scored, Texts
@@ -42,7 +42,7 @@ class Encoder:
     that share a model is the first.
     """
 
-    def __init__(self, model: Model, tokenizer: TextTokenizer, *, batch: int, signature: str) -> None:
+    def __init__(self, model: EncoderModel, tokenizer: TextTokenizer, *, batch: int, signature: str) -> None:
         self._model = model
         self.tokenizer = tokenizer
         self._batch = 1 if model.alone else batch
@@ -162,7 +162,7 @@ def opened(place: Place, *, model: str, layer: int, backend: str, revision: str,
     key = (found.digest, found.onnx is None, device, place.batch, layer, half)
     if key in _OPEN:
         return _OPEN[key]
-    made: Model
+    made: EncoderModel
     if found.onnx is None:
         from custodes.scoring.encoder.with_transformers import TransformersModel, tokenizer_by_transformers
 

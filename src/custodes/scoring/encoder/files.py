@@ -78,55 +78,40 @@ def find(model: str, backend: str, revision: str) -> Found:
         there = False
     if there and revision:
         raise OptionError(f"revision={shown(revision)}: {shown(model)} is a file or folder here, not of the hub")
-    if not there:
-        place = _fetched(model, backend, revision)
-    onnx = _file(model, place, backend) if place.is_file() else _onnx(model, place, backend)
-    if onnx is None:
-        return Found(name=model, folder=place, onnx=None, digest=_digest(place, _of_transformers(_names(place))))
-    folder = _with_tokenizer(model, onnx)
-    names = [name for name in _names(folder) if _settles(name)]
-    names += [path.relative_to(folder).as_posix() for path in _parts(onnx)]
+    if there and place.is_file():
+        if backend == "transformers":
+            raise OptionError(f"backend=transformers: {shown(model)} is one file; give the folder of the model")
+        if place.suffix != ".onnx":
+            raise InputError(f"{shown(model)}: no ONNX model (.onnx); {EXAMPLES}")
+        onnx = place
+    else:
+        place = place if there else _fetched(model, backend, revision)
+        name = _onnx(model, _names(place), backend)
+        if name is None:
+            return Found(name=model, folder=place, onnx=None, digest=_digest(place, _of_transformers(_names(place))))
+        onnx = place / name
+    folders = (onnx.parent, onnx.parent.parent)  # of the tokenizer, as beside onnx/model.onnx
+    folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
+    if folder is None:
+        raise InputError(f"{shown(model)}: no tokenizer.json beside {onnx.name}; put that of the model there")
+    parts = [path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name)]
+    names = [*filter(_settles, _names(folder)), *(path.relative_to(folder).as_posix() for path in parts)]
     return Found(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
 
 
-def _file(model: str, place: Path, backend: str) -> Path:
-    """An ONNX model that is named itself."""
-    if backend == "transformers":
-        raise OptionError(f"backend=transformers: {shown(model)} is one file; give the folder of the model")
-    if place.suffix != ".onnx":
-        raise InputError(f"{shown(model)}: no ONNX model (.onnx); {EXAMPLES}")
-    return place
-
-
-def _onnx(model: str, folder: Path, backend: str) -> Path | None:
-    """The ONNX model of a folder; None where transformers is to take it."""
+def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
+    """The ONNX model among names of files: of the usual name, or the only one; None where transformers takes them."""
     if backend == "transformers":
         return None
-    names = _names(folder)
-    if chosen := _chosen(model, names):
-        return folder / chosen
-    if backend == "onnx":
-        raise InputError(f"{shown(model)}: no ONNX model in it; export one (docs: score with an encoder)")
-    if not _of_transformers(names):
-        raise InputError(f"{shown(model)}: neither an ONNX model nor weights that transformers reads; {EXAMPLES}")
-    return None
-
-
-def _chosen(model: str, names: Sequence[str]) -> str | None:
-    """The ONNX model among names of files: of the usual name, or the only one."""
     models = [name for name in names if name.endswith(".onnx")]
     usual = [name for name in PLACES if name in models]
     if len(models) > 1 and not usual:
         raise InputError(f"{shown(model)}: several ONNX models ({listed(models)}); name the file")
-    return usual[0] if usual else next(iter(models), None)
-
-
-def _with_tokenizer(model: str, onnx: Path) -> Path:
-    """The folder of the tokenizer: that of the model, or the one above (`onnx/model.onnx`)."""
-    for folder in (onnx.parent, onnx.parent.parent):
-        if (folder / "tokenizer.json").is_file():
-            return folder
-    raise InputError(f"{shown(model)}: no tokenizer.json beside {onnx.name}; put that of the model there")
+    if not models and backend == "onnx":
+        raise InputError(f"{shown(model)}: no ONNX model in it; export one (docs: score with an encoder)")
+    if not models and not _of_transformers(names):
+        raise InputError(f"{shown(model)}: neither an ONNX model nor weights that transformers reads; {EXAMPLES}")
+    return next(iter([*usual, *models]), None)
 
 
 def _names(folder: Path) -> list[str]:
@@ -140,26 +125,22 @@ def _names(folder: Path) -> list[str]:
     )
 
 
-def _parts(onnx: Path) -> list[Path]:
-    """An ONNX model and the weights that it keeps beside it."""
-    return sorted(path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name))
-
-
 def _belongs(name: str, onnx: str) -> bool:
     stem = onnx.removesuffix(".onnx")
     return name == onnx or name.startswith((f"{onnx}_data", f"{onnx}.data", f"{stem}.data", f"{stem}.weights"))
 
 
 def _settles(name: str) -> bool:
-    return any(fnmatchcase(name, own) for own in (*SETTINGS, *TOKENIZER))
+    """Whether a file of a folder itself belongs to a tokenizer or holds settings."""
+    return "/" not in name and any(fnmatchcase(name, own) for own in (*SETTINGS, *TOKENIZER))
 
 
-def _of_transformers(names: Iterable[str]) -> list[str]:
+def _of_transformers(names: Sequence[str]) -> list[str]:
     """What transformers needs of a folder; nothing where there are no weights."""
     top = [name for name in names if "/" not in name]
     for kind in WEIGHTS:
         if weights := [name for name in top if any(fnmatchcase(name, own) for own in kind)]:
-            return [*filter(_settles, top), *weights]
+            return [*filter(_settles, names), *weights]
     return []
 
 
@@ -189,8 +170,10 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
     try:
         with errors_only(logging):  # what it says of each try is said once below
             siblings = HfApi().model_info(model, revision=known, timeout=SECONDS).siblings or []
-            names = _wanted(model, [own.rfilename for own in siblings], backend)
-            return Path(snapshot_download(model, revision=known, allow_patterns=names))
+            names = [own.rfilename for own in siblings]
+            onnx = _onnx(model, names, backend)
+            needed = [name for name in names if onnx and (_settles(name) or _belongs(name, onnx))]
+            return Path(snapshot_download(model, revision=known, allow_patterns=needed or _of_transformers(names)))
     except CustodesError:
         raise
     except HFValidationError:
@@ -222,13 +205,3 @@ def errors_only(logging: Any) -> Iterator[None]:
 def said(problem: Exception) -> str:
     """What a library says went wrong, in one line that is not too long."""
     return " ".join(str(problem).split())[:SAID].rstrip(".")
-
-
-def _wanted(model: str, names: Sequence[str], backend: str) -> list[str]:
-    """The files of a repository that one back end needs."""
-    onnx = None if backend == "transformers" else _chosen(model, names)
-    if onnx is None:
-        if backend == "onnx":
-            raise InputError(f"{shown(model)}: the repository has no ONNX model; export one, or backend=transformers")
-        return _of_transformers(names)
-    return [name for name in names if ("/" not in name and _settles(name)) or _belongs(name, onnx)]

@@ -17,7 +17,7 @@ import numpy as np
 from custodes.errors import InputError, OptionError, shown, suggestion
 from custodes.scoring.metric import Metric, Need, Place, Rule, Scored, Scorer, Texts, Traits
 from custodes.scoring.scripts import FOLDER, requirements, resolved, script_text, split, workers
-from custodes.scoring.worker import Answer, Hello, Process
+from custodes.scoring.worker import Hello, Process, WorkerAnswer
 
 RULES: tuple[Rule, ...] = ("all", "first", "best", "mean")
 PATIENCE = 600.0
@@ -122,7 +122,7 @@ def score(texts: Texts, processes: Sequence[Process], hello: Hello, batch: int) 
     for process in processes:
         free.put(process)
 
-    def ask(some: Sequence[Cell]) -> Answer:
+    def ask(some: Sequence[Cell]) -> WorkerAnswer:
         process = free.get()
         try:
             return process.ask([cell.row for cell in some])
