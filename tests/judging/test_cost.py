@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,11 +20,11 @@ from custodes.judging.cost import (
     known_price,
     spent,
     thought,
-    usage,
 )
 from custodes.judging.dispatch import Patience, Rate, Window
 from custodes.judging.judge import Judge
 from custodes.judging.requests import Request
+from custodes.judging.run import judge
 from tests.judging.servers import completion
 
 
@@ -100,8 +101,14 @@ def test_tokens_that_a_server_did_not_count_are_guessed_and_told(counts: Any) ->
     reply = completion("x" * 9, usage=False) | ({} if counts is None else {"usage": counts})
     assert spent(body("y" * 40), reply) == (10, 3, True)
     assert spent(body("y" * 40), completion("x" * 9)) == (10, 2, False)
-    made = usage([(body("y" * 40), reply), (body("y"), completion())])
-    assert (made.replies, made.tokens_in, made.tokens_out, made.guessed) == (2, 20, 5, 1)
+    texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
+    verdict = '{"verdict": "A"}'
+    replies = iter([reply | {"choices": completion(verdict)["choices"]}, completion(verdict)])
+    made = judge(texts, Judge(model="m"), client=lambda body: next(replies), concurrency=1)
+    assert [note.message for note in made.notes if note.rule == "tokens-guessed"] == [
+        "1 replies count no tokens: guessed from their characters"
+    ]
+    assert made.usage["tokens_out"].item() == 4 + 2
 
 
 def test_an_answer_is_as_long_as_the_request_allows() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,17 +83,6 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usage:
-    """Replies and their tokens, as the server counted them; `guessed`: replies without a count, whose tokens are
-    guessed from their characters."""
-
-    replies: int
-    tokens_in: int
-    tokens_out: int
-    guessed: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class CostEstimate:
     """Estimated cost of requests that are not sent yet.
 
@@ -147,17 +136,6 @@ def answer_tokens(judge: Judge) -> int:
     """Expected tokens of an answer in the format that the judge is asked for, of a model that does not think first."""
     longest_answer = max(len(judge.answer(label)) for label in judge.labels)
     return -(-longest_answer // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
-
-
-def usage(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Usage:
-    """Tokens of requests and their replies (bodies), as the servers counted them."""
-    counted = [spent(request, reply) for request, reply in pairs]
-    return Usage(
-        replies=len(counted),
-        tokens_in=sum(first for first, _, _ in counted),
-        tokens_out=sum(second for _, second, _ in counted),
-        guessed=sum(guessed for _, _, guessed in counted),
-    )
 
 
 def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +14,17 @@ from time import monotonic
 from typing import NamedTuple
 
 from custodes.judging.cost import Budget, spent, thought
-from custodes.judging.requests import Client, Denied, Failure, Rejected, Reply, Request, Unavailable, check_completion
+from custodes.judging.requests import (
+    Client,
+    Denied,
+    Failure,
+    Reason,
+    Rejected,
+    Reply,
+    Request,
+    Unavailable,
+    check_completion,
+)
 from custodes.plugins import said
 from custodes.visible import visible
 
@@ -148,11 +159,9 @@ class Dispatch:
 
     async def _changes(self, within: float | None) -> None:
         """Wait until something came back, at most so many seconds."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._changed.wait()
-        except TimeoutError:
-            pass
 
     def _send_what_may(self) -> float | None:
         """Send what may be sent now; seconds until more may be, None for not before something came back."""
@@ -207,10 +216,8 @@ class Dispatch:
             body = await self.client(deepcopy(job.request.body))  # it may do with it as it likes
             check_completion(body)
             reply = Reply.make(body, asked=asked.isoformat(), seconds=monotonic() - sent)
-        except Rejected as error:
-            self._reject(job, str(error))
-        except Denied as error:
-            self._deny(job, str(error))
+        except (Rejected, Denied) as error:
+            self._refuse(job, error)
         except Unavailable as error:
             paid = worst if error.paid else 0.0
             self._unavailable(job, error, sent)
@@ -254,22 +261,20 @@ class Dispatch:
         elif self._given_up >= self._most_given_up:
             self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.said}")
 
-    def _reject(self, job: WaitingRequest, words: str) -> None:
-        self._fail(job, Failure(reason="rejected", said=visible(words)))
+    def _refuse(self, job: WaitingRequest, error: Rejected | Denied) -> None:
+        words = visible(str(error))
+        self._fail(job, Failure(reason=error.reason, said=words))
         self._rejected += 1
-        if self._rejected >= REJECTED:
-            self.refused = f"{self._rejected} requests in a row were rejected: {visible(words)}"
-            self._stop("rejected", self.refused)
+        if isinstance(error, Rejected):
+            words = f"{self._rejected} requests in a row were rejected: {words}"
+        if isinstance(error, Denied) or self._rejected >= REJECTED:
+            self.refused = words
+            self._stop(error.reason, words)
 
-    def _deny(self, job: WaitingRequest, words: str) -> None:
-        self._fail(job, Failure(reason="denied", said=visible(words)))
-        self.refused = visible(words)
-        self._stop("denied", self.refused)
-
-    def _stop(self, reason: str, words: str) -> None:
+    def _stop(self, reason: Reason, words: str) -> None:
         """Send nothing more; what is on its way may still come."""
         if self._stopped is None:
-            self._stopped = Failure(reason=reason, said=LEFT + words)  # type: ignore[arg-type]
+            self._stopped = Failure(reason=reason, said=LEFT + words)
 
     def _fail(self, job: WaitingRequest, failure: Failure) -> None:
         self.failures[job.request.key] = failure

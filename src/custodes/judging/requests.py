@@ -113,9 +113,13 @@ class Unavailable(Exception):  # noqa: N818  (it is no fault of the caller)
 class Rejected(Exception):  # noqa: N818
     """The server will not answer this request, whenever it is asked."""
 
+    reason: Reason = "rejected"
+
 
 class Denied(Exception):  # noqa: N818
     """The server will answer no request: a wrong key, model or address."""
+
+    reason: Reason = "denied"
 
 
 def check_completion(body: Any) -> None:

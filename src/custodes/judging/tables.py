@@ -179,8 +179,9 @@ def judgements_of(plan: Plan, made: AskedPlan, price: cost.Price | None) -> Judg
     # A comparison that the budget stopped between its orders is half one, and must be known as such.
     begun = {_comparison(own) for own, _, why in rows if why != "budget"}
     kept = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
-    usage = cost.usage((request.body, reply.body) for request, reply in made.used)
-    dollars = price.of(usage.tokens_in, usage.tokens_out) if price else None
+    counts = [cost.spent(request.body, reply.body) for request, reply in made.used]
+    tokens_in, tokens_out, guessed = (sum(count[place] for count in counts) for place in range(3))
+    dollars = price.of(tokens_in, tokens_out) if price else None
     answered = sum(answer is not None and not why for _, answer, why in rows)
     expected = [row for row in kept if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
     low, high = (float(judge.labels[0]), float(judge.labels[-1])) if judge.mode == "pointwise" else (None, None)
@@ -206,13 +207,13 @@ def judgements_of(plan: Plan, made: AskedPlan, price: cost.Price | None) -> Judg
             "requests": len(plan.requests) + len(made.again),
             "asked": made.asked,
             "sent": made.sent,
-            "tokens_in": usage.tokens_in,
-            "tokens_out": usage.tokens_out,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
             "dollars": dollars,
         },
         "details": _details(rows, made),
     }
-    notes = (*plan.notes, *_notes(plan, made, rows, usage))
+    notes = (*plan.notes, *_notes(plan, made, rows, guessed))
     provenance = Provenance(
         question="judge",
         study=plan.study.name,
@@ -351,7 +352,7 @@ def _signature(plan: Plan, rows: Sequence[Row]) -> str:
     return "|".join(f"{name}:{value}" for name, value in parts.items() if value not in ("", None))
 
 
-def _notes(plan: Plan, made: AskedPlan, rows: Sequence[Row], usage: cost.Usage) -> list[Note]:
+def _notes(plan: Plan, made: AskedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
     """What was not answered, and what to know of what was."""
     whys = Counter(why for _, answer, why in rows if why and answer is not None)
     lost = Counter(why for _, answer, why in rows if answer is None)
@@ -386,5 +387,5 @@ def _notes(plan: Plan, made: AskedPlan, rows: Sequence[Row], usage: cost.Usage) 
             unknown,
             f"{unknown} answers have no probabilities: the server told none, or not those of all answers",
         ),
-        ("tokens-guessed", usage.guessed, f"{usage.guessed} replies count no tokens: guessed from their characters"),
+        ("tokens-guessed", guessed, f"{guessed} replies count no tokens: guessed from their characters"),
     )
