@@ -265,7 +265,7 @@ def test_what_a_vendor_says_means_the_same(function_model: Callable[..., Pydanti
 
     answers = asked(function_model(model), count=2)
     assert [own.reason for own in answers.failures.values()] == [reason]
-    assert next(iter(answers.failures.values())).said.startswith(f"{status}: so")
+    assert next(iter(answers.failures.values())).message.startswith(f"{status}: so")
     assert len(calls) == (7 if reason == "unavailable" else 2)
 
 

@@ -143,7 +143,7 @@ def test_what_does_not_pass_is_named_and_not_kept(server: Server) -> None:
     answers = asked(bodies(6), client(server), cache)
     (failure,) = answers.failures.values()
     assert failure.reason == "unavailable"
-    assert failure.said == "500: out of order\\x1b[31m (asked 6 times)"
+    assert failure.message == "500: out of order\\x1b[31m (asked 6 times)"
     assert (len(answers.replies), answers.asked, len(server.seen)) == (5, 6, 11)
     server.answer = lambda seen, tried: says()
     assert (asked(bodies(6), client(server), cache).asked, len(server.seen)) == (1, 12)
@@ -157,7 +157,7 @@ def test_another_status_of_success_is_one(server: Server) -> None:
 def test_a_server_that_is_gone_ends_the_run(server: Server) -> None:
     server.answer = lambda seen, tried: fails(500)
     answers = asked(bodies(100), client(server))
-    said = [failure.said for failure in answers.failures.values()]
+    said = [failure.message for failure in answers.failures.values()]
     assert (len(said), said.count("500: told so (asked 6 times)"), answers.replies) == (100, 5, {})
     assert {words for words in said if words != "500: told so (asked 6 times)"} == {
         "not asked any more: 5 requests in a row were not answered: 500: told so (asked 6 times)"
@@ -171,7 +171,7 @@ def test_a_server_that_wants_hours_of_rest_ends_the_run(server: Server) -> None:
     answers = asked(bodies(30), client(server), concurrency=1)
     assert len(server.seen) == 2
     assert len(answers.replies) == 1
-    assert list(answers.failures.values())[-1].said == (
+    assert list(answers.failures.values())[-1].message == (
         "not asked any more: the server wants to be left alone for 86400 s; run again then"
     )
 
@@ -180,7 +180,7 @@ def test_rejected_requests_carry_the_servers_words_and_are_not_asked_again(serve
     server.answer = lambda seen, tried: fails(400, f"no {'x' * 1000}") if number(seen) in (2, 4, 6) else says()
     answers = asked(bodies(8), client(server))
     assert {failure.reason for failure in answers.failures.values()} == {"rejected"}
-    assert {len(failure.said) for failure in answers.failures.values()} == {305}
+    assert {len(failure.message) for failure in answers.failures.values()} == {305}
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (5, 3, 8)
 
 
@@ -372,7 +372,7 @@ def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Ser
     answers = asked(requests, client(server), cache, budget=Budget(limit=21, price=PRICE))
     # Nine cost 18; the tenth could cost 5, and 18 + 5 > 21.
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
-    assert {(failure.reason, failure.said) for failure in answers.failures.values()} == {
+    assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
         ("budget", "not asked any more: it could pass the limit of $21, of which $18.0000 are spent")
     }
     rest = asked(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))

@@ -95,7 +95,7 @@ def test_lines_that_failed_are_named_and_not_kept(tmp_path: Path, more: dict[str
     cache = Cache()
     made = filed(tmp_path, line(0), line(1, **more), cache=cache)
     assert made.kept == 1
-    assert {key: (own.reason, own.said) for key, own in made.failures.items()} == {REQUESTS[1].key: (reason, said)}
+    assert {key: (own.reason, own.message) for key, own in made.failures.items()} == {REQUESTS[1].key: (reason, said)}
     assert len(find_replies(REQUESTS, cache)[0]) == 1
 
 
@@ -173,4 +173,4 @@ def test_the_files_are_those_that_vllm_documents(tmp_path: Path) -> None:
     )
     assert made.kept == 1
     assert [(key, own.reason) for key, own in made.failures.items()] == [(lines[1].custom_id, "rejected")]
-    assert "too long" in made.failures[lines[1].custom_id].said
+    assert "too long" in made.failures[lines[1].custom_id].message

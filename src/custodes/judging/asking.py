@@ -22,8 +22,8 @@ from custodes.judging.requests import Client, Failure, Reply, Request
 from custodes.progress import Progress
 
 PATIENCE = Patience()
-NOT_REACHED = Failure(reason="unavailable", said=f"{LEFT}the run was ended")
-UNASKED = Failure(reason="unavailable", said="not asked yet")
+NOT_REACHED = Failure(reason="unavailable", message=f"{LEFT}the run was ended")
+UNASKED = Failure(reason="unavailable", message="not asked yet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, 
 def ask_nobody(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
     """Only the replies that are stored; `failures` say why one is missing, where that is known."""
     replies, missing = find_replies(requests, cache)
-    return Received(replies=replies, failures={own.key: failures.get(own.key, UNASKED) for own in missing})
+    return Received(replies=replies, failures={request.key: failures.get(request.key, UNASKED) for request in missing})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,15 +151,15 @@ def ask_plan(plan: Plan, ask: Ask) -> AskedPlan:
     answers = read_answers(plan, first.replies)
     again = second_requests(plan, answers)
     second = ask(list(again.values())) if again else Received(replies={}, failures={})
-    later = {key: second.replies[own.key] for key, own in again.items() if own.key in second.replies}
-    lost = {key: second.failures[own.key] for key, own in again.items() if own.key in second.failures}
+    later = {key: second.replies[request.key] for key, request in again.items() if request.key in second.replies}
+    lost = {key: second.failures[request.key] for key, request in again.items() if request.key in second.failures}
     used = [(requests[key], reply) for key, reply in first.replies.items()]
     return AskedPlan(
         requests=requests | {key: again[key] for key in later},
         replies={**first.replies, **later},
         answers=answers | read_answers(plan, later),
         # Where the second request was rejected, the first reply counts; after other failures it may not be the last.
-        failures={**first.failures, **{key: own for key, own in lost.items() if own.reason != "rejected"}},
+        failures={**first.failures, **{key: failure for key, failure in lost.items() if failure.reason != "rejected"}},
         again=again,
         used=[*used, *((again[key], reply) for key, reply in later.items())],
         asked=first.asked + second.asked,
@@ -176,7 +176,7 @@ def read_answers(plan: Plan, replies: Mapping[str, Reply]) -> dict[str, ReadRepl
 def second_requests(plan: Plan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
     """The second request after each first reply without an answer, by the key of the first: the same body, or with
     twice the room for a reply that was cut off; none where that room is unknown."""
-    firsts = {own.request.key: own for own in plan.asked}
+    firsts = {question.request.key: question for question in plan.asked}
     seconds: dict[str, Request] = {}
     for key, answer in answers.items():
         if answer.why not in AGAIN:

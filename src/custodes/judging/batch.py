@@ -121,16 +121,16 @@ def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
 def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
     """The body of a reply, or why there is none."""
     if not isinstance(response, Mapping):
-        return Failure(reason="unavailable", said=words(error) or "no response")
+        return Failure(reason="unavailable", message=words(error) or "no response")
     status = response.get("status_code", 200)
     if error or status != 200:
         problem = failed(status if isinstance(status, int) and status != 200 else 400, error or response.get("body"))
-        return Failure(reason="rejected" if isinstance(problem, Rejected) else "unavailable", said=str(problem))
+        return Failure(reason="rejected" if isinstance(problem, Rejected) else "unavailable", message=str(problem))
     body = response.get("body", response)
     try:
         check_completion(body)
     except (Unavailable, Rejected) as problem:
-        return Failure(reason="unavailable", said=str(problem))
+        return Failure(reason="unavailable", message=str(problem))
     return body  # type: ignore[no-any-return]
 
 

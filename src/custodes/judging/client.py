@@ -105,8 +105,8 @@ class Server:
         except (TimeoutError, httpx2.TimeoutException):
             raise Unavailable(f"{self.address}: no whole answer within {self.timeout:g} s", paid=True) from None
         except (httpx2.ConnectError, httpx2.ProxyError) as problem:
-            said = self._harmless(f"{self.address}: cannot be reached ({_cause(problem)})")
-            raise (Unavailable(said) if self._heard else Denied(said)) from None  # later it restarts
+            message = self._harmless(f"{self.address}: cannot be reached ({_cause(problem)})")
+            raise (Unavailable(message) if self._heard else Denied(message)) from None  # later it restarts
         except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL) as problem:
             raise Denied(self._harmless(f"{self.address}: {problem}")) from None
         except httpx2.RequestError as problem:
@@ -122,12 +122,12 @@ class Server:
     async def _sent(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         async with self._client().stream("POST", f"{self.address}{PATH}", content=content) as response:
             self._heard = True
-            found = bytearray()
+            received = bytearray()
             async for part in response.aiter_bytes():
-                found += part
-                if len(found) > LARGEST:
+                received += part
+                if len(received) > LARGEST:
                     raise Unavailable(f"{self.address}: an answer of more than {LARGEST // 2**20} MiB", paid=True)
-            return response.status_code, response.headers, bytes(found)
+            return response.status_code, response.headers, bytes(received)
 
     def _client(self) -> httpx2.AsyncClient:
         import httpx2
@@ -162,29 +162,29 @@ class Server:
             raise Denied(
                 f"{self.address}: {status}: it leads elsewhere, and a key follows nowhere; give the address itself"
             )
-        said = body if body is not None else self._hidden(content.decode(errors="replace"))
-        error = failed(status, said, retry_after=retry_after(headers, datetime.now(UTC)))
+        message = body if body is not None else self._hidden(content.decode(errors="replace"))
+        error = failed(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
         if status == 403 and self._answered:  # the key is right, so it is this request (OpenRouter's moderation)
             raise Rejected(str(error))
         raise error
 
-    def _harmless(self, said: str) -> str:
-        return visible(" ".join(self._hidden(said).split()))
+    def _harmless(self, message: str) -> str:
+        return visible(" ".join(self._hidden(message).split()))
 
     def _storable_text(self, text: str) -> str:
         return without_surrogates(self._hidden(text))
 
-    def _hidden(self, said: str) -> str:
-        return said if self._secrets is None else self._secrets.sub(HIDDEN, said)
+    def _hidden(self, message: str) -> str:
+        return message if self._secrets is None else self._secrets.sub(HIDDEN, message)
 
 
 def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] | None:
     """What finds a secret in what a server says: in its letters or escaped, as in JSON within a string of JSON."""
-    told = [] if key is None else [key]
+    secrets = [] if key is None else [key]
     if login is not None:
         pair = ":".join(login)
-        told = [base64.b64encode(pair.encode()).decode(), pair, login[1]]
-    ways = ["".join(map(_escaped, secret)) for secret in told if len(secret) >= SHORTEST]
+        secrets = [base64.b64encode(pair.encode()).decode(), pair, login[1]]
+    ways = ["".join(map(_escaped, secret)) for secret in secrets if len(secret) >= SHORTEST]
     return re.compile("|".join(ways)) if ways else None
 
 
@@ -219,21 +219,21 @@ def _number(text: str | None) -> float | None:
 
 def _parsed(base_url: str) -> SplitResult:
     """The parts of an address; errors show no credentials."""
-    told = shown(re.sub(r"//.*@", "//", base_url))
+    displayed = shown(re.sub(r"//.*@", "//", base_url))
     try:
         parts = urlsplit(base_url.strip())
         port = parts.port
     except ValueError:
-        raise OptionError(f"base_url={told}: no address; give one like http://127.0.0.1:8000/v1") from None
+        raise OptionError(f"base_url={displayed}: no address; give one like http://127.0.0.1:8000/v1") from None
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname
         or port == 0
         or re.search(r"[\s\x00-\x1f]", base_url)
     ):
-        raise OptionError(f"base_url={told}: no address of a server; give one like http://127.0.0.1:8000/v1")
+        raise OptionError(f"base_url={displayed}: no address of a server; give one like http://127.0.0.1:8000/v1")
     if parts.query or parts.fragment:
-        before = re.split("[?#]", told)[0]
+        before = re.split("[?#]", displayed)[0]
         raise OptionError(f"base_url={before}...': an address ends before ? and #; keys have an option")
     return parts
 

@@ -55,12 +55,12 @@ def client_named(spec: str) -> Client:
     if asker is None:
         return _function(spec, name, rest)
     try:
-        made = asker.make(rest)
+        client = asker.make(rest)
     except CustodesError:
         raise
     except Exception as error:
         raise OptionError(f"client={shown(spec)}: {said(error)}") from None
-    return _Named(asynchronous(made), spec, place=spec)
+    return _Named(asynchronous(client), spec, place=spec)
 
 
 def askers() -> Mapping[str, Asker]:
@@ -147,22 +147,22 @@ def _function(spec: str, module: str, name: str) -> Client:
     sys.path.append(here)
     try:
         home = import_module(module)
-        found: Any = home
+        function: Any = home
         for part in name.split("."):
-            found = getattr(found, part)
+            function = getattr(function, part)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         why = said(error) if isinstance(error, Exception) else "it ends the process"
         raise OptionError(f"client={shown(spec)}: {why}{suggestion(module, askers())}; {_ways()}") from None
     finally:
         sys.path[:] = before
-    place = place_of(found) or _edition(home, name)
+    place = place_of(function) or _edition(home, name)
     if place is None:
         raise OptionError(f"client={shown(spec)}: its module has no source to tell it by; {BY_NAME}")
-    return _Named(asynchronous(found), spec, place=place)
+    return _Named(asynchronous(function), spec, place=place)
 
 
 def _ways() -> str:
-    return f"say {', '.join(f'{own}:...' for own in askers())} or MODULE:FUNCTION"
+    return f"say {', '.join(f'{name}:...' for name in askers())} or MODULE:FUNCTION"
 
 
 def _check(asker: Asker) -> None:
@@ -241,13 +241,13 @@ def _picture(address: str) -> Any:
     return messages.BinaryContent.from_data_uri(address) if inside else messages.ImageUrl(address)
 
 
-def _structured(wanted: Any) -> Any:
+def _structured(response_format: Any) -> Any:
     """The JSON schema of answers, where one is asked for."""
     from pydantic_ai import models, output
 
-    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
+    if not isinstance(response_format, Mapping) or response_format.get("type") != "json_schema":
         return None
-    schema = wanted["json_schema"]
+    schema = response_format["json_schema"]
     shape = output.OutputObjectDefinition(
         json_schema=schema["schema"], name=schema.get("name"), strict=schema.get("strict")
     )

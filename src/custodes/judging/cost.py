@@ -142,12 +142,12 @@ def spent(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, in
     """Tokens in and out of a reply, and whether they are guessed because the server counted none."""
     counts = reply.get("usage")
     if isinstance(counts, Mapping):
-        used, made = token_count(counts.get("prompt_tokens")), token_count(counts.get("completion_tokens"))
-        if used is not None and made is not None:
-            return used, made, False
+        sent, answered = token_count(counts.get("prompt_tokens")), token_count(counts.get("completion_tokens"))
+        if sent is not None and answered is not None:
+            return sent, answered, False
     choices = [choice for choice in reply["choices"] if isinstance(choice, Mapping)]
-    said = "".join(_texts({"messages": [choice.get("message") for choice in choices]}))
-    return thought(request)[0], _tokens(len(said)), True
+    letters = "".join(_texts({"messages": [choice.get("message") for choice in choices]}))
+    return thought(request)[0], _tokens(len(letters)), True
 
 
 def thought(body: Mapping[str, Any]) -> tuple[int, int]:
@@ -186,14 +186,14 @@ def known_price(model: str, *, base_url: str | None = None, provider: str | None
     where = {"provider_id": provider} if provider is not None else {"provider_api_url": base_url}
     counts = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        found = genai_prices.calc_price(counts, model, **where)
+        priced = genai_prices.calc_price(counts, model, **where)
     except (LookupError, ValueError):
         return None
-    dollars = [float(part) * MILLION / 1000 for part in (found.input_price, found.output_price)]
+    dollars = [float(part) * MILLION / 1000 for part in (priced.input_price, priced.output_price)]
     return Price(
         input=round(dollars[0], 6),
         output=round(dollars[1], 6),
-        source=f"genai-prices {genai_prices.__version__}, {found.provider.id} {found.model.id}",
+        source=f"genai-prices {genai_prices.__version__}, {priced.provider.id} {priced.model.id}",
     )
 
 

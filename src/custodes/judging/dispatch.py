@@ -253,17 +253,17 @@ class Dispatch:
             heappush(self._again, job._replace(due=now + self.patience.wait(tried, wait), tried=tried))
             return
         times = f"{tried} time{'s' * (tried > 1)}"
-        failure = Failure(reason="unavailable", said=f"{visible(str(error))} (asked {times})")
+        failure = Failure(reason="unavailable", message=f"{visible(str(error))} (asked {times})")
         self._fail(job, failure)
         self._given_up += 1
         if wait is not None and wait > self.patience.most:
             self._stop("unavailable", f"the server wants to be left alone for {wait:.0f} s; run again then")
         elif self._given_up >= self._most_given_up:
-            self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.said}")
+            self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.message}")
 
     def _refuse(self, job: WaitingRequest, error: Rejected | Denied) -> None:
         words = visible(str(error))
-        self._fail(job, Failure(reason=error.reason, said=words))
+        self._fail(job, Failure(reason=error.reason, message=words))
         self._rejected += 1
         if isinstance(error, Rejected):
             words = f"{self._rejected} requests in a row were rejected: {words}"
@@ -274,7 +274,7 @@ class Dispatch:
     def _stop(self, reason: Reason, words: str) -> None:
         """Send nothing more; what is on its way may still come."""
         if self._stopped is None:
-            self._stopped = Failure(reason=reason, said=LEFT + words)
+            self._stopped = Failure(reason=reason, message=LEFT + words)
 
     def _fail(self, job: WaitingRequest, failure: Failure) -> None:
         self.failures[job.request.key] = failure

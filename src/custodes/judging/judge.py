@@ -92,8 +92,8 @@ class Judge:
 
     def __post_init__(self) -> None:
         kinds = declared(Judge)
-        for own in fields(self):
-            object.__setattr__(self, own.name, argument(own.name, getattr(self, own.name), kinds[own.name]))
+        for option in fields(self):
+            object.__setattr__(self, option.name, argument(option.name, getattr(self, option.name), kinds[option.name]))
         if not self.model.strip():
             raise OptionError("model='': name the model that is asked")
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
@@ -113,9 +113,9 @@ class Judge:
             raise OptionError("examples: people's verdicts come without reasons, so ask with reason='none'")
 
     def __str__(self) -> str:
-        asked = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
-        asked |= {"scale": self.scale} if self.mode == "pointwise" else {}
-        words = " ".join(f"{name}={value}" for name, value in {**asked, **self.sampling}.items() if value)
+        options = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
+        options |= {"scale": self.scale} if self.mode == "pointwise" else {}
+        words = " ".join(f"{name}={value}" for name, value in {**options, **self.sampling}.items() if value)
         return f"{self.name} ({self.mode} {words})"
 
     @property
@@ -129,15 +129,15 @@ class Judge:
         """The answers that there are, as they are written."""
         if self.mode == "pairwise":
             return VERDICTS
-        said = SCALE.fullmatch(self.scale.strip())
-        low, high, step = (float(text or 1) for text in said.groups()) if said else (0.0, 0.0, 1.0)
+        matched = SCALE.fullmatch(self.scale.strip())
+        low, high, step = (float(text or 1) for text in matched.groups()) if matched else (0.0, 0.0, 1.0)
         points = round((high - low) / step) if step else 0
         if not 1 <= points < MOST_POINTS or abs(low + points * step - high) > 1e-9:
             raise OptionError(
                 f"scale={shown(self.scale)}: say LOW-HIGH, as 1-5, or LOW-HIGH:STEP, as 1-5:0.5, with at most"
                 f" {MOST_POINTS} points"
             )
-        return tuple(f"{round(low + own * step, 9):g}" for own in range(points + 1))
+        return tuple(f"{round(low + point * step, 9):g}" for point in range(points + 1))
 
     @property
     def key(self) -> str:
@@ -163,19 +163,19 @@ class Judge:
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The body of a chat completion; only what was set is in it."""
-        made: dict[str, Any] = {"model": self.model, "messages": list(messages), **self.sampling}
+        fields_set: dict[str, Any] = {"model": self.model, "messages": list(messages), **self.sampling}
         if self.logprobs:
-            made |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
+            fields_set |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
         if self.structured:
-            made["response_format"] = {
+            fields_set["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": self.key, "strict": True, "schema": self._schema()},
             }
-        return made
+        return fields_set
 
     def _schema(self) -> dict[str, Any]:
         pairwise = self.mode == "pairwise"
-        answer = {"type": "string" if pairwise else "number", "enum": [_value(own) for own in self.labels]}
+        answer = {"type": "string" if pairwise else "number", "enum": [_value(label) for label in self.labels]}
         reason = {REASON: {"type": "string"}} if self.reason == "first" else {}
         properties = {**reason, self.key: answer}
         return {
@@ -192,10 +192,10 @@ class Judge:
         if ours:
             raise OptionError(f"sampling={ours[0]!r}: that is said otherwise (model, structured, logprobs, repeats)")
         try:
-            kept = msgspec.json.decode(msgspec.json.encode(dict(self.sampling)))
+            values = msgspec.json.decode(msgspec.json.encode(dict(self.sampling)))
         except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
             raise OptionError(f"sampling={shown(self.sampling)}: a value is none that JSON holds") from None
-        object.__setattr__(self, "sampling", kept)
+        object.__setattr__(self, "sampling", values)
 
 
 def _value(label: str) -> str | float:

@@ -59,9 +59,9 @@ class Fenced(str):
         tag = f"{role}-{_hash(text, *beside)}"
         while tag in text or any(tag in other for other in beside):  # nobody can plan it, yet it may be
             tag = f"{role}-{_hash(tag)}"
-        made = cls(f"<{tag}>\n{text}\n</{tag}>")
-        made.tag, made.text = tag, text
-        return made
+        fenced = cls(f"<{tag}>\n{text}\n</{tag}>")
+        fenced.tag, fenced.text = tag, text
+        return fenced
 
 
 @dataclass(frozen=True, kw_only=True)

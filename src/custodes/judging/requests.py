@@ -98,15 +98,17 @@ class Failure:
     """A request that was not answered: why, and what was said. It is not kept, and asked again next time."""
 
     reason: Reason
-    said: str
+    message: str
 
 
 class Unavailable(Exception):  # noqa: N818  (it is no fault of the caller)
     """The server cannot answer now: ask again, not before `retry_after` seconds where it said so, and less at once
     where it is `busy`. `paid`: it may have made an answer that did not arrive, and ask money for it."""
 
-    def __init__(self, said: str, *, retry_after: float | None = None, busy: bool = False, paid: bool = False) -> None:
-        super().__init__(said)
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, busy: bool = False, paid: bool = False
+    ) -> None:
+        super().__init__(message)
         self.retry_after, self.busy, self.paid = retry_after, busy, paid
 
 
@@ -143,10 +145,10 @@ def token_count(tokens: Any) -> int | None:
     return tokens if sound else None
 
 
-def failed(status: int, said: Any, *, retry_after: float | None = None) -> Exception:
+def failed(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
     """What a status and the server's words mean for the request."""
-    text = f"{status}: {words(said)}".rstrip(": ")
-    error = said.get("error", said) if isinstance(said, Mapping) else None
+    text = f"{status}: {words(answer)}".rstrip(": ")
+    error = answer.get("error", answer) if isinstance(answer, Mapping) else None
     if status in NEVER:
         return Denied(text)
     if status == 429 and isinstance(error, Mapping) and NO_MONEY in (error.get("code"), error.get("type")):
@@ -156,13 +158,13 @@ def failed(status: int, said: Any, *, retry_after: float | None = None) -> Excep
     return Rejected(text)
 
 
-def words(said: Any) -> str:
+def words(answer: Any) -> str:
     """What a server said, in one short and harmless line."""
     for _ in range(3):  # {"error": {"message": ...}} and its like
-        if isinstance(said, Mapping):
-            named = (said[name] for name in ("error", "message", "detail", "code") if said.get(name))
-            said = next(named, "")
-    text = said if isinstance(said, str) else "" if said is None else str(said)
+        if isinstance(answer, Mapping):
+            named = (answer[name] for name in ("error", "message", "detail", "code") if answer.get(name))
+            answer = next(named, "")
+    text = answer if isinstance(answer, str) else "" if answer is None else str(answer)
     if text.lstrip()[:1] == "<":
         text = "a page of HTML"
     text = visible(" ".join(text[: MOST_WORDS * 4].split()))

@@ -43,9 +43,9 @@ class _BoundedCode(CodeGenerator):
 
 
 def _filter(node: Any, name: str) -> nodes.Filter:
-    made = nodes.Filter(node, name, [], [], None, None)
-    made.lineno = getattr(node, "lineno", 1)
-    return made
+    result = nodes.Filter(node, name, [], [], None, None)
+    result.lineno = getattr(node, "lineno", 1)
+    return result
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
@@ -71,19 +71,19 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         __self.count(CALL_STEPS)
         if __obj is not __self.globals["range"]:  # which has its bound
             __self._check_numbers(args)
-        made = super().call(__context, __obj, *args, **kwargs)
-        __self.count(len(made) if isinstance(made, range) else _text_steps((made,)))
-        return __self._checked(made)
+        result = super().call(__context, __obj, *args, **kwargs)
+        __self.count(len(result) if isinstance(result, range) else _text_steps((result,)))
+        return __self._checked(result)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator whose result may be large."""
         sizes = [len(value) if isinstance(value, str | list | tuple) else None for value in (left, right)]
         size = 0
         if operator == "+":
-            size = sum(own or 0 for own in sizes)
+            size = sum(length or 0 for length in sizes)
         elif operator == "*":
             times = [value for value in (left, right) if isinstance(value, int)]
-            size = sum(own * max(times, default=0) for own in sizes if own is not None)
+            size = sum(length * max(times, default=0) for length in sizes if length is not None)
         elif isinstance(left, int) and isinstance(right, int):
             size = left.bit_length() * abs(right)
         if size > LENGTH:

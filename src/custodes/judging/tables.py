@@ -103,7 +103,7 @@ class Judgements(Result):
         count("answered", "with a verdict or score"),
         label("invalid", "why there is none", "Why not"),
         count("failures", "of this kind"),
-        rows=lambda made: made.failures.filter(pl.col("system") == ""),
+        rows=lambda outcome: outcome.failures.filter(pl.col("system") == ""),
     )
     usage: pl.DataFrame = table(
         "One row: what it took.",
@@ -172,14 +172,14 @@ class Judgements(Result):
         return {"": main, "raters": self.raters, "details": self.details}
 
 
-def judgements_of(plan: Plan, made: AskedPlan, price: cost.Price | None) -> Judgements:
+def judgements_of(plan: Plan, outcome: AskedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a plan that was asked."""
     judge = plan.judge
-    rows = [(own, *_outcome(own, made)) for own in plan.asked]
+    rows = [(own, *_outcome(own, outcome)) for own in plan.asked]
     # A comparison that the budget stopped between its orders is half one, and must be known as such.
     begun = {_comparison(own) for own, _, why in rows if why != "budget"}
     kept = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
-    counts = [cost.spent(request.body, reply.body) for request, reply in made.used]
+    counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
     tokens_in, tokens_out, guessed = (sum(count[place] for count in counts) for place in range(3))
     dollars = price.of(tokens_in, tokens_out) if price else None
     answered = sum(answer is not None and not why for _, answer, why in rows)
@@ -204,16 +204,16 @@ def judgements_of(plan: Plan, made: AskedPlan, price: cost.Price | None) -> Judg
         "failures": _failures(rows),
         "usage": {
             "questions": len(plan.asked),
-            "requests": len(plan.requests) + len(made.again),
-            "asked": made.asked,
-            "sent": made.sent,
+            "requests": len(plan.requests) + len(outcome.again),
+            "asked": outcome.asked,
+            "sent": outcome.sent,
             "tokens_in": tokens_in,
             "tokens_out": tokens_out,
             "dollars": dollars,
         },
-        "details": _details(rows, made),
+        "details": _details(rows, outcome),
     }
-    notes = (*plan.notes, *_notes(plan, made, rows, guessed))
+    notes = (*plan.notes, *_notes(plan, outcome, rows, guessed))
     provenance = Provenance(
         question="judge",
         study=plan.study.name,
@@ -231,10 +231,10 @@ Row = tuple[JudgeQuestion, ReadReply | None, str]
 """A question, what was read in its reply (None: there is none), and why there is no answer ('' where there is)."""
 
 
-def _outcome(own: JudgeQuestion, made: AskedPlan) -> tuple[ReadReply | None, str]:
-    if failure := made.failures.get(own.request.key):
+def _outcome(own: JudgeQuestion, outcome: AskedPlan) -> tuple[ReadReply | None, str]:
+    if failure := outcome.failures.get(own.request.key):
         return None, failure.reason
-    answer = made.answers[own.request.key]
+    answer = outcome.answers[own.request.key]
     return answer, answer.why
 
 
@@ -297,39 +297,39 @@ def _ratings(name: str, rows: Sequence[Row], expected: Sequence[Row]) -> Iterato
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """By reason, of all and of each system."""
-    asked, answered, failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
+    shown_in, answered, failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for own, _, why in rows:
         for system in ("", *own.systems):
-            asked[system] += 1
+            shown_in[system] += 1
             answered[system] += not why
             failed[system, why] += bool(why)
     for (system, why), number in sorted(failed.items()):
         if number:
             yield {
                 "system": system,
-                "asked": asked[system],
+                "asked": shown_in[system],
                 "answered": answered[system],
                 "invalid": why,
                 "failures": number,
             }
 
 
-def _details(rows: Sequence[Row], made: AskedPlan) -> Iterator[dict[str, Any]]:
+def _details(rows: Sequence[Row], outcome: AskedPlan) -> Iterator[dict[str, Any]]:
     for own, answer, why in rows:
         if answer is None:
             continue
         key = own.request.key
         yield {
-            "key": made.requests[key].key,
+            "key": outcome.requests[key].key,
             **_where(own),
             "answer": answer.label,
             "invalid": why,
             "reason": answer.reason,
             "model": answer.model,
-            "again": made.requests[key].key != key,
+            "again": outcome.requests[key].key != key,
             "tokens_in": answer.tokens_in,
             "tokens_out": answer.tokens_out,
-            "seconds": made.replies[key].seconds,
+            "seconds": outcome.replies[key].seconds,
         }
 
 
@@ -352,18 +352,18 @@ def _signature(plan: Plan, rows: Sequence[Row]) -> str:
     return "|".join(f"{name}:{value}" for name, value in parts.items() if value not in ("", None))
 
 
-def _notes(plan: Plan, made: AskedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
+def _notes(plan: Plan, outcome: AskedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
     """What was not answered, and what to know of what was."""
     whys = Counter(why for _, answer, why in rows if why and answer is not None)
     lost = Counter(why for _, answer, why in rows if answer is None)
     replies = len(rows) - lost.total()
-    said = {failure.reason: failure.said for failure in made.failures.values()}
+    reasons = {failure.reason: failure.message for failure in outcome.failures.values()}
     served = sorted({answer.model for _, answer, _ in rows if answer and answer.model})
     unknown = 0
     if plan.judge.logprobs:
         unknown = sum(bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows)
     counted = ", ".join(f"{number} {why}" for why, number in sorted(whys.items()))
-    left = "; ".join(f"{number} {why} ({said[why]})" for why, number in sorted(lost.items()))  # type: ignore[index]
+    left = "; ".join(f"{number} {why} ({reasons[why]})" for why, number in sorted(lost.items()))  # type: ignore[index]
     return noted(
         (
             "no-answer",

@@ -137,20 +137,22 @@ class Computation:
 
     def find(self, stored: Cache) -> dict[str, KeptScore]:
         """Stored values by key; values by the first reference are also taken from those by all references."""
-        found = stored.scores(list(dict.fromkeys(self.keys)))
-        if self.mode == "first" and self._per_reference and len(found) < len(set(self.keys)):
+        stored_values = stored.scores(list(dict.fromkeys(self.keys)))
+        if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
             every = replace(self, mode="all").keys
-            first_of = {whole: key for whole, key in zip(every, self.keys, strict=True) if key not in found}
+            first_of = {whole: key for whole, key in zip(every, self.keys, strict=True) if key not in stored_values}
             for whole, row in stored.scores(list(first_of)).items():
                 seconds = row.seconds / max(1, len(row.values) // 8)
-                found[first_of[whole]] = row._replace(key=first_of[whole], values=row.values[:8], seconds=seconds)
-        return found
+                stored_values[first_of[whole]] = row._replace(
+                    key=first_of[whole], values=row.values[:8], seconds=seconds
+                )
+        return stored_values
 
-    def missing(self, found: Mapping[str, KeptScore]) -> list[int]:
+    def missing(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
         """Places of units without a value, each key once, in an order that depends on the texts alone; those of an item
         are neighbours."""
         first = {key: place for place, key in reversed([*enumerate(self.keys)])}
-        return sorted((place for key, place in first.items() if key not in found), key=self._order)
+        return sorted((place for key, place in first.items() if key not in stored_values), key=self._order)
 
     def _order(self, place: int) -> tuple[bytes, str]:
         return self.units[place][0][1].digest, self.keys[place]
@@ -167,12 +169,12 @@ class Computation:
         """What the metric is given in a call: what it needs, and nothing else."""
         texts, traits = self.corpus.texts, self.scorer.traits
         pairs = [pair for place in call for pair in self.units[place]]
-        apart = traits.whole or traits.systems  # there an item that stands twice counts twice
-        items = {(item.digest, item.number if apart else 0): item for _, item in pairs}
+        by_number = traits.whole or traits.systems  # there an item that stands twice counts twice
+        items = {(item.digest, item.number if by_number else 0): item for _, item in pairs}
         places = {own: place for place, own in enumerate(items)}
         return Texts(
             outputs=[texts.outputs[output] for output, _ in pairs],
-            item=np.array([places[item.digest, item.number if apart else 0] for _, item in pairs], dtype=np.int64),
+            item=np.array([places[item.digest, item.number if by_number else 0] for _, item in pairs], dtype=np.int64),
             system=np.array([int(texts.system[output]) if traits.whole else 0 for output, _ in pairs], dtype=np.int64),
             sources=[texts.sources[item.number] if "source" in traits.needs else "" for item in items.values()],
             references=[list(item.references) for item in items.values()],
@@ -206,13 +208,13 @@ class Computation:
             )
         return rows
 
-    def column(self, found: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
+    def column(self, stored_values: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """One score of each used output (or system) by a rule of references.
 
         An output with a value that is not a number has no score by `best` and `mean`. `first` costs the CPU seconds of
         its own value, the other rules those of all values.
         """
-        rows = [found[key] for key in self.keys]
+        rows = [stored_values[key] for key in self.keys]
         outputs = [unit[0][0] for unit in self.units]
         first = [place for place, output in enumerate(outputs) if not place or outputs[place - 1] != output]
         groups = [rows[start:end] for start, end in pairwise([*first, len(rows)])]
@@ -228,9 +230,12 @@ class Computation:
             scores = best.reduceat(values, starts) if rule == "best" else np.add.reduceat(values, starts) / sizes
             seconds = np.add.reduceat(seconds, starts)
             reasons = [next((row.why for row in group if row.why), "") for group in groups]
-        why = [own or (NO_NUMBER if none else "") for own, none in zip(reasons, np.isnan(scores).tolist(), strict=True)]
+        why = [
+            reason or (NO_NUMBER if none else "")
+            for reason, none in zip(reasons, np.isnan(scores).tolist(), strict=True)
+        ]
         truncated = [any(row.truncated for row in group) for group in groups]
-        return RuleScores(np.where([bool(own) for own in why], np.nan, scores), why, seconds, truncated)
+        return RuleScores(np.where([bool(reason) for reason in why], np.nan, scores), why, seconds, truncated)
 
 
 def timed(score: Callable[[Texts], Scored], texts: Texts) -> tuple[Scored, float]:

@@ -67,14 +67,14 @@ def load_raters(
     return raters
 
 
-def _rule(asked: RaterSpec, scorer: Scorer) -> Rule | str:
+def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
     rules = scorer.traits.rules
-    if not asked.rule:
+    if not spec.rule:
         return rules[0] if rules else ""
-    if asked.rule not in rules:
+    if spec.rule not in rules:
         takes = f"its rules are {listed(rules)}" if rules else "it uses no references"
-        raise OptionError(f"metric {asked.name}: no rule {asked.rule!r}: {takes}")
-    return asked.rule
+        raise OptionError(f"metric {spec.name}: no rule {spec.rule!r}: {takes}")
+    return spec.rule
 
 
 def _mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
@@ -117,10 +117,10 @@ def _check(texts: Study, corpus: Corpus, asked: Sequence[RaterSpec], scorers: di
         )
 
 
-def check_ready(raters: Sequence[Rater], found: Mapping[str, KeptScore]) -> None:
+def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
     """Let each metric see what it will be given, which it may refuse before scoring; `found`: stored values."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
-        if missing := rater.computation.missing(found):
+        if missing := rater.computation.missing(stored_values):
             try:
                 rater.computation.scorer.ready(rater.computation.texts(missing))
             except CustodesError as problem:

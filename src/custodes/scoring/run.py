@@ -61,18 +61,18 @@ def score(
     with ExitStack() as opened:
         corpus, place = Corpus.of(texts), _place(jobs, device, batch)
         raters = load_raters(texts, corpus, metrics, place, missing, opened)
-        found = _found(raters, cache)
-        check_ready(raters, found)
+        stored_values = _found(raters, cache)
+        check_ready(raters, stored_values)
         stored = opened.enter_context(Cache(cache))
         failures, parts, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
             key = id(rater.computation)
             if key not in failures:
-                failures[key] = _run(rater, found, stored, place, progress)
+                failures[key] = _run(rater, stored_values, stored, place, progress)
             if failures[key]:
                 notes.append(Note(rule=FAILED, message=f"{rater.asked.name}: the metric failed: {failures[key]}"))
             else:
-                column = rater.computation.column(found, rater.rule)
+                column = rater.computation.column(stored_values, rater.rule)
                 parts.append(rows_of(rater, column, corpus))
                 notes += notes_of(rater, column)
     if not parts:
@@ -103,19 +103,19 @@ def planned(
     with ExitStack() as opened:
         corpus = Corpus.of(texts)
         raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, opened)
-        found = _found(raters, cache)
-        check_ready(raters, found)
+        stored_values = _found(raters, cache)
+        check_ready(raters, stored_values)
         stored = opened.enter_context(Cache(cache))
         rows: list[dict[str, Any]] = []
         for rater in raters:
             own = rater.computation
-            left, mean = len(own.missing(found)), stored.seconds_of(own.scorer.signature)
+            left, mean = len(own.missing(stored_values)), stored.seconds_of(own.scorer.signature)
             rows.append(
                 {
                     "rater": rater.asked.name,
                     "outputs": len(corpus.systems) if rater.traits.systems else len(own.used),
                     "distinct": len(set(own.keys)),
-                    "kept": len(found.keys() & set(own.keys)),
+                    "kept": len(stored_values.keys() & set(own.keys)),
                     "to_score": left,
                     "seconds": 0.0 if not left else None if mean is None else mean * left,
                 }
@@ -135,23 +135,23 @@ def _digest(texts: Study) -> str:
 
 def _found(raters: Sequence[Rater], cache: str | Path | None) -> dict[str, KeptScore]:
     """Stored values of all raters; no file is created yet."""
-    found: dict[str, KeptScore] = {}
+    stored_values: dict[str, KeptScore] = {}
     with Cache(cache) as stored:
         for computation in {id(rater.computation): rater.computation for rater in raters}.values():
-            found |= computation.find(stored)
-    return found
+            stored_values |= computation.find(stored)
+    return stored_values
 
 
 def _place(jobs: int, device: str, batch: int) -> Place:
     return Place(device=device, batch=at_least("batch", batch, 1), jobs=at_least("jobs", jobs, 1))
 
 
-def _run(rater: Rater, found: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
+def _run(rater: Rater, stored_values: dict[str, KeptScore], stored: Cache, place: Place, progress: Progress) -> str:
     """Compute the missing values of a rater and store them; how the metric failed, '' where it did not."""
     computation = rater.computation
     if not computation.used:
         return NOTHING
-    calls = computation.calls(computation.missing(found), place)
+    calls = computation.calls(computation.missing(stored_values), place)
     for call in progress(calls, total=len(calls), desc=rater.asked.name) if calls else ():
         try:
             rows = computation.run(call)
@@ -159,5 +159,5 @@ def _run(rater: Rater, found: dict[str, KeptScore], stored: Cache, place: Place,
             return str(problem)
         stored.keep_scores(rows)
         for row in rows:
-            found.setdefault(row.key, row)
+            stored_values.setdefault(row.key, row)
     return ""

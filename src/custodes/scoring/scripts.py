@@ -107,6 +107,6 @@ def requirements(words: Sequence[str]) -> str:
     """What the script of a command says that it needs, where it is one of ours; '' where it is not or needs nothing."""
     for word in words:
         if Path(word).parent == FOLDER:
-            said = re.search(r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE)
-            return ", ".join(re.findall(r'"([^"]+)"', said[1])) if said else ""
+            declared = re.search(r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE)
+            return ", ".join(re.findall(r'"([^"]+)"', declared[1])) if declared else ""
     return ""

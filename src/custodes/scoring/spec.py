@@ -48,15 +48,15 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     >>> spec_list(["rouge1,bleu@first,mean", "chrf:beta=2,case=false"], ["rouge1", "bleu", "chrf"])
     ['rouge1', 'bleu@first,mean', 'chrf:beta=2,case=false']
     """
-    made: list[str] = []
+    parts: list[str] = []
     for spec in [specs] if isinstance(specs, str) else specs:
-        begin = len(made)
+        begin = len(parts)
         for part in value_list("metrics", spec, described=True):
-            if len(made) > begin and "@" in made[-1] and part.isalpha() and part not in metrics:
-                made[-1] += f",{part}"  # another rule
+            if len(parts) > begin and "@" in parts[-1] and part.isalpha() and part not in metrics:
+                parts[-1] += f",{part}"  # another rule
             else:
-                made.append(part)
-    return made
+                parts.append(part)
+    return parts
 
 
 def parse(specs: str | Iterable[str], known: Mapping[str, Metric]) -> list[RaterSpec]:
@@ -64,19 +64,19 @@ def parse(specs: str | Iterable[str], known: Mapping[str, Metric]) -> list[Rater
 
     Raises `OptionError` for an unknown metric, parameter or rule, a value of another type, or a name that stands twice.
     """
-    asked = [own for spec in spec_list(specs, known) for own in _raters(spec, known)]
-    if not asked:
+    specs_of_raters = [own for spec in spec_list(specs, known) for own in _raters(spec, known)]
+    if not specs_of_raters:
         raise OptionError(f"no metric: name one or more of {listed(known, limit=99)}")
-    twice = [name for name, count in Counter(own.name for own in asked).items() if count > 1]
+    twice = [name for name, count in Counter(own.name for own in specs_of_raters).items() if count > 1]
     if twice:
         raise OptionError(f"metric {shown(twice[0])} is asked for twice; give one another name, as in NAME=METRIC")
-    return asked
+    return specs_of_raters
 
 
 def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[RaterSpec]:
-    own = spec.strip()
-    named = NAMED.fullmatch(own)
-    name, text = (named[1].strip(), named[2].strip()) if named else ("", own)
+    text_of_spec = spec.strip()
+    named = NAMED.fullmatch(text_of_spec)
+    name, text = (named[1].strip(), named[2].strip()) if named else ("", text_of_spec)
     ruled = RULED.fullmatch(text)
     text, rules = (ruled[1], ruled[2].split(",")) if ruled else (text, [])
     word, colon, rest = text.partition(":")
@@ -86,7 +86,7 @@ def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[RaterSpec]:
         raise OptionError(f"metric {shown(spec)}: there is no metric {shown(word)}{hint}")
     metric = known[word]
     if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ of the command
-        rest, rules = (named[2] if named else own).strip().partition(":")[2], []
+        rest, rules = (named[2] if named else text_of_spec).strip().partition(":")[2], []
     for rule in rules:
         if rule not in RULES:
             raise OptionError(
@@ -95,7 +95,7 @@ def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[RaterSpec]:
             )
     parameters = {**metric.parameters, **_parameters(rest if colon else "", metric, spec)}
     words = split(rest) if WHOLE in metric.parameters and not name else [rest]
-    own_name = name or word + colon + " ".join(FOLDERS.sub("", own) for own in words)
+    own_name = name or word + colon + " ".join(FOLDERS.sub("", text_of_spec) for text_of_spec in words)
     if len(set(rules)) < len(rules):
         raise OptionError(f"metric {shown(spec)}: a rule stands twice; say each once")
     for rule in rules or [""]:
@@ -108,7 +108,7 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
         if not text.strip():
             raise OptionError(f"metric {shown(spec)}: say the command, as in {metric.name}:COMMAND")
         return {WHOLE: text.strip()}
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in assignment_list(text) if text.strip() else []:
         key, sign, value = part.partition("=")
         key = key.strip()
@@ -118,10 +118,10 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
                 f"metric {shown(spec)}: {metric.name} has no parameter {shown(key)}"
                 f"{suggestion(key, metric.parameters)}; parameters: {takes}"
             )
-        if key in made:
+        if key in values:
             raise OptionError(f"metric {shown(spec)}: {key} stands twice; say it once")
-        made[key] = _value(value.strip(), metric.parameters[key], f"metric {shown(spec)}: {key}={shown(value)}")
-    return made
+        values[key] = _value(value.strip(), metric.parameters[key], f"metric {shown(spec)}: {key}={shown(value)}")
+    return values
 
 
 def _value(text: str, default: Any, where: str) -> Any:

@@ -91,7 +91,7 @@ class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class Process:
     """A worker that runs. `name` is its command in messages; `timeout` the seconds that an answer may take."""
 
-    def __init__(self, words: Sequence[str], *, name: str, timeout: float, told: Mapping[str, str]) -> None:
+    def __init__(self, words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
         self.name, self.timeout = f"worker {shown(name)}", timeout
         self._asked = self._answered = 0
         self._failed: str | None = None
@@ -102,7 +102,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, **told},
+                env={**os.environ, **settings},
                 **group,
             )
             guard = _guarded(self._process.pid) if group else None
@@ -137,21 +137,21 @@ class Process:
             self._asked += 1
             # ASCII, whatever the encoding of its input; lone surrogates too.
             self._to_write.put(json.dumps({"id": self._asked, "rows": rows}).encode() + b"\n")
-            said = self._parsed(self._line("an answer"), WorkerAnswer, "an answer")
-            self._check(said, len(rows))
+            answer = self._parsed(self._line("an answer"), WorkerAnswer, "an answer")
+            self._check(answer, len(rows))
         except BaseException:  # interrupted, it would answer what was asked before
             self.end()
             raise
         self._answered += len(rows)
-        return said
+        return answer
 
-    def _check(self, said: WorkerAnswer, rows: int) -> None:
-        if said.id != self._asked:
-            raise self._wrong(f"it answered request {said.id}, and was asked {self._asked}")
-        for name, values in (("scores", said.scores), ("why", said.why), ("truncated", said.truncated)):
+    def _check(self, answer: WorkerAnswer, rows: int) -> None:
+        if answer.id != self._asked:
+            raise self._wrong(f"it answered request {answer.id}, and was asked {self._asked}")
+        for name, values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
             if values is not None and len(values) != rows:
                 raise self._wrong(f"it gave {len(values)} of {name!r} for {rows} rows")
-        for value in said.scores:
+        for value in answer.scores:
             if value is not None and math.isfinite(value) and not self._hello.allows(value):
                 declared = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
                 raise self._wrong(f"it gave {value:g} for metric {self._hello.metric!r}, and declares {declared}")
@@ -190,9 +190,9 @@ class Process:
         try:
             value = json.loads(line)  # knows NaN, as Python writes it
         except (ValueError, RecursionError):
-            said = shown(line.decode(errors="replace").strip())
+            answer = shown(line.decode(errors="replace").strip())
             advice = "what a library prints must go to standard error"
-            raise self._wrong(f"it said {said} where {what} of JSON belongs; {advice}") from None
+            raise self._wrong(f"it said {answer} where {what} of JSON belongs; {advice}") from None
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as problem:

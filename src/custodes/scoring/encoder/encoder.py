@@ -53,13 +53,13 @@ class Encoder:
 
     def __call__(self, texts: Iterable[str]) -> dict[str, Encoded]:
         """The vectors of each distinct text."""
-        made: dict[str, Encoded] = {}
+        encoded: dict[str, Encoded] = {}
         new = []
         for text in dict.fromkeys(texts):
             if text in self._kept:
                 self._kept.move_to_end(text)
-                made[text] = self._kept[text]
-                self.lent += made[text].seconds
+                encoded[text] = self._kept[text]
+                self.lent += encoded[text].seconds
             else:
                 new.append(text)
         tokens = self.tokenizer(new)
@@ -74,10 +74,10 @@ class Encoder:
             found = self._vectors([tokens[own] for own in some])
             share = (time.process_time() - start) / len(some)
             for own, vectors in zip(some, found, strict=True):
-                made[new[own]] = Encoded(vectors, tokens[own], share)
-                self._keep(new[own], made[new[own]])
+                encoded[new[own]] = Encoded(vectors, tokens[own], share)
+                self._keep(new[own], encoded[new[own]])
             at += len(some)
-        return made
+        return encoded
 
     def _vectors(self, some: list[Tokens]) -> list[Vectors]:
         """The vectors of a batch without those of padding."""

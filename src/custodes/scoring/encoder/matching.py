@@ -29,8 +29,8 @@ def matched(outputs: Sequence[Weighted], references: Sequence[Weighted]) -> tupl
     """
     precision = np.full((len(outputs), len(references)), np.nan)
     recall = precision.copy()
-    for rows in _runs(outputs, TILE // max(1, max(len(own.units) for own in references))):
-        for columns in _runs(references, TILE // sum(len(own.units) for own in outputs[rows])):
+    for rows in _runs(outputs, TILE // max(1, max(len(text.units) for text in references))):
+        for columns in _runs(references, TILE // sum(len(text.units) for text in outputs[rows])):
             precision[rows, columns], recall[rows, columns] = _tile(outputs[rows], references[columns])
     return np.clip(precision, -1, 1), np.clip(recall, -1, 1)
 
@@ -38,31 +38,33 @@ def matched(outputs: Sequence[Weighted], references: Sequence[Weighted]) -> tupl
 def _tile(outputs: Sequence[Weighted], references: Sequence[Weighted]) -> tuple[Floats, Floats]:
     of_outputs, of_references = _weights(outputs), _weights(references)
     starts, columns = _starts(outputs), _starts(references)
-    alike = np.concatenate([own.units for own in outputs]) @ np.concatenate([own.units for own in references]).T
-    found = np.maximum.reduceat(alike, columns, axis=1).astype(float)  # (tokens of outputs, references)
-    precision = np.add.reduceat(found * of_outputs[:, None], starts, axis=0)
-    found = np.maximum.reduceat(alike, starts, axis=0).astype(float)  # (outputs, tokens of references)
-    recall = np.add.reduceat(found * of_references, columns, axis=1)
+    similarity = (
+        np.concatenate([text.units for text in outputs]) @ np.concatenate([text.units for text in references]).T
+    )
+    best = np.maximum.reduceat(similarity, columns, axis=1).astype(float)  # (tokens of outputs, references)
+    precision = np.add.reduceat(best * of_outputs[:, None], starts, axis=0)
+    best = np.maximum.reduceat(similarity, starts, axis=0).astype(float)  # (outputs, tokens of references)
+    recall = np.add.reduceat(best * of_references, columns, axis=1)
     return precision, recall
 
 
 def _weights(texts: Sequence[Weighted]) -> Floats:
     """Weights of all tokens, with sum 1 in each text; NaN where none has a weight."""
     with np.errstate(invalid="ignore"):
-        return np.concatenate([own.weights / own.weights.sum() for own in texts])
+        return np.concatenate([text.weights / text.weights.sum() for text in texts])
 
 
 def _starts(texts: Sequence[Weighted]) -> list[int]:
-    return [0, *np.cumsum([len(own.units) for own in texts[:-1]], dtype=int).tolist()]
+    return [0, *np.cumsum([len(text.units) for text in texts[:-1]], dtype=int).tolist()]
 
 
 def _runs(texts: Sequence[Weighted], tokens: int) -> Iterator[slice]:
     """Neighbours of so many tokens together, one text at least."""
     start, held = 0, 0
-    for at, own in enumerate(texts):
-        if at > start and held + len(own.units) > tokens:
+    for at, text in enumerate(texts):
+        if at > start and held + len(text.units) > tokens:
             yield slice(start, at)
             start, held = at, 0
-        held += len(own.units)
+        held += len(text.units)
     if texts:
         yield slice(start, len(texts))

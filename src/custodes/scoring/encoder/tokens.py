@@ -63,7 +63,7 @@ class TextTokenizer:
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
         """The tokens of each text."""
         stripped = [text.strip() for text in texts]
-        made = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped])
+        encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped])
         return [
             Tokens(
                 ids=np.array(own.ids, dtype=np.int64),
@@ -71,7 +71,7 @@ class TextTokenizer:
                 added=np.array(own.special_tokens_mask, dtype=bool),
                 cut=bool(own.overflowing),
             )
-            for own in made
+            for own in encodings
         ]
 
 
@@ -90,10 +90,10 @@ def tokenizer_of(found: Found) -> TextTokenizer:
 
 def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
     """How many tokens the model takes, from its settings; None where they do not say."""
-    said = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
-    if isinstance(said[1], int) and config.get("model_type") in OFFSET:
-        said[1] -= int(config.get("pad_token_id") or 0) + 1
-    return min((int(own) for own in said if isinstance(own, int | float) and 0 < own < NO_LIMIT), default=None)
+    limits = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
+    if isinstance(limits[1], int) and config.get("model_type") in OFFSET:
+        limits[1] -= int(config.get("pad_token_id") or 0) + 1
+    return min((int(own) for own in limits if isinstance(own, int | float) and 0 < own < NO_LIMIT), default=None)
 
 
 def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:

@@ -63,24 +63,24 @@ def _similarity(
     penalty = np.exp(-((ours[:, None] - theirs) ** 2) / (2 * SIGMA**2))
     total = np.zeros(penalty.shape)
     for order in range(len(ORDERS)):
-        right, given = ([own[order] for own in texts] for texts in (references, outputs))
+        right, left = ([own[order] for own in texts] for texts in (references, outputs))
         columns = {gram: column for column, gram in enumerate(dict.fromkeys(gram for own in right for gram in own))}
         rarity = np.array([weights[gram] for gram in columns])
-        wanted, found = _vectors(right, columns) * rarity, _vectors(given, columns) * rarity
-        lengths = [sum((count * weights.get(gram, unheard)) ** 2 for gram, count in own.items()) for own in given]
-        norms = np.sqrt(np.outer(lengths, (wanted**2).sum(axis=1)))
-        products = np.stack([np.minimum(found, own) @ own for own in wanted], axis=1)
+        theirs_weighted, ours_weighted = _vectors(right, columns) * rarity, _vectors(left, columns) * rarity
+        lengths = [sum((count * weights.get(gram, unheard)) ** 2 for gram, count in own.items()) for own in left]
+        norms = np.sqrt(np.outer(lengths, (theirs_weighted**2).sum(axis=1)))
+        products = np.stack([np.minimum(ours_weighted, own) @ own for own in theirs_weighted], axis=1)
         total += np.divide(products, norms, out=np.zeros(penalty.shape), where=norms > 0)
     return np.asarray(SCALE * (total * penalty).mean(axis=1) / len(ORDERS))
 
 
 def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Floats:
     """(texts, n-grams): how often each n-gram that has a column stands in each text."""
-    made = np.zeros((len(texts), len(columns)))
+    counts = np.zeros((len(texts), len(columns)))
     for row, own in enumerate(texts):
         for gram in own.keys() & columns.keys():
-            made[row, columns[gram]] = own[gram]
-    return made
+            counts[row, columns[gram]] = own[gram]
+    return counts
 
 
 CIDER = Metric(

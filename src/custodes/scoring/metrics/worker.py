@@ -70,7 +70,7 @@ def load(place: Place, *, command: str) -> Scorer:
     """Start it: as many processes as jobs, each on the next of several devices, as in `cuda:0,cuda:1`."""
     words, timeout = understood(command)
     devices = place.device.split(",")
-    told = [
+    settings = [
         {"CUSTODES_DEVICE": devices[number % len(devices)], "CUSTODES_BATCH": str(place.batch)}
         for number in range(max(place.jobs, len(devices)))
     ]
@@ -79,9 +79,9 @@ def load(place: Place, *, command: str) -> Scorer:
     signature = ["worker", *map(digested, own_words)]
     processes: list[Process] = []
     try:
-        processes.extend(Process(words, name=name, timeout=timeout, told=own) for own in told)
-        said = [process.hello() for process in processes]
-        if any(hello != said[0] for hello in said):
+        processes.extend(Process(words, name=name, timeout=timeout, settings=own) for own in settings)
+        hellos = [process.hello() for process in processes]
+        if any(hello != hellos[0] for hello in hellos):
             raise InputError(f"worker {shown(name)}: its processes do not say the same of themselves")
     except BaseException as problem:
         for process in processes:
@@ -95,7 +95,7 @@ def load(place: Place, *, command: str) -> Scorer:
         for process in processes:
             process.end()
 
-    hello = said[0]
+    hello = hellos[0]
     rules = RULES[1:] if hello.each_reference else RULES
     return Scorer(
         signature=" ".join([*signature, hello.metric, hello.version]),
@@ -135,16 +135,16 @@ def score(texts: Texts, processes: Sequence[Process], hello: Hello, batch: int) 
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     with ThreadPoolExecutor(len(processes)) as pool:
         try:
-            for some, said in zip(parts, pool.map(ask, parts), strict=True):
-                seconds += said.seconds
+            for some, answer in zip(parts, pool.map(ask, parts), strict=True):
+                seconds += answer.seconds
                 for number, cell in enumerate(some):
-                    value = said.scores[number]
-                    reason = said.why[number] if said.why else None
+                    value = answer.scores[number]
+                    reason = answer.why[number] if answer.why else None
                     if value is None or not np.isfinite(value):
                         why.setdefault(cell.output, reason or f"the worker gave {'none' if value is None else value}")
                     else:
                         values[cell.output, cell.column] = value
-                    truncated[cell.output] |= bool(said.truncated and said.truncated[number])
+                    truncated[cell.output] |= bool(answer.truncated and answer.truncated[number])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a thread that waits for an answer would hold the pool
