@@ -137,7 +137,6 @@ class Dispatch:
         self._stopped: Failure | None = None
         self._ended = False
         self._fault: BaseException | None = None
-        self._closed = 0.0  # the server wants nothing before
         self._reserved = 0.0
         self._rejected = self._given_up = 0
         try:
@@ -171,7 +170,7 @@ class Dispatch:
             if not again and not self._fresh:
                 return None
             job = self._again[0] if again else self._fresh[-1]
-            due = max(job.due, self._closed, self.requests_rate.free, self.tokens_rate.free)
+            due = max(job.due, self.requests_rate.free, self.tokens_rate.free)
             if due > now:
                 return due - now
             worst, limit, used = self.budget.worst(job.request.body), self.budget.limit, self.budget.spent
@@ -247,7 +246,7 @@ class Dispatch:
         now, wait = monotonic(), error.retry_after
         if error.busy:
             self.window.busy(sent, now)
-            self._closed = max(self._closed, now + (wait or 0.0))
+            self.requests_rate.free = max(self.requests_rate.free, now + (wait or 0.0))
         tried = job.tried + 1
         if tried < self.patience.tries and (wait or 0.0) <= self.patience.most:
             heappush(self._again, job._replace(due=now + self.patience.wait(tried, wait), tried=tried))

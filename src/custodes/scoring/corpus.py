@@ -14,9 +14,6 @@ from custodes.errors import InputError
 from custodes.scoring.metric import Need, Texts
 from custodes.stats.arrays import Bools
 
-FIELDS: dict[Need, str] = {"source": "source", "references": "references", "image": "images", "context": "context"}
-"""What a metric may need, and the column of items that holds it."""
-
 FEW = 5
 """Outputs that are all right may be so by chance, or by merit, where there are fewer."""
 

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, listed, shown
 
-Backend = Literal["onnx", "transformers"]
 BACKENDS = ("auto", "onnx", "transformers")
 
 SETTINGS = ("config.json", "tokenizer_config.json", "special_tokens_map.json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -16,8 +16,6 @@ POOLINGS = ("mean", "cls")
 
 NOTHING = {"references": "a reference of the item is empty", "source": "the item has no source"}
 NO_VECTOR = "the model gave no vector of finite numbers for it"
-
-Pool = Callable[[Encoded], Floats]
 
 
 def load(
