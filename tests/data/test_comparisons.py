@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.data import comparisons as module
 from custodes.data.cells import OutcomeCounts
-from custodes.data.comparisons import ABSENT, Comparisons, compare_in_memory, pair_codes, pairs_of
+from custodes.data.comparisons import ABSENT, Comparisons, compare_in_memory, human_threshold, pair_codes, pairs_of
 from custodes.data.study import Study
 from custodes.evaluate.comparison import HUMAN, Comparison, all_raters, compare
 from tests.random_studies import study
@@ -256,3 +256,18 @@ def test_pandalm_by_definition(shared_data: Path) -> None:
     present = found(own)
     assert present[HUMAN] == expected[HUMAN]
     assert all(present[name] == expected[name] for name in own.metrics)
+
+
+def test_means_that_differ_by_rounding_tie() -> None:
+    scores = np.array([[0.1, 0.2], [0.15, 0.15]])
+    first, second = scores.mean(axis=1)
+    assert 0 < first - second < human_threshold(scores, None) < 1e-6
+    assert human_threshold(10 * scores, 0.5) == pytest.approx(0.5 + 10 * human_threshold(scores, None), rel=1e-15)
+    assert human_threshold(np.full(3, np.nan), None) == 0
+
+
+def test_counts_cannot_be_changed() -> None:
+    counts = OutcomeCounts.of(comparisons(0)[0])
+    for array in (counts.paired, counts.metric_only, counts.human_only):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1

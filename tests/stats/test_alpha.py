@@ -110,3 +110,11 @@ def test_alpha_does_not_depend_on_which_order_or_outcome_comes_first(table: np.n
 def test_two_codings_are_units_of_two_answers(table: np.ndarray) -> None:
     said = np.repeat(np.argwhere(np.ones((3, 3))), table.ravel(), axis=0)
     assert alpha(of_two(table), scale="nominal").item() == pytest.approx(alpha_by_pairs(said, "nominal"), nan_ok=True)
+
+
+def test_alpha_of_many_tables_is_that_of_each() -> None:
+    tables = np.random.default_rng(0).integers(0, 9, (2, 4, 3, 3))
+    scales: tuple[Scale, ...] = ("nominal", "ordinal")
+    for scale in scales:
+        each = [[alpha(of_two(table), scale=scale).item() for table in row] for row in tables]
+        np.testing.assert_allclose(alpha(of_two(tables), scale=scale), each)

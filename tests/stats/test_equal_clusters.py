@@ -98,3 +98,10 @@ def test_sums_are_exact_dense_or_sparse(share: float, largest: int) -> None:
     wanted = np.zeros((30, 6))
     np.add.at(wanted, cell, values[:, None] * times[kind])
     np.testing.assert_array_equal(sums_of(cell, kind, values, n_cells=30, n_kinds=40)(times), wanted)
+
+
+def test_sums_just_above_single_precision_are_exact() -> None:
+    kinds, ones = np.arange(3), np.ones((3, 1))
+    for values in ([2**24, 1, 0], [2**23 + 1] * 3, [-(2**24), -1, 0]):
+        sums = sums_of(np.zeros(3, dtype=int), kinds, np.array(values), n_cells=1, n_kinds=3)(ones)
+        assert sums.tolist() == [[sum(values)]]

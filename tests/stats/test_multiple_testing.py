@@ -196,3 +196,34 @@ def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bo
     marked = means(values, Flips.of(30, 200), alpha=level)
     assert marked.at_threshold[near][0]
     assert not marked.significant(level)[marked.at_threshold].any()
+
+
+def test_all_flips_are_taken_up_to_a_number_of_them() -> None:
+    assert [(len(Flips.of(n, 10).first), Flips.of(n, 10).exact) for n in (14, 15)] == [(2**13 - 1, True), (10, False)]
+    assert (len(Flips.of(15, 20_000).first), Flips.of(15, 20_000).exact) == (2**14 - 1, True)
+
+
+def test_a_block_without_data_needs_no_estimate_and_one_with_data_does() -> None:
+    rng = np.random.default_rng(4)
+    left, present = rng.normal(size=(9, 2)), np.ones((9, 2), dtype=np.bool_)
+    present[3, 0] = False
+    flips = Flips(first=sign_flips(9, 200, rng), exact=False)
+
+    gap = left.copy()
+    gap[3] = np.nan
+    whole, with_gap = (
+        flip_tests(left.mean(axis=0), own, present=present, flips=flips, confidence=0.9, alpha=0.1).p_value
+        for own in (left, gap)
+    )
+    assert np.isfinite(whole).all()
+    assert with_gap[0] == whole[0]
+    assert np.isnan(with_gap[1])
+
+
+def test_the_fewest_units_are_those_whose_equal_signs_would_be_significant() -> None:
+    draws = np.random.default_rng(5).normal(size=(200, 1)) + 1.0
+    for n_units, confidence, tested in ((3, 0.75, True), (3, 0.76, False), (2, 0.5, True), (2, 0.51, False)):
+        result = bootstrap_tests(
+            lambda part: draws[:, part].T, (1, 200), n_units=n_units, confidence=confidence, alpha=0.05
+        )
+        assert np.isfinite(result.p_value[0]) == tested

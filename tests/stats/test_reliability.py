@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from custodes.stats.reliability import effective_number, gini, taste
+from custodes.stats.reliability import clustered_margins, effective_number, gini, taste
 
 COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=30).filter(any).map(np.array)
 
@@ -106,3 +108,23 @@ def test_one_person_or_one_answer_each_tells_nothing_of_taste() -> None:
     alone = taste(one, item, item, value)
     assert np.isnan(alone.icc)
     assert alone.alike == 1
+
+
+def test_margins_have_the_cluster_robust_error_of_statsmodels() -> None:
+    rng = np.random.default_rng(0)
+    worker = np.repeat(np.arange(30), rng.integers(1, 7, 30))
+    pair = rng.integers(0, 2, len(worker))
+    tastes, levels = rng.normal(size=30), np.array([0.3, -2.0])
+    value = np.sign(rng.normal(size=len(worker)) + tastes[worker] + levels[pair])
+    result = clustered_margins(pair, worker, value, pairs=2, confidence=0.9)
+    for k in range(2):
+        own, groups = value[pair == k], worker[pair == k]
+        fit = sm.OLS(own, np.ones(len(own))).fit(cov_type="cluster", cov_kwds={"groups": groups})
+        sizes = np.unique(groups, return_counts=True)[1]
+        effective = len(own) ** 2 / (sizes**2).sum()
+        reach = stats.t.ppf(0.95, effective - 1) * fit.bse[0]
+        assert (result.margin[k], result.people[k]) == (pytest.approx(own.mean()), len(sizes))
+        assert result.effective[k] == pytest.approx(effective)
+        assert result.low[k] == pytest.approx(max(own.mean() - reach, -1))
+        assert result.high[k] == pytest.approx(min(own.mean() + reach, 1))
+        assert result.p[k] == pytest.approx(2 * stats.t.sf(abs(own.mean()) / fit.bse[0], effective - 1))

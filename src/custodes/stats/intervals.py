@@ -74,7 +74,7 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
         return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
     ordered = np.sort(np.asarray(draws, dtype=np.float64), axis=0)  # NaN comes last
     defined = np.sum(~np.isnan(ordered), axis=0)
-    enough = (defined > 0) & (defined >= _ENOUGH * len(ordered))
+    enough = defined >= _ENOUGH * len(ordered)
     last = np.maximum(defined - 1, 0)
 
     def quantile(share: float) -> NDArray[np.float64]:
