@@ -161,6 +161,15 @@ def test_a_system_that_no_person_rated_is_named() -> None:
     assert any(n.rule == "systems-without-people" and n.message.endswith(": S2") for n in made.notes)
 
 
+def test_items_without_two_outputs_rated_by_people_are_counted() -> None:
+    scores = np.arange(20.0).reshape(2, 5, 2)
+    scores[0, 1], scores[0, 4, 0] = np.nan, np.nan
+    (compared,) = compare(study_of(scores))
+    (note,) = [note for note in compared.notes if note.rule == "items-without-people"]
+    assert note.count == 2
+    assert note.message.startswith("2 of 5 items ")
+
+
 def test_repeats_are_averaged() -> None:
     frame = pl.DataFrame(
         {
