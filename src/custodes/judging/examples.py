@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import polars as pl
 
+from custodes.data.comparisons import OUTPUTS, combine_annotators, human_threshold, score_differences
 from custodes.data.notes import Note
 from custodes.data.reading import read
 from custodes.data.study import Study
@@ -96,14 +98,13 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
     found: dict[str, list[Labelled]] = {}
     if judge.mode == "pairwise":
         rows = _of(verdicts.settled("mean")[0], aspect)
-        signs = rows.group_by("item", "system_a", "system_b").agg(pl.col("preference").mean().sign())
-        if not signs.height:
+        if rows.height:
+            compared = combine_annotators(nw.from_native(rows.lazy().rename({"preference": "sign"})), "vote")
+        else:
             scores = _means(_of(rated, aspect), study)
-            both = scores.join(scores, on="item", suffix="_b").filter(pl.col("system") < pl.col("system_b"))
-            signs = both.select(
-                "item", "system", "system_b", (pl.col("score") - pl.col("score_b")).round(9).sign().alias("preference")
-            )
-        for item, a, b, sign in signs.iter_rows():
+            threshold = pl.lit(human_threshold(scores["score"].to_numpy(), None))
+            compared = score_differences(nw.from_native(scores.lazy().with_columns(rater=0, threshold=threshold)))
+        for item, a, b, sign in compared.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
             ways = [((a, b), TIE)] if not sign else [((a, b), A if sign > 0 else B), ((b, a), B if sign > 0 else A)]
             found.setdefault(item, []).extend(Labelled(*way) for way in ways)
     else:
