@@ -12,7 +12,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import COMPARED, agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.studies import grid, rated, scores_of, study_of, verdicts
 
 
 def test_every_statistic_against_scipy_and_definition() -> None:
@@ -228,3 +228,19 @@ def test_no_decision_depends_on_the_seed() -> None:
             assert other.comparisons[name].equals(results[0].comparisons[name])
         for name in ("p_chance", "side", "group", "may_be_best"):
             assert other.standing[name].equals(results[0].standing[name])
+
+
+def test_metrics_with_system_scores_in_the_file_are_counted() -> None:
+    scores = scores_of(0, raters=3, items=5, systems=3)
+    rows = [row for name, own in zip(("ann", "m1", "m2"), scores, strict=True) for row in grid(name, "", own.tolist())]
+    rows += [("", f"S{k}", "m2", "", float(k)) for k in range(3)]
+    result = agreement(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}), resamples=0)
+    assert [note.count for note in result.notes if note.rule == "system-scores-given"] == [1]
+
+
+def test_common_comparisons_of_verdicts_are_those_of_every_metric() -> None:
+    items = {"h": range(10), "m1": range(6), "m2": range(3, 10)}
+    rows = [(f"i{k}", "A", "B", rater, None, (-1) ** (k % 3)) for rater, own in items.items() for k in own]
+    result = agreement(verdicts(rows), resamples=0)
+    assert result.metrics["n"].to_list() == [6, 7]
+    assert result.common["n"].to_list() == [3, 3]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from custodes.evaluate.agreement.choices import Choices, equal_grounds, grounds_of, resampled_groups
+from custodes.evaluate.agreement.choices import Choices, are_choices, equal_grounds, grounds_of, resampled_groups
 from custodes.evaluate.comparison import Comparison, compare
 from custodes.stats import ABSENT
+from tests.evaluate.studies import rated, verdicts
 from tests.random_studies import study
 
 
@@ -90,3 +93,19 @@ def test_metrics_on_the_same_outputs_are_one_group() -> None:
     assert set(only.preferences.keys) <= set(shared.keys.tolist())
     assert only.metrics == (own.metrics[0], own.metrics[2])
     np.testing.assert_array_equal(np.isfinite(only.metric_scores).all(axis=0), shared.scored)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([("i0", "A", "h", "", 1.0), ("i1", "A", "m", "", 1.0)], True),  # of different outputs
+        ([("i0", "A", "h", "", 1.0), ("i0", "A", "m", "", 1.0)], False),
+        ([("i0", "A", "h", "", 1.0), ("", "A", "m", "", 1.0)], False),  # of one system
+        ([("i0", "A", "m", "", 1.0), ("", "A", "h", "", 1.0)], False),
+    ],
+)
+def test_only_choices_can_be_compared_without_scores_of_both(scores: list[tuple], expected: bool) -> None:
+    compared = verdicts([(f"i{k}", "A", "B", rater, None, (-1) ** k) for k in range(3) for rater in ("h", "m")])
+    rated_too = replace(compared, ratings=rated(scores, {"h": "human", "m": "metric"}).ratings)
+    (comparison,) = compare(rated_too)
+    assert are_choices(comparison) == expected
