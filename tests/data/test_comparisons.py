@@ -271,3 +271,9 @@ def test_counts_cannot_be_changed() -> None:
     for array in (counts.paired, counts.metric_only, counts.human_only):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+
+
+def test_without_metrics_nothing_is_counted() -> None:
+    counts = OutcomeCounts.of_tables(np.zeros((3, 0, 4, 4), dtype=np.int64), systems="ABC", metrics=())
+    assert counts.human.tolist() == [[0, 0, 0]] * 3
+    assert counts.metric.shape == (3, 0, 3)

@@ -99,3 +99,10 @@ def test_what_is_found_whatever_the_resamples_is_found_anew_in_other_clusters() 
         fresh = replace(changed, memo={})
         np.testing.assert_array_equal(changed.acc_eq, fresh.acc_eq)
     np.testing.assert_array_equal(before, fresh.acc_eq)
+
+
+def test_samples_and_scores_of_systems_cannot_be_changed() -> None:
+    drawn = sample(scores_of(0), resamples=3)
+    for array in (drawn.times, drawn.flips, drawn.system_scores.people, drawn.system_scores.metrics):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
