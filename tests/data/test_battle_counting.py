@@ -304,6 +304,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     rows = {"item": [1, 2, 3], "model_a": ["x", "x", "y"], "model_b": ["y", "y", "x"], "winner": ["a", "b", "a"]}
     made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
+    assert made.notes[0].message.startswith("a, b is taken for the column")
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
 
 
