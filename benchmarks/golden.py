@@ -165,11 +165,11 @@ def differences(case: Case, start: Answer, now: Answer, names: Names, second: An
 
 def declarations(question: str) -> dict[str, dict[str, str]]:
     """Table to column to declared kind in this checkout."""
-    from custodes.questions import RESULTS
+    import custodes as cu
 
     return {
         name: {column: part.kind for part in declared.columns for column in part.names}
-        for name, declared in RESULTS[question].declared().items()
+        for name, declared in getattr(cu, question.capitalize()).declared().items()
     }
 
 

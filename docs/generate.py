@@ -24,7 +24,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.diagnosis import EXTRAS
-from custodes.questions import RESULTS
+from custodes.questions import QUESTIONS
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.scripts import OURS as WORKERS
 
@@ -62,7 +62,7 @@ def command_line() -> str:
         "`custodes --install-completion` installs completion for your shell.",
         "",
     ]
-    for verb, command in _verbs(cli.app):
+    for verb, command in _verbs(cli.app()):
         lines += [f"## `{verb}`", "", *_paragraphs(command.help), "", "| option | values | meaning |", "|---|---|---|"]
         for argument in command.assemble_argument_collection():
             if not argument.name.startswith("-"):
@@ -140,7 +140,8 @@ def results() -> str:
         "  deviation over replications.",
         "",
     ]
-    for question, result in {**RESULTS, **OTHERS}.items():
+    declared = {name: getattr(cu, name.capitalize()) for name in QUESTIONS}
+    for question, result in {**declared, **OTHERS}.items():
         lines += [f"## `{question}`", ""]
         for name, table in result.declared().items():
             lines += [f"### `{name}`", table.doc, "", "| field | kind | meaning |", "|---|---|---|"]

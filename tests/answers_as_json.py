@@ -13,7 +13,7 @@ import polars as pl
 from threadpoolctl import threadpool_info
 
 import custodes as cu
-from custodes.questions import QUESTIONS
+from tests.questions import QUESTIONS
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "agreement": {"resamples": 200},

@@ -15,8 +15,8 @@ import pytest
 import custodes as cu
 from custodes.arguments import FEWEST_RESAMPLES, LARGEST, argument
 from custodes.errors import CustodesError, OptionError
-from custodes.questions import QUESTIONS
 from tests.bad_arguments import BAD, NAN
+from tests.questions import QUESTIONS
 
 GIVEN: dict[str, dict[str, Any]] = {
     "protocol": {"replications": 2},

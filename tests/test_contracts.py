@@ -26,7 +26,7 @@ from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.questions import QUESTIONS, RESULTS
+from tests.questions import QUESTIONS, RESULTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.md"
 SOURCE = Path(cu.__file__).parent

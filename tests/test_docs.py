@@ -158,7 +158,7 @@ def test_the_picture_of_the_readme_is_fresh(tmp_path: Path) -> None:
 
 def test_generated_pages_name_every_verb_and_public_name() -> None:
     command_line, python = ((ROOT / "docs" / "reference" / name).read_text() for name in ("cli.md", "api.md"))
-    for verb in ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan", "report", "convert"):
+    for verb in ("check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan", "report", "convert"):
         assert f"## `{verb}`" in command_line
     for option in (
         "--human",

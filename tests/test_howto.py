@@ -1,4 +1,4 @@
-"""The pages on adding something are followed to the letter: one new file, at most one line elsewhere, and it works."""
+"""The pages on adding something are followed to the letter: one new file, a line in a list, and it works."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def follow(step: Step, tree: Path) -> None:
 
 def lines_of(tree: Path) -> dict[Path, list[str]]:
     """Every source with its lines."""
-    files = [path for path in (tree / "src").rglob("*") if path.suffix in (".py", ".html", ".css", ".js")]
+    files = [path for path in (tree / "src").rglob("*") if path.suffix in (".py", ".pyi", ".html", ".css", ".js")]
     return {path: path.read_text(encoding="utf-8").splitlines() for path in files}
 
 
@@ -70,7 +70,7 @@ def test_every_kind_of_part_has_a_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_one_file_and_at_most_one_line_elsewhere_are_enough(page: Path, tree: Path) -> None:
+def test_one_file_and_a_line_in_a_list_are_enough(page: Path, tree: Path) -> None:
     if page.stem in GOES_ON_FROM:
         for step in steps(HOWTO / f"{GOES_ON_FROM[page.stem]}.md"):
             follow(step, tree)
@@ -79,8 +79,9 @@ def test_one_file_and_at_most_one_line_elsewhere_are_enough(page: Path, tree: Pa
         follow(step, tree)
     after = lines_of(tree)
     assert len(after.keys() - before.keys()) == 1
-    assert sum(len(after[path]) - len(lines) for path, lines in before.items()) <= 1
-    assert sum(after[path] != lines for path, lines in before.items()) <= 1
+    lines_elsewhere = 2 if page.stem == "add-a-question" else 1  # the public name and its line of help
+    assert sum(len(after[path]) - len(lines) for path, lines in before.items()) <= lines_elsewhere
+    assert all(len(after[path]) - len(lines) <= 1 for path, lines in before.items())
     config = ["--config", str(ROOT / "pyproject.toml"), "--no-cache", str(tree / "src")]
     for task in (["check"], ["format", "--check"]):
         subprocess.run([sys.executable, "-m", "ruff", *task, *config], check=True)

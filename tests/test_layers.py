@@ -1,8 +1,6 @@
 """Imports go one way, and importing custodes stays light."""
 
 import ast
-import importlib
-import inspect
 import re
 import subprocess
 import sys
@@ -13,9 +11,7 @@ from pathlib import Path
 import pytest
 
 import custodes
-from custodes import cli
-from custodes.homes import asked, homes, sentence
-from custodes.questions import QUESTIONS
+from tests.questions import QUESTIONS
 
 SOURCE = Path(custodes.__file__).parent
 # Each part may import from itself and from the parts named here.
@@ -26,9 +22,7 @@ BELOW = {
     "progress": set(),
     "arguments": {"errors", "progress"},
     "memory": {"errors"},
-    "lazily": set(),
     "registry": set(),
-    "homes": {"questions"},
     "files": {"errors", "process"},
     "sealed": {"errors"},
     "cache": {"errors", "files"},
@@ -37,7 +31,6 @@ BELOW = {
     "stats": {"errors", "registry"},
     "data": {
         "arguments",
-        "lazily",
         "memory",
         "stats",
         "errors",
@@ -48,7 +41,7 @@ BELOW = {
         "visible",
         "plugins",
     },
-    "answers": {"arguments", "lazily", "memory", "data", "stats", "errors", "progress", "visible"},
+    "answers": {"arguments", "memory", "data", "stats", "errors", "progress", "public", "visible"},
     "evaluate": {"arguments", "memory", "answers", "data", "stats", "errors", "progress", "registry", "sealed"},
     "combining": {
         "arguments",
@@ -63,7 +56,7 @@ BELOW = {
         "registry",
         "sealed",
     },
-    "questions": {"evaluate", "combining"},
+    "questions": set(),
     "scoring": {
         *("answers", "arguments", "cache", "data", "errors", "files", "memory", "plugins", "process", "progress"),
         *("registry", "sealed", "stats", "visible"),
@@ -73,7 +66,7 @@ BELOW = {
         *("sealed", "stats", "visible"),
     },
     "annotate": {
-        *("answers", "arguments", "data", "errors", "evaluate", "files", "lazily", "memory", "process", "progress"),
+        *("answers", "arguments", "data", "errors", "evaluate", "files", "memory", "process", "progress"),
         "registry",
         *("sealed", "stats", "visible"),
     },
@@ -96,30 +89,32 @@ BELOW = {
             "registry",
         ),
     },
-    "console": {"answers", "visible"},
+    "console": {"errors", "process", "visible"},
+    "printing": {"answers", "visible"},
     "words": {"errors"},
-    "ending": {"console", "errors", "process"},
-    "options": {"arguments", "console", "answers", "data", "errors", "progress", "files", "visible", "words"},
+    "options": {
+        *("arguments", "console", "printing", "answers", "data", "errors", "progress", "files", "visible", "words"),
+    },
     "diagnosis": {"annotate", "answers", "data", "public"},
-    "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors", "files", "homes", "words"},
+    "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors", "files", "words"},
     "commands": {
         *("annotate", "arguments", "verbs", "options", "console", "scoring", "judging", "answers", "cache", "data"),
         *(
             "combining",
             "diagnosis",
-            "ending",
             "errors",
             "files",
-            "homes",
             "plots",
+            "printing",
             "process",
             "progress",
             "public",
+            "questions",
             "reporting",
             "words",
         ),
     },
-    "cli": {"commands", "ending", "errors", "files", "homes", "words"},
+    "cli": {"commands", "console", "files", "questions", "words"},
     "__main__": {"cli", "commands", "process"},
 }
 """`public` is the package itself, `import custodes`."""
@@ -169,10 +164,11 @@ def tree_of(module: str) -> ast.Module:
 @cache
 def lazy_names(package: str) -> dict[str, str]:
     """Names that a package loads on their first use, with the modules that they are in."""
-    for node in ast.walk(tree_of(package)) if package in MODULES else ():
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES" and package != "custodes":
-            return {name: f"{package}.{home}" for name, home in ast.literal_eval(node.value).items()}
-    return {}
+    stub = MODULES[package].with_suffix(".pyi") if package in MODULES.keys() - {"custodes"} else None
+    if stub is None or not stub.exists():
+        return {}
+    lines = [line for line in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(line, ast.ImportFrom)]
+    return {alias.name: f"{package}.{line.module}" for line in lines for alias in line.names}
 
 
 def imported(module: str) -> set[str]:
@@ -229,7 +225,6 @@ def test_no_modules_import_each_other() -> None:
 def test_imports_by_a_name_in_a_string_count() -> None:
     assert "custodes.commands.report" in imported("custodes.cli")
     assert "custodes.data.loading.load" in imported("custodes.data.reading")
-    assert "custodes.questions" in imported("custodes.homes")
     assert "custodes.plots" not in imported("custodes.answers.result")
 
 
@@ -256,35 +251,20 @@ def test_import_is_light() -> None:
 def test_a_verb_loads_no_other_and_the_list_of_verbs_loads_none() -> None:
     run = "import contextlib, io\nfrom custodes import cli\nwith contextlib.redirect_stdout(io.StringIO()): cli.run"
     listing = loaded_by(f"{run}(['--help'])")
-    assert not (HEAVY | {"numpy", "polars", "narwhals", "msgspec", "custodes.options", "custodes.verbs"}) & listing
+    assert not (HEAVY | {"numpy", "polars", "narwhals", "msgspec", "cyclopts", "rich"}) & listing
     helped = loaded_by(f"{run}(['favoritism', '--help'])")
     assert "custodes.evaluate.favoritism" in helped
-    others = {home for name, home in homes().items() if name not in ("favoritism", "Favoritism")}
-    assert not (HEAVY - MARKDOWN | others | {"custodes.questions", "custodes.reporting"}) & helped
+    others = {function.__module__ for name, function in QUESTIONS.items() if name != "favoritism"}
+    assert not (HEAVY - MARKDOWN | others | {"custodes.reporting"}) & helped
     answered = loaded_by("import custodes as cu\ncu.favoritism(cu.read('demo'), resamples=20)")
-    assert (
-        not (HEAVY - {"scipy"} | others | {"scipy.stats", "custodes.questions", "custodes.reporting", "rich"})
-        & answered
-    )
-
-
-def test_the_list_of_verbs_says_of_each_what_its_function_says() -> None:
-    assert list(QUESTIONS) == asked()
-    for name, function in QUESTIONS.items():
-        assert function.__module__ == homes()[name]
-        assert sentence(homes()[name], name) == " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
-    for name, place in cli.OTHERS.items():
-        module, _, function = place.partition(":")
-        if name not in cli.GROUPS:
-            said = inspect.getdoc(getattr(importlib.import_module(module), function)) or ""
-            assert sentence(module, function) == " ".join(said.split("\n\n")[0].split())
+    assert not (HEAVY - {"scipy"} | others | {"scipy.stats", "custodes.reporting", "rich"}) & answered
 
 
 def test_a_server_holds_no_tables_and_no_questions() -> None:
     """They take 50 MB, and a second until it is there."""
     pytest.importorskip("uvicorn")
     loaded = loaded_by("import custodes.commands.annotate_serve, custodes.annotate.site.app, custodes.annotate.server")
-    assert not {"polars", "narwhals", "pandas", "altair", "custodes.questions", "custodes.cli"} & loaded
+    assert not {"polars", "narwhals", "pandas", "altair", "custodes.evaluate.check", "custodes.cli"} & loaded
     served = loaded_by(
         "sys.argv = ['custodes', 'annotate', 'serve', '--port', '0']\n"
         "from custodes.__main__ import main\ntry: main()\nexcept SystemExit as end: assert end.code == 2\n"
@@ -298,5 +278,5 @@ def test_every_public_name_is_there_in_any_order() -> None:
         assert name in dir(custodes)
     # A package of the same name must not take the place of a function.
     assert "function" in loaded_by("import custodes.reporting, custodes; print(type(custodes.report).__name__)")
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         custodes.nothing  # noqa: B018

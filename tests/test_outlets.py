@@ -18,7 +18,7 @@ import pytest
 from rich.cells import cell_len
 
 import custodes as cu
-from custodes import cli, ending, options, process
+from custodes import cli, console, options, process
 from custodes.errors import CustodesWarning, InputError
 from custodes.visible import visible
 from tests.command_line import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
@@ -190,7 +190,7 @@ def test_no_path_and_no_warning_sends_a_code_to_a_terminal(nasty: Run, capsys: p
     assert nasty("convert", "nasty.csv", "-o", name).out == f"{visible(name)}\n"
     assert Path(name).exists()
     with warnings.catch_warnings():
-        warnings.showwarning = ending._warn
+        warnings.showwarning = console._warn
         warnings.simplefilter("always")
         warnings.warn(NASTY[0], CustodesWarning, stacklevel=1)
     assert capsys.readouterr().err == f"custodes: warning: {visible(NASTY[0])}\n"

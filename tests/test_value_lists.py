@@ -71,7 +71,7 @@ def options(app: App) -> Iterator[str]:
 
 
 def test_every_repeatable_option_is_covered() -> None:
-    repeatable = set(options(cli.app))
+    repeatable = set(options(cli.app()))
     assert len(repeatable) > 20
     assert repeatable == {*CASES, *ELSEWHERE, *NAMES_OF_FILES, *PATTERNS_OF_COLUMNS}
 

@@ -1,75 +1,83 @@
-"""The command line: verbs to calls. A verb is loaded where it is asked, and none where the list of them is."""
+"""The command line: a verb is imported when it is called, and none for the list of verbs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from cyclopts import App
-
-from custodes.ending import end, status_of
+from custodes.console import end, say, status_of
 from custodes.files import STANDARD_INPUT, STANDARD_OUTPUT
-from custodes.homes import asked, homes, sentence
-from custodes.words import HOW
+from custodes.questions import QUESTIONS
 
-ALIASES = {"ranking": "rank", "correction": "correct"}
-"""What verbs were called before."""
+if TYPE_CHECKING:
+    from cyclopts import App
 
-OTHERS = {
-    name: f"custodes.commands.{name}:{name}"
-    for name in ("report", "count", "score", "judge", "annotate", "convert", "doctor")
+ABOUT = "Which metric or LLM judge agrees with annotators, which systems it\nover-rates, and which system is better."
+
+USAGE = f"""Usage: custodes VERB INPUT... [OPTIONS]
+
+{ABOUT}
+
+{{verbs}}
+
+custodes VERB --help: options of a verb
+custodes --version: version
+custodes --install-completion: completion of verbs and options in the shell"""
+
+VERBS: Mapping[str, str] = {
+    **{name: line for name, line in QUESTIONS.items() if name != "validate"},
+    "combine": "A better metric from those of a study: fit, score, validate",
+    "report": "Answers to all questions in one HTML file",
+    "count": "Wins, ties and losses in tables larger than memory",
+    "score": "Scores of texts by metrics",
+    "judge": "Verdicts of an LLM judge on texts",
+    "annotate": "Annotation studies: plan, serve, monitor, export",
+    "convert": "Any input format to long tables",
+    "doctor": "What is installed, and whether it works",
 }
-"""Verbs that are no plain question, and where they are."""
+"""Every verb with its line in the list."""
 
-GROUPS = {
-    "combine": "A better metric from those you have: fit it to people's ratings, apply it to new scores, validate it on"
-    " other data.",
-    "annotate": "Ask people: make a study of texts, serve it to people, close the loop. Every verb reads the study.",
-}
-"""What verbs of verbs are for."""
-
-
-def _places() -> dict[str, str]:
-    """Every verb and where it is."""
-    questions = {name: f"custodes.commands.asking:{name}" for name in asked() if name != "validate"}
-    return questions | {"combine": "custodes.commands.combine:combine"} | OTHERS
-
-
-def _command(*, listing: bool) -> App:
-    """The command with every verb where it is, or with no more of each than its sentence, which loads none."""
-    made = App(
-        help="Judge the judges: which automatic metric or LLM judge agrees with people, whom it favours, which system"
-        " is better.",
-        **{**HOW, **({"help_format": "plaintext"} if listing else {})},
-    )
-    made.register_install_completion_command()
-    for verb, place in _places().items():
-        names = [verb, *filter(None, [ALIASES.get(verb)])]
-        if listing:
-            module, _, function = place.partition(":")
-            told = GROUPS.get(verb) or sentence(homes().get(verb, module), function)
-            made.command(App(name=names, help=told))
-        elif verb in GROUPS:
-            made.command(place, name=names, help=GROUPS[verb])
-        else:
-            made.command(place, name=names)
-    return made
-
-
-app = _command(listing=False)
+GROUPS = ("combine", "annotate")
+"""Verbs that have verbs of their own."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit status."""
-    words = _with_streams(argv)
-    verb = next((word for word in words if not word.startswith("-")), None)
-    listed = verb is None and not any(word.startswith("--install-completion") for word in words)
-    return status_of(lambda: (_command(listing=True) if listed else app)(words))
+    return status_of(lambda: _run(list(argv)))
+
+
+def _run(argv: list[str]) -> int | None:
+    if argv == ["--version"]:
+        say(f"custodes {version('custodes')}")
+    elif argv in ([], ["-h"], ["--help"]):
+        width = max(map(len, VERBS)) + 2
+        print(USAGE.format(verbs="\n".join(f"  {verb:{width}}{line}" for verb, line in VERBS.items())))
+    else:
+        from custodes.words import call
+
+        return call(app(), _with_streams(argv))
+    return 0
+
+
+def app() -> App:
+    """The command with all its verbs, each by the place that it is imported from."""
+    from cyclopts import App
+
+    from custodes.words import HOW
+
+    command = App(help=ABOUT, version=version("custodes"), **HOW)
+    command.register_install_completion_command()
+    for verb, line in VERBS.items():
+        module = "asking" if verb in QUESTIONS and verb not in GROUPS else verb
+        command.command(f"custodes.commands.{module}:{verb}", name=verb, **({"help": line} if verb in GROUPS else {}))
+    return command
 
 
 def _with_streams(argv: Sequence[str]) -> list[str]:
-    """The words of a command line; `-`, which would be taken for an option, by its longer name: standard output where
-    it is an output, and standard input elsewhere."""
+    """The words of a command line, with the path of the stream for `-`, which the parser would take for an option:
+    standard output after `-o`, and standard input elsewhere."""
     words = []
     for before, word in zip(["", *argv], argv, strict=False):
         if word == "-":
@@ -80,5 +88,5 @@ def _with_streams(argv: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """The work of the command `custodes`."""
+    """Run the command `custodes`."""
     end(lambda: run(sys.argv[1:]))

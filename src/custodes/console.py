@@ -1,42 +1,35 @@
-"""What is printed: results as tables, the columns that matter, as wide as the screen; nothing acts on a terminal."""
+"""Standard output and standard error of the command line, and its exit status. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from errno import EBADF
+from io import TextIOWrapper
+from signal import SIGINT
+from typing import Any, NoReturn
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from custodes.errors import CustodesError, CustodesWarning, OptionError, shown
+from custodes.process import stopped
 from custodes.visible import visible
-
-if TYPE_CHECKING:
-    from custodes.answers.result import Result
-    from custodes.answers.tables import View
-
-LONG_HEADER = 10
-GAP = 2
 
 
 def say(text: str) -> None:
-    """A line on standard output."""
+    """Print a line on standard output."""
     print(visible(text))
 
 
 def tell(text: str) -> None:
-    """A line on standard error that says who speaks."""
+    """Print a line on standard error, with the name of the program."""
     print(f"custodes: {visible(text)}", file=sys.stderr)
 
 
 def put(content: Iterable[bytes]) -> None:
-    """What another program reads, on standard output, part by part: as it is, but for a terminal, which would act on
-    it."""
+    """Write bytes to standard output, part by part; control characters are escaped on a terminal only."""
     if sys.stdout.isatty():
         content = ("\n".join(map(visible, part.decode().split("\n"))).encode() for part in content)
     sys.stdout.buffer.writelines(content)
@@ -52,49 +45,52 @@ def quiet_pipe() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class Screen(Console):
-    """Standard output, which leaves it to `quiet_pipe` what happens when nobody reads on: Rich would exit with 1."""
+def status_of(work: Callable[[], int | None]) -> int:
+    """Run the work of a command and return its exit status: 0 success, 1 problems found, 2 invalid input, 3
+    inconclusive, 130 interrupted."""
+    try:
+        if re.fullmatch(r"\+?0+", os.environ.get("POLARS_MAX_THREADS", "")):  # with which Polars ends the process
+            raise OptionError("POLARS_MAX_THREADS=0 is no number of threads; set it to 1 or more, or unset it")
+        status = 0  # where the reader of a pipe leaves before there is one
+        with quiet_pipe():
+            status = work() or 0
+        return status  # noqa: RET504
+    except CustodesError as problem:
+        message = str(problem)
+    except MemoryError:
+        message = "not enough memory for this question; select fewer raters or systems, or ask for fewer --resamples"
+    except UnicodeEncodeError as problem:
+        letter = problem.object[problem.start : problem.end]
+        message = (
+            f"{letter!r} is no text, in a name or an option: a lone surrogate, or a byte that is not UTF-8; correct it"
+        )
+    except OSError as problem:
+        reason = "standard output is closed" if problem.errno == EBADF else problem.strerror
+        if problem.filename is None:  # of a stream; errors of files are reported where these are written
+            message = f"cannot write: {reason}; choose another place"
+        else:
+            message = f"cannot read {shown(problem.filename)}: {reason}; give another file"
+    except KeyboardInterrupt:
+        tell(stopped(SIGINT))
+        return 128 + SIGINT
+    tell(message)
+    return 2
 
-    def on_broken_pipe(self) -> None:
-        """Called where a write failed so."""
-        raise
+
+def end(work: Callable[[], int]) -> NoReturn:
+    """Run the work of the process and exit with its status."""
+    warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
+    status = work()
+    try:
+        sys.stdout.flush()
+    except OSError:  # reported already, and not to be reported again by the interpreter when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(status)
 
 
-def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
-    """Print a result (or one of its tables, with all columns) on a console."""
-    console.print(rendered(result, table=table, width=console.width))
-
-
-def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
-    """The essential tables of a result (or the one that is named, whole) in lines of at most `width`."""
-    parts = [part for view in result.views(table) for part in _grids(view, width)]
-    notes = [Text(visible(f"note: {note}"), style="dim") for note in result.told()]
-    return Group(*parts, *notes, Text(visible(str(result.provenance)), style="dim"))
-
-
-def _grids(view: View, width: int) -> Iterator[RenderableType]:
-    """A view as one table, or several below each other that repeat the leading labels, where one is too wide."""
-    if view.title:
-        yield Text(visible(view.title), style="italic")
-    names, rows = map(visible, view.header), [[visible(cell) for cell in row] for row in view.rows]
-    headers = [name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in names]
-    wide = [
-        max(map(cell_len, [*header.split("\n"), *(row[i] for row in rows)])) + GAP for i, header in enumerate(headers)
-    ]
-    keys = list(view.numeric).index(True) if True in view.numeric else len(headers)
-    room = width + GAP - sum(wide[:keys])
-    blocks: list[list[int]] = [[]]
-    for place in range(keys, len(headers)):
-        if blocks[-1] and sum(wide[i] for i in [*blocks[-1], place]) > room:
-            blocks.append([])
-        blocks[-1].append(place)
-    for block in blocks if headers else []:
-        shown = [*range(keys), *block]
-        grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for i in shown:
-            grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")
-        for row in rows:
-            grid.add_row(*(Text(row[i]) for i in shown))
-        yield from (grid, Text(""))
-    if view.more:
-        yield Text("\n".join([*map(visible, view.more.splitlines()), ""]), style="dim")
+def _warn(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+    if issubclass(category, CustodesWarning):
+        tell(f"warning: {message}")

@@ -22,7 +22,7 @@ from custodes.answers.blocks import json_blocks
 from custodes.answers.question import NOT_ENOUGH
 from custodes.answers.result import Result
 from custodes.arguments import assignment_list
-from custodes.console import Screen, print_result, put, tell
+from custodes.console import put, tell
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, sidecar_raters
 from custodes.data.mapping.columns import ROLES
@@ -34,6 +34,7 @@ from custodes.data.study import Study
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
+from custodes.printing import Screen, print_result
 from custodes.progress import silent
 from custodes.visible import visible
 from custodes.words import SWITCH

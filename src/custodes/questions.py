@@ -1,35 +1,26 @@
-# ruff: noqa: I001
-"""Every question with its result, in the order of the story; a new one is a file with both, and a line below.
+"""Questions about a study, in the order of the documentation, each with its line in the list of commands.
 
-The line is all that Python, the command line, its help, and the reference pages need to know of it.
+The name is that of the Python function, the command, the report section and the page of the documentation. The class of
+its result has the same name, capitalized.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
 
-from custodes.evaluate.check.check import Check as Check, check as check
-from custodes.evaluate.leaderboard.leaderboard import Leaderboard as Leaderboard, leaderboard as leaderboard
-from custodes.evaluate.agreement.agreement import Agreement as Agreement, agreement as agreement
-from custodes.evaluate.annotators.annotators import Annotators as Annotators, annotators as annotators
-from custodes.evaluate.favoritism import Favoritism as Favoritism, favoritism as favoritism
-from custodes.evaluate.consistency.consistency import Consistency as Consistency, consistency as consistency
-from custodes.evaluate.ranking import Ranking as Ranking, ranking as ranking
-from custodes.evaluate.verdict.verdict import Verdict as Verdict, verdict as verdict
-from custodes.evaluate.correction import Correction as Correction, correction as correction
-from custodes.evaluate.protocol.protocol import Protocol as Protocol, protocol as protocol
-from custodes.evaluate.protocol.plan import Plan as Plan, plan as plan
-from custodes.evaluate.complementarity.complementarity import (
-    Complementarity as Complementarity,
-    complementarity as complementarity,
-)
-from custodes.evaluate.ceiling.ceiling import Ceiling as Ceiling, ceiling as ceiling
-from custodes.combining.combine import Combine as Combine, combine as combine
-from custodes.combining.validate import Validate as Validate, validate as validate
-from custodes.evaluate.gate.gate import Gate as Gate, gate as gate
-
-QUESTIONS: dict[str, Callable[..., Any]] = {
-    name: asked for name, asked in list(globals().items()) if hasattr(asked, "example")
+QUESTIONS: Mapping[str, str] = {
+    "check": "Data summary, and problems that would mislead its reader",
+    "leaderboard": "Which system is best, by annotators and by each metric",
+    "agreement": "How well each metric agrees with the annotators",
+    "annotators": "Agreement and reliability of the annotators",
+    "favoritism": "Which systems each metric over-rates or under-rates",
+    "consistency": "Position bias, length bias and self-preference of LLM judges",
+    "ranking": "Which decisions about pairs of systems a metric gets wrong",
+    "verdict": "The answer in plain words",
+    "correction": "Outcome of each pair, from few human and many metric ratings",
+    "protocol": "Replay of an annotation protocol: what share is enough",
+    "plan": "Cost and error rates of a protocol, before annotating",
+    "complementarity": "How differently metrics and annotators rank",
+    "ceiling": "How much of human judgement all metrics predict",
+    "combine": "A better metric from those of the study",
+    "validate": "A combined metric on another data set",
+    "gate": "Whether a metric satisfies requirements, as exit status",
 }
-"""Name to function."""
-RESULTS: dict[str, type[Any]] = {name: globals()[name.capitalize()] for name in QUESTIONS}
-"""Name to the class of its answers."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from custodes.errors import OptionError
 from custodes.files import write_atomically
@@ -36,16 +37,8 @@ def kept(name: str, make: Callable[[], str]) -> str:
 
 
 def folder() -> Path:
-    """Where a user's programs keep what they can make again: the folder of the system, and ours in it.
-
-    Source: XDG Base Directory Specification 0.8; the folders of macOS and Windows.
-    """
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "custodes"
-    if sys.platform == "win32":
-        return Path.home() / "AppData" / "Local" / "custodes" / "Cache"
-    said = os.environ.get("XDG_CACHE_HOME", "")  # to be ignored unless it is absolute
-    return (Path(said) if os.path.isabs(said) else Path.home() / ".cache") / "custodes"
+    """The folder of caches of the user's system."""
+    return user_cache_path("custodes", appauthor=False)
 
 
 def _read(place: Path) -> str | None:

@@ -22,7 +22,6 @@ from custodes.data.loading import small_file
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, shown
 from custodes.files import is_stream
-from custodes.homes import sentence
 from custodes.options import Inputs, Output, Reading, Telling, read_by
 from custodes.words import SWITCH, is_whole, whole
 
@@ -66,7 +65,7 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
             output.write(answer, seconds)
         return int(answer.status)
 
-    text = sentence(asked.__module__, asked.__name__)  # from the source, as `python -OO` strips docstrings
+    text = " ".join((inspect.getdoc(asked) or "").partition("\n\n")[0].split())
     command.__name__, command.__doc__ = asked.__name__, f"{text}\n\nExample: `{asked.example}`"
     made = with_options(command, asked)
     if about.default is None:  # it may be asked about nothing, so the study is an option

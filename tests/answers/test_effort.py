@@ -13,7 +13,7 @@ from custodes import cli
 from custodes.answers import effort as module
 from custodes.answers.effort import PASSES, effort
 from custodes.errors import OptionError
-from custodes.questions import QUESTIONS
+from tests.questions import QUESTIONS
 
 BATTLES = pl.DataFrame({"item": ["1", "2"], "model_a": "M", "model_b": "N", "winner": ["M", "tie"]})
 

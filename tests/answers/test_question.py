@@ -21,7 +21,7 @@ from custodes.data.study import Study
 from custodes.data.writing import long_tables
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.progress import Progress, silent
-from custodes.questions import QUESTIONS, RESULTS
+from tests.questions import QUESTIONS, RESULTS
 
 
 @result
@@ -238,15 +238,6 @@ def test_a_table_that_is_not_there_is_the_same_error_in_every_view() -> None:
     for view in (result.to_frame, result.to_markdown, result.to_latex, result.to_html):
         with pytest.raises(OptionError, match="did you mean 'problems'"):
             view("problem")
-
-
-@pytest.mark.parametrize(
-    ("before", "now"), [("combine_fit", "combine"), ("CombineFit", "Combine"), ("Combination", "CombinedMetric")]
-)
-def test_a_name_of_before_says_what_to_write(before: str, now: str) -> None:
-    with pytest.raises(AttributeError, match=rf"no attribute '{before}'; write custodes.{now}$"):
-        getattr(cu, before)
-    assert hasattr(cu, now)
 
 
 def test_a_provenance_is_a_line_without_brackets() -> None:

@@ -27,9 +27,9 @@ from custodes.answers.tables import (
     with_sd,
 )
 from custodes.answers.views import views
-from custodes.questions import RESULTS
 from custodes.reporting.tables import plain
 from custodes.stats.intervals import ANY
+from tests.questions import RESULTS
 
 MADE = Table(
     doc="One row a metric.",

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.questions import QUESTIONS
+from tests.questions import QUESTIONS
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "combine": {"method": ["ridge", "best"], "repeats": 1},

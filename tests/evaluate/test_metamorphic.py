@@ -13,7 +13,7 @@ from scipy import stats
 
 import custodes as cu
 from custodes.answers.result import Result
-from custodes.questions import QUESTIONS
+from tests.questions import QUESTIONS
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "agreement": {"resamples": 20},

@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.errors import CustodesError
-from custodes.questions import QUESTIONS
+from tests.questions import QUESTIONS
 
 ALONE = ("check", "leaderboard", "consistency")
 """Questions that need no people."""

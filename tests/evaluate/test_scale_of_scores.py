@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import custodes as cu
 from custodes.data.ratings import LARGEST
 from custodes.errors import InputError
-from custodes.questions import QUESTIONS
+from tests.questions import QUESTIONS
 
 GIVEN: dict[str, dict[str, Any]] = {
     "protocol": {"replications": 2},

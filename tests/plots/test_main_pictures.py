@@ -14,7 +14,7 @@ import pytest
 import custodes as cu
 from custodes.errors import OptionError
 from custodes.plots import theme
-from custodes.questions import RESULTS
+from tests.questions import RESULTS
 
 QUICK = {
     "leaderboard": {"resamples": 20},

@@ -18,10 +18,10 @@ from custodes.answers.tables import flag, label, score
 from custodes.data.panel import Panel
 from custodes.errors import OptionError
 from custodes.evaluate import comparison
-from custodes.questions import QUESTIONS
 from custodes.reporting import Report
 from custodes.reporting.sections import SECTIONS
 from custodes.reporting.tables import columnar, columns_with_values
+from tests.questions import QUESTIONS
 from tests.reporting.shown import sections_of
 
 EVIL = "<script>alert('x')</script>"

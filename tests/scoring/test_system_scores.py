@@ -11,8 +11,8 @@ import pytest
 
 import custodes as cu
 from custodes.data.study import Study
-from custodes.questions import QUESTIONS
 from custodes.scoring.metric import Scored, Texts, Traits
+from tests.questions import QUESTIONS
 from tests.scoring.made import Recorded, known
 from tests.scoring.made import study as texts_of
 

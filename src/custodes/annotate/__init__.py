@@ -12,35 +12,6 @@ In the order of a study:
 - `snapshot`, `forecast`, `study_status`, `export_study`, `completion_codes`: what the owner learns and takes away.
 """
 
-from __future__ import annotations
+from lazy_loader import attach_stub
 
-from custodes.lazily import on_first_use
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from custodes.annotate.add_to_study import add as add
-    from custodes.annotate.check_study import check as check
-    from custodes.annotate.demo import demo_texts as demo_texts
-    from custodes.annotate.export_study import export as export
-    from custodes.annotate.new_study import new as new
-    from custodes.annotate.plan import StudyPlan as StudyPlan
-    from custodes.annotate.rehearsal import rehearse as rehearse
-    from custodes.annotate.server import serve as serve
-    from custodes.annotate.service import Service as Service
-    from custodes.annotate.study_status import status as status
-
-_MODULES = {
-    "add": "add_to_study",
-    "check": "check_study",
-    "rehearse": "rehearsal",
-    "status": "study_status",
-    "serve": "server",
-    "Service": "service",
-    "export": "export_study",
-    "new": "new_study",
-    "StudyPlan": "plan",
-    "demo_texts": "demo",
-}
-__all__ = ["Service", "StudyPlan", "add", "check", "demo_texts", "export", "new", "rehearse", "serve", "status"]
-__getattr__ = on_first_use(__name__, _MODULES)
-"""Reading a study needs none of what a site needs."""
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

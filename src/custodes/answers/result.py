@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 import polars as pl
 
-from custodes import lazily
+import custodes as cu
 from custodes.answers import formats
 from custodes.answers.tables import TABLE, Table, TableData, View, table, with_lines
 from custodes.answers.views import views
@@ -51,7 +51,7 @@ class Provenance:
             raise OptionError(
                 f"{self.question}: a result drawn from your own generator cannot be made again; ask with rng=SEED"
             )
-        question = lazily.public(self.question)
+        question = getattr(cu, self.question)
         return question(*([] if study is None else [study]), **self.options, rng=self.seed)
 
 
@@ -203,7 +203,7 @@ class Result:
         """
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
-        picture = getattr(lazily.public("plots"), self.PICTURE)
+        picture = getattr(cu.plots, self.PICTURE)
         _, *allowed = inspect.signature(picture).parameters
         for name in options:
             if name not in allowed:

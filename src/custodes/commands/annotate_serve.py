@@ -8,8 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from custodes.console import say
-from custodes.ending import end, status_of
+from custodes.console import end, say, status_of
 from custodes.words import HOW, SWITCH, whole
 
 

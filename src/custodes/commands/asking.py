@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import get_type_hints
 
-from custodes.homes import homes
+import custodes as cu
 from custodes.options import Model, Telling, Tested
+from custodes.questions import QUESTIONS
 from custodes.verbs import OUTPUT, verb
 
 OUTPUTS: Mapping[str, Telling] = {"combine": Model()}
@@ -18,9 +18,9 @@ FIRST = {"validate": "model"}
 
 def __getattr__(name: str) -> Callable[..., int]:
     """The verb of a question."""
-    if name not in homes():
+    if name not in QUESTIONS:
         raise AttributeError(name=name)
-    asked = getattr(import_module(homes()[name]), name)
+    asked = getattr(cu, name)
     tested = hasattr(get_type_hints(asked)["return"], "to_junit")
     told = OUTPUTS.get(name) or (Tested() if tested else OUTPUT)
     return verb(asked, told, first=FIRST.get(name, ""))

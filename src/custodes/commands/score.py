@@ -14,11 +14,12 @@ from rich.console import Console
 import custodes as cu
 from custodes.answers.result import Result
 from custodes.commands.beside import STREAMED, beside, check_raters, tell_lower
-from custodes.console import Screen, print_result, quiet_pipe, say, tell
+from custodes.console import quiet_pipe, say, tell
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream
 from custodes.options import Inputs, QuoteFormulas, Reading, bar, check_quoted, named_by
+from custodes.printing import Screen, print_result
 from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.progress import silent
 from custodes.scoring.listing import listing

@@ -1,0 +1,10 @@
+from .add_to_study import add as add
+from .check_study import check as check
+from .demo import demo_texts as demo_texts
+from .export_study import export as export
+from .new_study import new as new
+from .plan import StudyPlan as StudyPlan
+from .rehearsal import rehearse as rehearse
+from .server import serve as serve
+from .service import Service as Service
+from .study_status import status as status

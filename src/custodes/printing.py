@@ -1,0 +1,69 @@
+"""Results as tables in the terminal, with their essential columns, as wide as the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from custodes.visible import visible
+
+if TYPE_CHECKING:
+    from custodes.answers.result import Result
+    from custodes.answers.tables import View
+
+LONG_HEADER = 10
+GAP = 2
+
+
+class Screen(Console):
+    """Standard output, which leaves it to `quiet_pipe` what happens when nobody reads on: Rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Called where a write failed so."""
+        raise
+
+
+def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
+    """Print a result (or one of its tables, with all columns) on a console."""
+    console.print(rendered(result, table=table, width=console.width))
+
+
+def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
+    """The essential tables of a result (or the one that is named, whole) in lines of at most `width`."""
+    parts = [part for view in result.views(table) for part in _grids(view, width)]
+    notes = [Text(visible(f"note: {note}"), style="dim") for note in result.told()]
+    return Group(*parts, *notes, Text(visible(str(result.provenance)), style="dim"))
+
+
+def _grids(view: View, width: int) -> Iterator[RenderableType]:
+    """A view as one table, or several below each other that repeat the leading labels, where one is too wide."""
+    if view.title:
+        yield Text(visible(view.title), style="italic")
+    names, rows = map(visible, view.header), [[visible(cell) for cell in row] for row in view.rows]
+    headers = [name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in names]
+    wide = [
+        max(map(cell_len, [*header.split("\n"), *(row[i] for row in rows)])) + GAP for i, header in enumerate(headers)
+    ]
+    keys = list(view.numeric).index(True) if True in view.numeric else len(headers)
+    room = width + GAP - sum(wide[:keys])
+    blocks: list[list[int]] = [[]]
+    for place in range(keys, len(headers)):
+        if blocks[-1] and sum(wide[i] for i in [*blocks[-1], place]) > room:
+            blocks.append([])
+        blocks[-1].append(place)
+    for block in blocks if headers else []:
+        shown = [*range(keys), *block]
+        grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for i in shown:
+            grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")
+        for row in rows:
+            grid.add_row(*(Text(row[i]) for i in shown))
+        yield from (grid, Text(""))
+    if view.more:
+        yield Text("\n".join([*map(visible, view.more.splitlines()), ""]), style="dim")
