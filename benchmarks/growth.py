@@ -64,7 +64,7 @@ def command(verb: str, by: str, size: int, study: Path, answer: Path) -> list[st
         options += ["--format", "json"]
     if verb in ("report", "combine fit"):
         options += ["--output", answer.with_suffix(".html" if verb == "report" else ".model.json")]
-    source: list[str | Path] = ["--pilot", study] if verb == "plan" else [study]
+    source: list[str | Path] = [study]
     return custodes(*verb.split(), *source, *options, "--quiet")
 
 

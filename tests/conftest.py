@@ -96,15 +96,15 @@ def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...]
 
     That the same question gets the same answer is a test of its own, which does not remember.
     """
-    from custodes import verbs
+    from custodes.options import Output
 
-    ask = verbs.answered
+    timed = Output.timed
 
-    def remembering(question: Any, study: Any, output: Any, options: dict[str, Any]) -> Any:
-        of = None if study is None else (study.name, study.fingerprint())
-        key = (question, of, repr(options))
+    def remembering(output: Any, ask: Any, doing: str = "", **how: Any) -> Any:
+        (study,) = ask.args
+        key = (ask.func, None if study is None else (study.name, study.fingerprint()), repr(ask.keywords))
         if key not in answers:
-            answers[key] = ask(question, study, output, options)
+            answers[key] = timed(output, ask, doing, **how)
         return answers[key]
 
-    monkeypatch.setattr(verbs, "answered", remembering)
+    monkeypatch.setattr(Output, "timed", remembering)

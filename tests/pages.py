@@ -88,6 +88,3 @@ def try_out(page: Path) -> None:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         try_out(Path(name))
-
-
-READY = "body[data-ready]"

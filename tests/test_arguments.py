@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +16,17 @@ import pytest
 import custodes as cu
 from custodes.arguments import FEWEST_RESAMPLES, LARGEST, argument
 from custodes.errors import CustodesError, OptionError
-from tests.bad_arguments import BAD, NAN
 from tests.questions import QUESTIONS
 
+NAN = float("nan")
+BAD: list[Any] = [
+    *(None, True, -1, 0, 1, 1.5, NAN, float("inf"), 1e308, 5e-324, 10**12, 10**20, 10**400, 1j),
+    *("", "x", "m1", "none", "nan", "1e400", "[", "!m1", "*", "a\nb\x1b[2J", "\x00", b"x", "x" * 100),
+    *([], [1], ["x"], [None], [[1, 2], [3]], {}, {"a": 1}, {1: "a"}, {"x": NAN}, set(), {"x"}, range(3)),
+    *(np.float64("nan"), np.int64(3), np.bool_(True), np.array([1, 2]), np.array(["a"])),
+    *(pl.DataFrame({"a": [1]}), pl.Series([1.0]), Decimal(2), Decimal("NaN"), object(), int, print, Path("x")),
+]
+"""What nobody should give, and some that are right for one argument or the other."""
 GIVEN: dict[str, dict[str, Any]] = {
     "protocol": {"replications": 2},
     "plan": {"replications": 2, "items": 12},

@@ -11,7 +11,8 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from errno import ENAMETOOLONG, ENOSPC
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from custodes import cli
 from custodes.answers.wording import decimal
 from custodes.reporting.sections import SECTIONS
 from custodes.stats.learning import boost
-from tests.command_line import ANN, BLEU, LONG, Run, ratings, refused, write_csv
 
 QUESTIONS = (
     *("check", "leaderboard", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
@@ -43,6 +43,76 @@ QUICKLY = {
 
 def quickly(verb: str) -> tuple[str, ...]:
     return QUICKLY.get(verb, ("demo", *QUICK))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command line gave."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def custodes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*argv: str | Path) -> Ran:
+        status = cli.run([str(word) for word in argv])
+        captured = capsys.readouterr()
+        return Ran(status, captured.out, captured.err)
+
+    return run
+
+
+def refused(ran: Ran, *fragments: str) -> None:
+    """Exit 2 and one line on standard error that holds all of these; nothing on standard output."""
+    assert ran.status == 2
+    assert ran.out == ""
+    assert ran.err.startswith("custodes: ")
+    assert ran.err.count("\n") == 1
+    assert ran.err.endswith("\n")
+    assert "Traceback" not in ran.err
+    for fragment in fragments:
+        assert fragment in ran.err
+
+
+def write_csv(path: Path, header: str, rows: Sequence[Sequence[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header.split(","))
+        writer.writerows(rows)
+    return path
+
+
+LONG = "item,system,rater,kind,score"
+
+
+def ratings(
+    path: Path,
+    *,
+    people: dict[str, dict[str, Sequence[float]]],
+    metrics: dict[str, dict[str, Sequence[float]]],
+) -> Path:
+    """A long table: rater -> system -> a score an item."""
+    rows = [
+        (f"i{item}", system, rater, kind, score)
+        for kind, raters in (("human", people), ("metric", metrics))
+        for rater, systems in raters.items()
+        for system, scores in systems.items()
+        for item, score in enumerate(scores)
+    ]
+    return write_csv(path, LONG, rows)
+
+
+ANN = {"A": [4, 5, 3, 4], "B": [2, 3, 3, 1], "C": [1, 4, 2, 2]}
+BLEU = {"A": [0.5, 0.6, 0.4, 0.3], "B": [0.2, 0.7, 0.3, 0.1], "C": [0.3, 0.3, 0.2, 0.2]}
 
 
 # --- what is asked for ---------------------------------------------------------------------------------------------
@@ -151,9 +221,9 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("plan", "--margins", "0.9"), ("margins", "between -0.7 and 0.7")),
         (("plan", "--tie-rate", "1"), ("--tie-rate 1", "less than 1")),
         (("plan", "--channel", "nowhere.csv"), ("nowhere.csv: no such file", "ideal")),
-        (("plan", "--pilot", "demo", "--margins", "0"), ("margins and a pilot", "contradict")),
+        (("plan", "demo", "--margins", "0"), ("margins and a pilot", "contradict")),
         (("plan", "--aspect", "fluency"), ("aspect", "there is none")),
-        (("plan", "--margins", "0.2", "--raters", "raters.csv"), ("--raters raters.csv", "nothing is; give --pilot")),
+        (("plan", "--margins", "0.2", "--raters", "raters.csv"), ("--raters raters.csv", "nothing is; give a file")),
         (("plan", "--metric-items", "50"), ("--metric-items 50 would change nothing", "channel")),
         (("plan", "--confidence", "0.5"), ("--confidence 0.5 would change nothing", "pilot")),
         (("plan", "--looks", "10,20", "--batch", "5"), ("--batch 5 would change nothing", "looks")),
@@ -187,7 +257,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
             ("combine", "fit", "demo", "--folds", "system", "--repeats", "5"),
             ("--repeats 5 would change nothing", "--folds 'system'"),
         ),
-        (("plan", "--pilot", "nowhere.csv"), ("nowhere.csv: no such file",)),
+        (("plan", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("report", "demo", "--format", "csv"), ("report", "json")),
         (("report", "demo", "--table", "metrics"), ("report", "json")),
         (("report", "demo", "-o", "folder/"), ("report", "folder/", "--figures")),
@@ -371,7 +441,7 @@ def test_a_folder_that_is_there_needs_no_slash(custodes: Run) -> None:
         *("problems.csv", "raters.csv", "summary.csv", "used.csv")
     ]
     refused(custodes("report", "demo", "-o", "there"), "there", "folder")
-    refused(custodes("combine", "score", "model.json", "demo", "-o", "there"), "there", "folder")
+    refused(custodes("combine", "score", "demo", "--model", "model.json", "-o", "there"), "there", "folder")
 
 
 def test_output_that_cannot_be_written_is_refused_before_any_work(custodes: Run) -> None:

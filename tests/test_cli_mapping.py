@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.command_line import Run, custodes, refused
 from tests.data.mapping.tables import half, wide
+from tests.test_cli import Run, custodes, refused
 
 __all__ = ["custodes"]
 
@@ -120,7 +120,7 @@ def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], me
 def test_a_schema_of_nothing_or_of_a_table_is_refused(custodes: Run, mine: Path) -> None:
     refused(custodes("convert", "demo", "-o", "new.toml"), "nothing to keep in new.toml; say --column")
     refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table says nothing here")
-    refused(custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"), "human='nobody' is no rater here")
+    refused(custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"), "--human 'nobody' is no rater here")
     assert not Path("new.toml").exists()
 
 

@@ -41,13 +41,13 @@ QUICK = {
     "check": ("demo",),
     "correction": ("demo", "--metrics", "learned,distance"),
     "protocol": ("demo", "--replications", "2"),
-    "plan": ("--pilot", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "90"),
+    "plan": ("demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "90"),
     "ceiling": ("demo", "--resamples", "20", "--model", "ridge", "--steps", "2"),
     "combine": (
         *("demo", "--target", "fluency", "--method", "ridge", "--method", "best"),
         *("--repeats", "2", "--resamples", "20", "-o", MODEL),
     ),
-    "validate": (MODEL, "demo", "--aspect", "coherence"),
+    "validate": ("demo", "--model", MODEL, "--aspect", "coherence"),
     "gate": ("demo", "--metric", "judge", "--require", "kendall_item>=0.2", "--not-worse-than", "distance"),
 }
 """What a question is asked where nothing depends on how much it computes."""

@@ -170,7 +170,6 @@ def test_generated_pages_name_every_verb_and_public_name() -> None:
         "--figures",
         "-o",
         "--looks",
-        "--pilot",
     ):
         assert f"`{option}`" in command_line
     for name in cu.__all__:

@@ -19,7 +19,7 @@ from custodes import cli
 from custodes.data.reading import read
 from custodes.data.writing import write_table
 from custodes.errors import InputError
-from tests.command_line import Run, custodes, refused
+from tests.test_cli import Run, custodes, refused
 
 __all__ = ["custodes"]
 
@@ -39,7 +39,7 @@ COMMANDS = (
     ("ranking", FILE, *QUICK),
     ("correction", FILE, "--metrics", "bleu", "--estimator", "ppi"),
     ("protocol", FILE, "--metrics", "bleu", "--estimator", "ppi", "--replications", "3"),
-    ("plan", "--pilot", FILE, "--replications", "3"),
+    ("plan", FILE, "--replications", "3"),
     ("complementarity", FILE, *QUICK),
     ("ceiling", FILE, *QUICK, "--model", "ridge"),
     ("gate", FILE, "--metric", "bleu", "--require", "kendall_item>=0.2"),
@@ -47,8 +47,8 @@ COMMANDS = (
     ("report", FILE, *QUICK, "-o", "report.html"),
     ("convert", FILE, "-o", "converted.csv"),
     ("combine", "fit", FILE, "-o", "model.json"),
-    ("combine", "score", "model.json", FILE, "-o", "scores.csv"),
-    ("combine", "validate", "model.json", FILE),
+    ("combine", "score", FILE, "--model", "model.json", "-o", "scores.csv"),
+    ("combine", "validate", FILE, "--model", "model.json"),
     ("score", FILE, "--metric", "chrf", "-o", "scores.csv"),
     ("judge", FILE, *MODEL, "-o", "verdicts.csv"),
     ("annotate", "new", FILE, "-o", "study.db"),
@@ -233,8 +233,8 @@ def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
         ["convert", "demo", "-o", "converted.csv"],
         ["count", "long.csv", "--human", "human", "-o", "long.counts.json"],
         ["combine", "fit", "demo", "--target", "coherence", "--method", "xgboost", "-o", "model.json"],
-        ["combine", "score", "model.json", "demo", "-o", "combined.csv"],
-        ["combine", "validate", "model.json", "demo"],
+        ["combine", "score", "demo", "--model", "model.json", "-o", "combined.csv"],
+        ["combine", "validate", "demo", "--model", "model.json"],
         ["score", "texts.csv", "--metric", "length", "-o", "scores.csv"],
         ["judge", "texts.csv", *MODEL, "--dry-run", "-o", "verdicts.csv"],
         ["annotate", "new", "texts.csv", "-o", "study.db"],

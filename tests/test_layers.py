@@ -96,7 +96,9 @@ BELOW = {
         *("arguments", "console", "printing", "answers", "data", "errors", "progress", "files", "visible", "words"),
     },
     "diagnosis": {"annotate", "answers", "data", "public"},
-    "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors", "files", "words"},
+    "verbs": {
+        *("arguments", "options", "console", "evaluate", "answers", "data", "errors", "public", "questions", "words"),
+    },
     "commands": {
         *("annotate", "arguments", "verbs", "options", "console", "scoring", "judging", "answers", "cache", "data"),
         *(
@@ -114,7 +116,7 @@ BELOW = {
             "words",
         ),
     },
-    "cli": {"commands", "console", "files", "questions", "words"},
+    "cli": {"commands", "console", "files", "questions", "verbs", "words"},
     "__main__": {"cli", "commands", "process"},
 }
 """`public` is the package itself, `import custodes`."""

@@ -21,7 +21,7 @@ import custodes as cu
 from custodes import cli, console, options, process
 from custodes.errors import CustodesWarning, InputError
 from custodes.visible import visible
-from tests.command_line import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
+from tests.test_cli import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
 
 __all__ = ["custodes"]  # the fixture
 
@@ -62,7 +62,7 @@ def files(custodes: Run) -> Run:
         (("agreement", "data.json", "-o", "data.json"), "data.json"),
         (("gate", "data.json", "--metric", "bleu", "--require", "spa>=0", "--junit", "data.json"), "data.json"),
         (("plan", "--channel", "channel.csv", "-o", "channel.csv"), "channel.csv"),
-        (("plan", "--pilot", "ratings.csv", "-o", "ratings.csv"), "ratings.csv"),
+        (("plan", "ratings.csv", "-o", "ratings.csv"), "ratings.csv"),
         (("report", "data.json", "--format", "json", "-o", "data.json"), "data.json"),
         (("convert", "ratings.csv", "-o", "ratings.csv"), "ratings.csv"),
         (("convert", "ratings.csv", "-o", "."), "ratings.csv"),
@@ -70,8 +70,8 @@ def files(custodes: Run) -> Run:
         (("combine", "fit", "data.json", "-o", "data.json"), "data.json"),
         (("combine", "fit", "ratings.csv", "--held-out", "ratings.csv"), "ratings.csv"),
         (("combine", "fit", "ratings.csv", "--folds", "folds.csv", "--held-out", "folds.csv"), "folds.csv"),
-        (("combine", "score", "model.json", "ratings.csv", "-o", "ratings.csv"), "ratings.csv"),
-        (("combine", "validate", "model.json", "ratings.csv", "-o", "model.json"), "model.json"),
+        (("combine", "score", "ratings.csv", "--model", "model.json", "-o", "ratings.csv"), "ratings.csv"),
+        (("combine", "validate", "ratings.csv", "--model", "model.json", "-o", "model.json"), "model.json"),
     ],
 )
 def test_no_input_is_written_over(files: Run, argv: tuple[str, ...], output: str) -> None:

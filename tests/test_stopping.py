@@ -38,7 +38,7 @@ SCORE = ("score", "texts.jsonl", "--metric", "length", "-o", "s.csv")
 @pytest.mark.parametrize(
     ("words", "place", "follows"),
     [
-        (SCORE, (cu, "score"), "what was scored is kept in s.cache.db; the same command resumes"),
+        (SCORE, (cu, "score"), "answers are kept in s.cache.db; the same command resumes"),
         ((*SCORE, "--cache", "none"), (cu, "score"), AGAIN),
         (("count", "scores.csv", "--human", "ann", "-o", "a.counts.json"), (cu, "count_pairs"), AGAIN),
         (("annotate", "rehearse", "study.db"), (rehearsal, "rehearse"), AGAIN),

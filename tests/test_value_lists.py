@@ -54,7 +54,7 @@ ELSEWHERE = {
 }
 """Options that other tests of this file cover, and what they hold."""
 
-NAMES_OF_FILES = {"--pilot", "--plan"}
+NAMES_OF_FILES = {"--plan"}
 PATTERNS_OF_COLUMNS = {"--columns"}
 """Not split: a file name or a column name may hold commas."""
 

@@ -70,8 +70,8 @@ def app() -> App:
     command = App(help=ABOUT, version=version("custodes"), **HOW)
     command.register_install_completion_command()
     for verb, line in VERBS.items():
-        module = "asking" if verb in QUESTIONS and verb not in GROUPS else verb
-        command.command(f"custodes.commands.{module}:{verb}", name=verb, **({"help": line} if verb in GROUPS else {}))
+        module = "custodes.verbs" if verb in QUESTIONS and verb not in GROUPS else f"custodes.commands.{verb}"
+        command.command(f"{module}:{verb}", name=verb, **({"help": line} if verb in GROUPS else {}))
     return command
 
 

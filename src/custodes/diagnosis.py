@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module, metadata
 from math import isclose
 from pathlib import Path
@@ -111,15 +112,11 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     >>> found.status
     0
     """
-    drawn_from, seed = recorded(rng)
-    extras = list(_extras())
-    tests = [*_tried(drawn_from), *_imported([row["extra"] for row in extras if row["present"]])]
-    packages = list(_packages())
-    made = Doctor.part(
-        place=_columns(_place()), packages=_columns(packages), extras=_columns(extras), tests=_columns(tests)
-    )
+    generator, seed = recorded(rng)
+    packages, extras = _requirements(), list(_extras())
+    tests = [*_tests_of_demo(generator), *_tests_of_extras([row["extra"] for row in extras if row["present"]])]
     versions = {row["package"]: row["version"] for row in packages if row["package"] in ("numpy", "polars")}
-    origin = Provenance(
+    provenance = Provenance(
         question=doctor.__name__,
         study="this installation",
         digest="",
@@ -127,17 +124,13 @@ def doctor(*, rng: Rng = 0) -> Doctor:
         seed=seed,
         versions={NAME: metadata.version(NAME), **versions, "python": platform.python_version()},
     )
-    return Doctor.of([made], notes=(), provenance=origin)
+    tables = Doctor.part(place=_place(), packages=packages, extras=extras, tests=tests)
+    return Doctor.of([tables], notes=(), provenance=provenance)
 
 
-def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rows as columns, without the home folder."""
-    return {name: [_homely(row[name]) for row in rows] for name in rows[0]} if rows else {}
-
-
-def _homely(value: Any) -> Any:
+def _without_home(text: str) -> str:
     home = str(Path.home())
-    return re.sub(rf"{re.escape(home)}(?![\w.-])", "~", value) if isinstance(value, str) and len(home) > 1 else value
+    return re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text) if len(home) > 1 else text
 
 
 def _place() -> list[dict[str, str]]:
@@ -145,85 +138,74 @@ def _place() -> list[dict[str, str]]:
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     arithmetic = [
-        f"{own['internal_api']} {own['version']} for {own.get('architecture', 'all')}, threads: {own['num_threads']}"
-        for own in threadpool_info()
-        if own["user_api"] == "blas"
+        f"{pool['internal_api']} {pool['version']} for {pool.get('architecture', 'all')},"
+        f" threads: {pool['num_threads']}"
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
     ]
-    found = {
+    facts = {
         NAME: f"{metadata.version(NAME)} in {Path(cu.__file__).parent}",
         "Python": f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}",
         "machine": f"{platform.platform()}, cores: {cores}",
         "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "no BLAS that tells its name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
-    return [{"what": what, "found": text} for what, text in found.items()]
+    return [{"what": what, "found": _without_home(text)} for what, text in facts.items()]
 
 
-def _needs(extra: str = "") -> Iterator[tuple[str, str, str | None, bool]]:
-    """Every requirement that holds here: package, versions that fit, the installed version, whether it fits."""
+def _requirements(extra: str = "") -> list[dict[str, Any]]:
+    """Packages that are needed here, by all or by an extra alone, with their installed versions."""
     from packaging.requirements import Requirement
 
-    for line in metadata.requires(NAME) or ():
-        needed = Requirement(line)
-        always, asked = (needed.marker is None or needed.marker.evaluate({"extra": own}) for own in ("", extra))
-        if needed.name == NAME or not asked or (always and extra):
+    rows = []
+    for requirement in map(Requirement, metadata.requires(NAME) or ()):
+        always, wanted = (
+            requirement.marker is None or requirement.marker.evaluate({"extra": name}) for name in ("", extra)
+        )
+        if requirement.name == NAME or not wanted or (always and extra):
             continue
-        try:
-            version = metadata.version(needed.name)
-        except metadata.PackageNotFoundError:
-            version = None
-        fits = version is not None and needed.specifier.contains(version, prereleases=True)
-        yield needed.name, str(needed.specifier) or "any", version, fits
-
-
-def _packages() -> Iterator[dict[str, Any]]:
-    for name, needed, version, fits in _needs():
-        yield {"package": name, "needed": needed, "version": version, "fits": fits}
+        version = next((found.version for found in metadata.distributions(name=requirement.name)), None)
+        fits = version is not None and requirement.specifier.contains(version, prereleases=True)
+        needed = str(requirement.specifier) or "any"
+        rows.append({"package": requirement.name, "needed": needed, "version": version, "fits": fits})
+    return rows
 
 
 def _extras() -> Iterator[dict[str, Any]]:
-    known = metadata.metadata(NAME).get_all("Provides-Extra") or []
+    declared = metadata.metadata(NAME).get_all("Provides-Extra") or []
     for name, extra in EXTRAS.items():
-        if name not in known:  # an older installation, beside newer sources
-            continue
-        missing = [package for package, _, _, fits in _needs(name) if not fits]
-        yield {
-            "extra": name,
-            "present": not missing,
-            "missing": missing,
-            "gives": extra.gives,
-            "install": f"pip install '{NAME}[{name}]'",
-        }
+        if name in declared:  # an older installation, beside newer sources, has others
+            missing = [row["package"] for row in _requirements(name) if not row["fits"]]
+            install = f"pip install '{NAME}[{name}]'"
+            yield {"extra": name, "present": not missing, "missing": missing, "gives": extra.gives, "install": install}
 
 
-def _tried(rng: int | np.random.Generator) -> Iterator[dict[str, Any]]:
+def _tests_of_demo(rng: int | np.random.Generator) -> list[dict[str, Any]]:
     study = cu.read("demo")
-    for name, test in TESTS.items():
-        yield _outcome(name, lambda test=test: test(study, rng))  # type: ignore[misc]
+    return [_outcome(name, partial(test, study, rng)) for name, test in TESTS.items()]
 
 
-def _imported(extras: list[str]) -> Iterator[dict[str, Any]]:
-    """A package may be installed and not load: a library of the system is missing, or made for another machine."""
+def _tests_of_extras(extras: list[str]) -> list[dict[str, Any]]:
+    # What a newer Python has itself is not installed, and not tested.
+    return [_outcome(f"extra {name}", partial(_loaded, name)) for name in extras if _requirements(name)]
 
-    def load(name: str) -> str:
-        loaded = [import_module(module) for module in EXTRAS[name].modules]
-        # Some warn where their version is asked for that is not written down.
-        found = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in loaded]
-        return ", ".join([*found, *([WORKS[name]()] if name in WORKS else [])])
 
-    for name in extras:
-        if any(_needs(name)):  # what a newer Python has itself is not installed
-            yield _outcome(f"extra {name}", lambda name=name: load(name))  # type: ignore[misc]
+def _loaded(name: str) -> str:
+    """The modules of an extra with their versions: a package may be installed and not load."""
+    modules = [import_module(module) for module in EXTRAS[name].modules]
+    # Some warn where their version is asked for that is not written down.
+    versions = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules]
+    return ", ".join([*versions, *([WORKS[name]()] if name in WORKS else [])])
 
 
 def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
-    """What became of a test; whatever goes wrong in it is a finding."""
+    """The row of a test; whatever goes wrong in it is a finding."""
     start = time.perf_counter()
     try:
-        passed, found = True, test()
+        passed, text = True, test()
     except Exception as problem:
-        passed, found = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-    return {"test": name, "passed": passed, "seconds": time.perf_counter() - start, "found": found}
+        passed, text = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return {"test": name, "passed": passed, "seconds": time.perf_counter() - start, "found": _without_home(text)}
 
 
 KNOWN = {
@@ -231,16 +213,15 @@ KNOWN = {
     "kendall_item": 0.5716002339883014,
     "pearson_global": 0.7405549873213673,
 }
-"""How well the metric `judge` of the demo agrees with people on coherence, as this version computes it."""
+"""How well the metric `judge` of the demo agrees with annotators on coherence, as this version computes it."""
 
 
-def _asked(study: Any, resamples: int, rng: int | np.random.Generator) -> pl.DataFrame:
-    asked = cu.agreement(study, aspect="coherence", metrics="judge", compare_by=(), resamples=resamples, rng=rng)
-    return asked.metrics
+def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl.DataFrame:
+    return cu.agreement(study, aspect="coherence", metrics="judge", compare_by=(), resamples=resamples, rng=rng).metrics
 
 
 def _numbers(study: Any, rng: int | np.random.Generator) -> str:
-    (row,) = _asked(study, 0, rng).to_dicts()
+    (row,) = _agreement(study, 0, rng).to_dicts()
     wrong = [f"{name}={row[name]!r}, not {known!r}" for name, known in KNOWN.items() if not isclose(row[name], known)]
     if wrong:
         raise ArithmeticError("; ".join(wrong))
@@ -251,7 +232,7 @@ def _threads(study: Any, rng: int | np.random.Generator) -> str:
     """The same question from several threads at once has one answer."""
     seed = rng if isinstance(rng, int) else int(rng.integers(2**32))
     with ThreadPoolExecutor(4) as pool:
-        first, *others = pool.map(lambda _: _asked(study, 20, seed), range(4))
+        first, *others = pool.map(lambda _: _agreement(study, 20, seed), range(4))
     if not all(first.equals(other) for other in others):
         raise ArithmeticError("the same seed gave several answers")
     return "the same intervals four times"

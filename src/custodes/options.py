@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from io import StringIO
 from itertools import chain
@@ -20,9 +21,8 @@ from rich.markup import escape
 
 from custodes.answers.blocks import json_blocks
 from custodes.answers.question import NOT_ENOUGH
-from custodes.answers.result import Result
 from custodes.arguments import assignment_list
-from custodes.console import put, tell
+from custodes.console import put, quiet_pipe, say, tell
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, sidecar_raters
 from custodes.data.mapping.columns import ROLES
@@ -35,7 +35,7 @@ from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.printing import Screen, print_result
-from custodes.progress import silent
+from custodes.progress import Progress, silent
 from custodes.visible import visible
 from custodes.words import SWITCH
 
@@ -95,11 +95,11 @@ class Reading:
         Parameter(help="Unreadable verdicts: refuse (the default), drop and count up to 5 %, or drop however many."),
     ] = None
 
-    def refuse(self, about: str) -> None:
-        """Refuse what says how to read where nothing is read; `about` is the option that names what would be."""
+    def refuse(self) -> None:
+        """Refuse what says how to read where nothing is read."""
         for own in fields(self):
             if (value := getattr(self, own.name)) != own.default:
-                raise OptionError(f"--{own.name} {value} describes what is read, and nothing is; give --{about} FILE")
+                raise OptionError(f"--{own.name} {value} describes what is read, and nothing is; give a file")
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
@@ -161,8 +161,8 @@ def check_quoted(places: Iterable[str | Path]) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Telling:
-    """Options of what is printed."""
+class Output:
+    """Options of results: format and place."""
 
     format: Annotated[
         Format | None, Parameter(help="table (default): to read; json: everything; csv: one table; md, latex, html.")
@@ -171,83 +171,6 @@ class Telling:
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress on standard error.")] = False
     quote_formulas: QuoteFormulas = False
     no_timing: Annotated[bool, SWITCH, Parameter(help="Leave the seconds out of json.")] = False
-
-    @property
-    def place(self) -> str | None:
-        """Where it goes: a file, a folder (with / at the end), or standard output."""
-        return None
-
-    @property
-    def shape(self) -> Format:
-        """The format asked for, or that of the file's name."""
-        return self.format or "table"
-
-    def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
-        """What will be written; `tables` are those of the result, of which each is a file in a folder."""
-        if self.place is None:
-            return []
-        return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
-
-    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
-        files = self.files(tables)
-        check_apart(files, read)
-        if self.quote_formulas:
-            check_quoted([self.place or f".{self.shape}", *files])
-
-    def write(self, result: Result, seconds: float) -> None:
-        """Print or save a result."""
-        frame = result.to_frame(self.table)
-        if self.place is not None and is_folder(self.place):
-            target = folder(self.place)
-            for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
-                write_table(_flat(table), target / f"{name}.csv", quote_formulas=self.quote_formulas)
-            return
-        if self.shape == "table":
-            if self.place is None:
-                print_result(result, Screen(highlight=False), table=self.table)
-                return
-            text = StringIO()
-            print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
-            write_atomically(self.place, text.getvalue())
-            return
-        written = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
-        if self.shape in written:
-            self._send([written[self.shape](self.table).encode(errors="backslashreplace")])
-        elif self.shape == "csv":
-            self._send(csv_blocks(_flat(frame), quote_formulas=self.quote_formulas))
-        else:
-            self.tell_whole(result.told_whole(), seconds)
-
-    def tell_whole(self, answer: dict[str, Any], seconds: float) -> None:
-        """An answer as JSON with a newline at the end; with its seconds unless unwanted."""
-        if self.table is not None:
-            answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
-        whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
-        self._send(chain(json_blocks(whole), [b"\n"]))
-
-    def _send(self, content: Iterable[bytes]) -> None:
-        """To the file, or to standard output."""
-        if self.place is None:
-            put(content)
-        else:
-            write_atomically(self.place, content)
-
-    def progress(self, doing: str = "", *, lines: bool = False) -> Any:
-        """Progress on standard error: a context that yields the callable.
-
-        On a terminal it is a bar; elsewhere a line per part of the work where `lines`, else nothing.
-        """
-        if not self.quiet and sys.stderr.isatty():
-            return bar(doing)
-        return nullcontext(silent if self.quiet or not lines else in_lines(doing))
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Output(Telling):
-    """Options of what comes out, and where."""
-
     output: Annotated[
         str | None,
         Parameter(
@@ -259,101 +182,140 @@ class Output(Telling):
 
     @property
     def place(self) -> str | None:
-        """Where it goes: a file, a folder (with / at the end), or standard output."""
+        """The file of the tables, or their folder; None: standard output."""
         return self.output
 
     @property
     def shape(self) -> Format:
-        """The format asked for, or that of the file's name."""
-        return super().shape if self.output is None else SUFFIXES.get(Path(self.output).suffix.lower(), super().shape)
+        """The format by the name of the file, else that of the option."""
+        return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
+
+    def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
+        """Files that will be written; `tables` are those of the result, each a file in a folder."""
+        if self.place is None:
+            return []
+        return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
 
     def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
-        if self.output is not None:
-            self._check_place(self.output)
-        super().check(read, tables)
-
-    def _check_place(self, output: str) -> None:
-        if is_folder(output):
+        """Refuse, before the work, outputs that cannot be written or that are among the files that are `read`."""
+        files = self.files(tables)
+        if self.place is not None and is_folder(self.place):
             if self.format not in (None, "csv"):
-                raise OptionError(f"-o {output}: a folder takes one csv per table; name a file for {self.format}")
-            return
-        check_writable(output)
-        suffix = Path(output).suffix.lower()
-        if suffix not in SUFFIXES and not is_stream(output):
-            raise OptionError(
-                f"-o {output}: the suffix says the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
-                f"{suggestion(suffix, SUFFIXES)}"
-            )
-        if self.format not in (None, self.shape):
-            raise OptionError(f"-o {output}: the suffix says {self.shape} and --format {self.format}; say one")
+                raise OptionError(f"-o {self.place}: a folder takes one csv per table; name a file for {self.format}")
+        elif self.place is not None:
+            suffix = Path(check_writable(self.place)).suffix.lower()
+            if suffix not in SUFFIXES and not is_stream(self.place):
+                raise OptionError(
+                    f"-o {self.place}: the suffix says the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
+                    f"{suggestion(suffix, SUFFIXES)}"
+                )
+            if self.format not in (None, self.shape):
+                raise OptionError(f"-o {self.place}: the suffix says {self.shape} and --format {self.format}; say one")
+        check_apart(files, read)
+        if self.quote_formulas:
+            check_quoted([self.place or f".{self.shape}", *files])
+
+    def answer(self, ask: Callable[..., Any], doing: str = "") -> int:
+        """Ask with `progress=`, write the result, and return its exit status."""
+        result, seconds = self.timed(ask, doing)
+        with quiet_pipe():
+            self.write(result, seconds)
+        return int(result.status)
+
+    def timed(self, ask: Callable[..., Any], doing: str = "", *, lines: bool = False) -> tuple[Any, float]:
+        """A result and the seconds that it took, with progress."""
+        start = time.perf_counter()
+        with progress(doing, quiet=self.quiet, lines=lines) as track:
+            result = ask(progress=track)
+        return result, time.perf_counter() - start
+
+    def write(self, result: Any, seconds: float) -> None:
+        """Write a result to its place."""
+        frame = result.to_frame(self.table)
+        written = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
+        if self.place is not None and is_folder(self.place):
+            target = folder(self.place)
+            for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
+                write_table(_flat(table), target / f"{name}.csv", quote_formulas=self.quote_formulas)
+        elif self.shape == "table" and self.place is None:
+            print_result(result, Screen(highlight=False), table=self.table)
+        elif self.shape == "table":
+            text = StringIO()
+            print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
+            self._send([text.getvalue().encode(errors="backslashreplace")])
+        elif self.shape in written:
+            self._send([written[self.shape](self.table).encode(errors="backslashreplace")])
+        elif self.shape == "csv":
+            self._send(csv_blocks(_flat(frame), quote_formulas=self.quote_formulas))
+        else:
+            self.write_json(result.told_whole(), seconds)
+
+    def write_json(self, answer: dict[str, Any], seconds: float) -> None:
+        """An answer as JSON with a newline at the end, with its seconds unless unwanted."""
+        if self.table is not None:
+            answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
+        whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
+        self._send(chain(json_blocks(whole), [b"\n"]))
+
+    def _send(self, content: Iterable[bytes]) -> None:
+        if self.place is None:
+            put(content)
+        else:
+            write_atomically(self.place, content)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Tested(Output):
-    """Options of an answer that is a list of tests passed or not."""
+class TestOutput(Output):
+    """Options of a result that is a list of tests."""
 
     junit: Annotated[Path | None, Parameter(help="Also write JUnit XML, which systems for CI show.")] = None
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
-        """What will be written."""
-        return [*super().files(tables), *([self.junit] if self.junit else [])]
+        """Files that will be written."""
+        return [*super().files(tables), *([check_writable(self.junit)] if self.junit else [])]
 
-    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
+    def write(self, result: Any, seconds: float) -> None:
+        """Write a result to its place, and its tests as JUnit XML."""
+        result.to_frame(self.table)  # an unknown table leaves the file of before
         if self.junit is not None:
-            check_writable(self.junit)
-        super().check(read, tables)
-
-    def write(self, result: Result, seconds: float) -> None:
-        """Print or save a result, and its tests as JUnit XML."""
-        made: Any = result
-        made.to_frame(self.table)  # an unknown table leaves the file of before
-        if self.junit is not None:
-            write_atomically(self.junit, made.to_junit(0.0 if self.no_timing else seconds))
+            write_atomically(self.junit, result.to_junit(0.0 if self.no_timing else seconds))
         super().write(result, seconds)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Model(Telling):
-    """Options of where a combined metric goes; its tables go to standard output."""
+class ModelOutput(Output):
+    """Options of a fitted metric: its file is the output, its tables go to standard output."""
 
-    model: Annotated[str, Parameter(name=["--output", "-o"], help="The model file.")] = "combination.json"
+    output: Annotated[str, Parameter(name=["--output", "-o"], help="The model file.")] = "combination.json"
     held_out: Annotated[
         Path | None, Parameter(help="Also write ratings of what each method had not seen: .csv .jsonl .parquet.")
     ] = None
 
+    @property
+    def place(self) -> None:
+        """Standard output."""
+
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
-        """What will be written."""
-        return [self.model, *([self.held_out] if self.held_out else [])]
-
-    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
-        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
-        if not self.model.endswith(".json"):
-            raise OptionError(f"-o {self.model}: the model file is JSON; name it .json (tables go to standard output)")
-        check_writable(self.model)
+        """Files that will be written."""
+        if not self.output.endswith(".json"):
+            raise OptionError(f"-o {self.output}: the model file is JSON; name it .json (tables go to standard output)")
         if self.held_out is not None:
-            check_writable(self.held_out)
             check_suffix(self.held_out)
-        super().check(read, tables)
+        return [check_writable(path) for path in (self.output, self.held_out) if path is not None]
 
-    def write(self, result: Result, seconds: float) -> None:
-        """Save the model, then tell its tables."""
-        made: Any = result
-        made.to_frame(self.table)  # an unknown table leaves the model of before
+    def write(self, result: Any, seconds: float) -> None:
+        """Save the model, then print its tables."""
+        result.to_frame(self.table)  # an unknown table leaves the model of before
         if self.no_timing:
-            made = replace(made, comparison=made.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
-        made.model.save(self.model)
+            result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
+        result.model.save(self.output)
         if self.held_out is not None:
-            write_table(
-                made.held_out.frame.with_columns(kind=pl.lit("metric")),
-                self.held_out,
-                quote_formulas=self.quote_formulas,
-            )
-        super().write(made, seconds)
-        tell(f"model written to {self.model}")
+            frame = result.held_out.frame.with_columns(kind=pl.lit("metric"))
+            write_table(frame, self.held_out, quote_formulas=self.quote_formulas)
+        super().write(result, seconds)
+        tell(f"model written to {self.output}")
 
 
 def _flat(table: pl.DataFrame) -> pl.DataFrame:
@@ -361,21 +323,20 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
 
 
-def read_by(inputs: Sequence[str], *options: Any) -> list[str | Path]:
-    """What a command reads: its inputs with the raters tables beside them, and every file that is the value of an
-    option, or one of its values."""
-    beside = [side for file in _files(inputs) for side in sidecar_raters(*path_and_part(file))]
-    return [*named_by(inputs, *options), *beside]
+def read_by(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
+    """Files that a command reads: its inputs, the raters tables beside them, and every file that an option names.
+
+    `sidecars`: whether the inputs are scores, which are read with their raters tables; texts are not.
+    """
+    files = [file for name in inputs for file in tuple(matches(Path(name))) or (name,)]
+    beside = [side for file in files if sidecars for side in sidecar_raters(*path_and_part(file))]
+    return [*files, *beside, *filter(os.path.isfile, _words(options))]
 
 
-def named_by(inputs: Sequence[str], *options: Any) -> list[str | Path]:
-    """What a command reads but for raters tables beside its inputs, which are not read with texts."""
-    return [*_files(inputs), *filter(os.path.isfile, _words(options))]
-
-
-def _files(inputs: Sequence[str]) -> list[str | Path]:
-    """The inputs, of a pattern its files."""
-    return [found for name in inputs for found in tuple(matches(Path(name))) or (name,)]
+def say_written(place: Path) -> None:
+    """Print where a table was written, unless that is a stream."""
+    if not is_stream(place):
+        say(str(place))
 
 
 def _words(value: Any) -> Iterator[str | Path]:
@@ -385,8 +346,28 @@ def _words(value: Any) -> Iterator[str | Path]:
         yield from chain.from_iterable(map(_words, value))
 
 
-def in_lines(doing: str) -> Any:
-    """A `Progress` callable that prints a line before each part of the outermost loop, by the title of the part."""
+@contextmanager
+def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> Iterator[Progress]:
+    """Progress on standard error: a bar on a terminal; elsewhere nothing, or with `lines` a line per outermost part."""
+    if quiet or not sys.stderr.isatty():
+        yield silent if quiet or not lines else _in_lines(doing)
+        return
+    from rich.progress import Progress as Bar
+    from rich.progress import TimeElapsedColumn
+
+    columns = (*Bar.get_default_columns(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        if doing:
+            bar.add_task(escape(visible(doing)), total=None)
+            bar.refresh()  # or it is not seen before a tenth of a second is over, in which a core may have no time
+
+        def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
+            return bar.track(iterable, total=total, description=desc or "working")
+
+        yield track
+
+
+def _in_lines(doing: str) -> Progress:
     running = False
 
     def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
@@ -397,28 +378,10 @@ def in_lines(doing: str) -> Any:
         running = True
         try:
             for number, part in enumerate(iterable, start=1):
-                title = getattr(part, "title", desc or "working")
-                tell(f"{doing}: {number} of {total}: {title}" if total else f"{doing}: {number}: {title}")
+                place = f"{number} of {total}" if total else str(number)
+                tell(f"{doing}: {place}: {getattr(part, 'title', desc or 'working')}")
                 yield part
         finally:
             running = False
 
     return track
-
-
-@contextmanager
-def bar(doing: str = "") -> Any:
-    """A Rich progress bar as a `Progress` callable; what is `doing` stands in it from the start, with its seconds."""
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TimeElapsedColumn
-
-    columns = (*RichProgress.get_default_columns(), TimeElapsedColumn())
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as shown:
-        if doing:
-            shown.add_task(escape(visible(doing)), total=None)
-            shown.refresh()  # or it is not seen before a tenth of a second is over, in which a core may have no time
-
-        def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
-            return shown.track(iterable, total=total, description=desc or "working")
-
-        yield track

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-
-TYPE_CHECKING = False  # until signals are watched nothing is imported that Python has not imported already
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
+from contextlib import suppress
 
 UNFINISHED: set[str] = set()
 """Files and folders that are being written under a name of their own, to be renamed when they are whole."""
@@ -33,7 +29,7 @@ SHOW_CURSOR = b"\x1b[?25h"
 
 
 class Stoppable:
-    """Work of a command that may be stopped; as a context. `follows`: what the same command does then."""
+    """Work of a command that may be stopped, as a context; `follows` says what the same command does after a stop."""
 
     def __init__(self, follows: str) -> None:
         self.follows = follows
@@ -41,9 +37,7 @@ class Stoppable:
     def __enter__(self) -> None:
         _follows[:] = [self.follows]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is not KeyboardInterrupt:  # whoever ends the command calls `stopped`
             _follows.clear()
 
@@ -92,42 +86,31 @@ def _allocator(function: str, *numbers: int) -> None:
     """Call a function of the GNU C library's allocator; nothing where the process has another one."""
     import ctypes
 
-    try:
-        call = getattr(ctypes.CDLL(None), function)
-    except (AttributeError, OSError, TypeError):  # another C library, another system
-        return
-    call(*numbers)
+    with suppress(AttributeError, OSError, TypeError):  # another C library, another system
+        getattr(ctypes.CDLL(None), function)(*numbers)
 
 
 def allow_open_files(number: int) -> None:
     """Let the process open so many files and connections, or as many as the system allows."""
-    try:
+    with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
         import resource
-    except ImportError:  # Windows has no such limit
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = number if hard == resource.RLIM_INFINITY else min(number, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        try:  # noqa: SIM105  contextlib is not imported yet
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = number if hard == resource.RLIM_INFINITY else min(number, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        except (ValueError, OSError):
-            pass
 
 
 def _leave(number: int, frame: object) -> None:
     # No exception: it would wait for threads at work, and whoever catches all of them would swallow it.
-    for gone in (os.unlink, os.rmdir):
+    for remove in (os.unlink, os.rmdir):
         for name in tuple(UNFINISHED):
-            _tried(gone, name)
+            with suppress(OSError):
+                remove(name)
     for group in tuple(CHILDREN):
-        _tried(os.killpg, group, signal.SIGKILL)
-    said = f"custodes: {stopped(number)}\n".encode()
-    _tried(os.write, 2, SHOW_CURSOR + said if os.isatty(2) else said)
+        with suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+    message = f"custodes: {stopped(number)}\n".encode()
+    with suppress(OSError):
+        os.write(2, SHOW_CURSOR + message if os.isatty(2) else message)
     os._exit(128 + number)
-
-
-def _tried(act: Callable[..., object], *words: object) -> None:
-    try:  # noqa: SIM105  contextlib is not imported yet
-        act(*words)
-    except OSError:
-        pass

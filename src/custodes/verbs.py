@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
@@ -12,199 +13,166 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 from cyclopts import Parameter
 from numpy.typing import ArrayLike
 
+import custodes as cu
 from custodes.answers.effort import effort
 from custodes.answers.question import UNRECORDED, Option, options_of
-from custodes.answers.result import Result
 from custodes.answers.setting import HELP
 from custodes.arguments import members, value_list
 from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
-from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, shown
-from custodes.files import is_stream
-from custodes.options import Inputs, Output, Reading, Telling, read_by
-from custodes.words import SWITCH, is_whole, whole
+from custodes.options import Inputs, ModelOutput, Output, Reading, TestOutput, progress, read_by
+from custodes.questions import QUESTIONS
+from custodes.words import SWITCH, whole
 
 READING, OUTPUT = Reading(), Output()
+OUTPUTS: Mapping[str, Output] = {"combine": ModelOutput(), "gate": TestOutput()}
+"""Questions whose results go to more than one file."""
 
 DryRun = Annotated[bool, SWITCH, Parameter(help="Print the estimated run time and memory, then exit.")]
-"""An estimate instead of an answer."""
-
-KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 STOPPING = "stopping"
-"""The argument whose parts are options; what it is made of is loaded by the questions that have it alone."""
+"""The argument whose parts are options; its module is imported by the questions that have it alone."""
+SEVERAL = {"batch": str, "budget": str, "stop": Sequence[str]}
+"""Parts of a stopping rule of which several values make several rules."""
 
 
-def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[..., int]:
-    """The command that asks a question of some inputs and writes its answer; `first` names the option that is a word
-    before the inputs, if any."""
-    about, *_ = inspect.signature(asked).parameters.values()
-    result: type[Result] = get_type_hints(asked)["return"]
+def __getattr__(name: str) -> Callable[..., int]:
+    """The verb of a question."""
+    if name not in QUESTIONS:
+        raise AttributeError(name=name)
+    return verb(getattr(cu, name), OUTPUTS.get(name, OUTPUT))
+
+
+def verb(question: Any, output: Output) -> Callable[..., int]:
+    """The command that asks a question about its inputs and writes the result."""
+    study_parameter, *_ = inspect.signature(question).parameters.values()
+    result = get_type_hints(question)["return"]
 
     def command(
         *inputs: Inputs, dry_run: DryRun = False, reading: Reading = READING, output: Any = output, **options: Any
     ) -> int:
-        about_option = options.get(about.name) or ()
-        output.check(read_by([*inputs, *about_option], *reading.files, *options.values()), result.declared())
-        if first:
-            options[first], *inputs = inputs  # type: ignore[assignment]
-        if inputs and about.default is None:
-            raise OptionError(f"{asked.__name__}: {listed(inputs)}: a study to start from is --{about.name} FILE")
-        sources = inputs or options.pop(about.name, None)
-        if not sources and about.default is None:
-            reading.refuse(about.name)
-        arguments = arguments_of(asked, options)
-        with output.progress(reading_of(sources)):
-            study = reading.about(sources or ()) if sources or about.default is about.empty else None
+        output.check(read_by(inputs, *reading.files, *options.values()), result.declared())
+        arguments, study = arguments_of(question, options), None
+        if inputs or study_parameter.default is study_parameter.empty:
+            with progress(reading_of(inputs), quiet=output.quiet):
+                study = reading.about(inputs)
+        else:
+            reading.refuse()
         if dry_run:
-            tell_effort(asked, study, arguments)
+            tell_effort(question, study, arguments)
             return 0
-        answer, seconds = answered(asked, study, output, arguments)
-        with quiet_pipe():
-            output.write(answer, seconds)
-        return int(answer.status)
+        return int(output.answer(partial(question, study, **arguments), question.__name__))
 
-    text = " ".join((inspect.getdoc(asked) or "").partition("\n\n")[0].split())
-    command.__name__, command.__doc__ = asked.__name__, f"{text}\n\nExample: `{asked.example}`"
-    made = with_options(command, asked)
-    if about.default is None:  # it may be asked about nothing, so the study is an option
-        own = inspect.signature(made)
-        note = Parameter(help="A study to start from; repeatable.", negative="")
-        words, *rest = own.parameters.values()
-        start = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
-        made.__annotations__[words.name] = Annotated[str, Parameter(show=False)]  # which it refuses in its own words
-        made.__signature__ = own.replace(parameters=[words, start, *rest])  # type: ignore[attr-defined]
-    if first:
-        own = inspect.signature(made)
-        word = own.parameters[first]
-        note = Parameter(help=next(option.help for option in options_of(asked) if option.name == first))
-        word = inspect.Parameter(first, word.POSITIONAL_ONLY, annotation=Annotated[str, note])
-        rest = [other for other in own.parameters.values() if other.name != first]
-        made.__signature__ = own.replace(parameters=[word, *rest])  # type: ignore[attr-defined]
-    return made
+    summary = " ".join((inspect.getdoc(question) or "").partition("\n\n")[0].split())
+    command.__name__, command.__doc__ = question.__name__, f"{summary}\n\nExample: `{question.example}`"
+    return with_options(command, question)
 
 
-def reading_of(sources: Sequence[str] | None) -> str:
-    """What is said while inputs are read."""
-    return f"reading {listed(sources, limit=2)}" if sources else ""
+def reading_of(inputs: Sequence[str]) -> str:
+    """The title of the progress while inputs are read."""
+    return f"reading {listed(inputs, limit=2)}" if inputs else ""
 
 
-def tell_effort(asked: Any, study: Any, arguments: dict[str, Any]) -> None:
-    """Print the estimated time and memory of a question."""
-    defaults = {option.name: option.default for option in options_of(asked)}
+def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
+    """Print the estimated run time and memory of a question."""
+    defaults = {name: p.default for name, p in inspect.signature(question).parameters.items()}
     with quiet_pipe():
-        say(str(effort(asked.__name__, study, defaults | arguments)))
+        say(str(effort(question.__name__, study, defaults | arguments)))
 
 
-def answered(
-    asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any], *, lines: bool = False
-) -> tuple[Any, float]:
-    """The answer to a question, and the seconds that it took; `lines`: progress also where there is no terminal."""
-    start = time.perf_counter()
-    with output.progress(getattr(asked, "__name__", "").strip("<>"), lines=lines) as progress:
-        made = asked(study, progress=progress, **arguments)
-    return made, time.perf_counter() - start
-
-
-def written(place: Path) -> None:
-    """Say where a table was written, but not in what it was written to."""
-    if not is_stream(place):
-        say(str(place))
-
-
-def with_options(command: Callable[..., Any], asked: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with the arguments of a function as its options; a default that is a group of options is its type."""
+def with_options(command: Callable[..., Any], *functions: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with arguments of functions as its options; a default that is a group of options is its type. An
+    argument that the command declares itself is left to it."""
     hints = get_type_hints(command, include_extras=True)
-    first, *own = (
-        p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Telling) else hints[p.name])
+    first, *others = (
+        p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Output) else hints[p.name])
         for p in inspect.signature(command).parameters.values()
         if p.kind is not p.VAR_KEYWORD
     )
-    made = inspect.Signature([first, *_parameters(options_of(asked)), *own])
-    command.__signature__ = made  # type: ignore[attr-defined]
+    options = [
+        _parameter(option) for function in functions for option in _options(function) if option.name not in hints
+    ]
+    command.__signature__ = inspect.Signature([first, *options, *others])  # type: ignore[attr-defined]
     return command
 
 
-def _parameters(options: Sequence[Option]) -> Iterator[inspect.Parameter]:
-    for option in options:
+def _options(function: Callable[..., Any]) -> Iterator[Option]:
+    for option in options_of(function):
         if option.name == STOPPING:
             from custodes.evaluate.protocol.stopping import Stopping
 
-            hints = get_type_hints(Stopping)
-            for name in hints:
-                own = option.default if isinstance(option.default, Stopping) else Stopping()
-                yield _parameter(Option(name, hints[name], getattr(own, name), HELP[name]))
-        elif option.name not in UNRECORDED or option.name == "rng":
-            yield _parameter(option)
+            default = option.default if isinstance(option.default, Stopping) else Stopping()
+            for name, kind in get_type_hints(Stopping).items():
+                yield Option(name, SEVERAL.get(name, kind), getattr(default, name), HELP[name])
+        elif option.name == "rng":
+            yield option._replace(name="seed", kind=int)
+        elif option.name not in UNRECORDED:
+            yield option
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    name, kind = "seed" if option.name == "rng" else option.name, _flag(option)
-    said = option.default is None or option.default is False or "default" in option.help
-    text = option.help if said else f"{option.help.removesuffix('.')} (default: {_shown(option.default)})."
-    if kind is bool:
-        note = Parameter(help=text, negative="", show_default=False)
-        return inspect.Parameter(name, KEYWORD, default=False, annotation=Annotated[bool, note])
-    more: dict[str, Any] = {"converter": whole} if kind is int else {"negative": ""} if kind == list[str] else {}
+    kind, text = _kind(option), option.help
+    required = option.default is inspect.Parameter.empty
+    if not (required or option.default is None or option.default is False or "default" in text):
+        several = isinstance(option.default, tuple | list)
+        default = ", ".join(map(str, option.default)) if several else option.default
+        text = f"{text.removesuffix('.')} (default: {default})."
+    flag = kind is bool
+    more: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
+    more |= {"show_default": False} if flag else {"converter": whole} if kind is int else {}
     return inspect.Parameter(
-        name, KEYWORD, default=None, annotation=Annotated[kind | None, Parameter(help=text, **more)]
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=option.default if required else False if flag else None,
+        annotation=Annotated[kind if flag or required else kind | None, Parameter(help=text, **more)],
     )
 
 
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+def _kind(option: Option) -> Any:
+    """The type of an option on the command line: a word that is read later, unless it is one simple type."""
+    kinds = [member for member in members(option.kind) if member is not type(None)]
+    if len(kinds) == 1 and (kinds[0] in (bool, int, float, str) or get_origin(kinds[0]) is Literal):
+        return kinds[0]
+    return list[str] if set(kinds) & {Sequence[str], tuple[str, ...], Mapping[str, Any]} else str
 
 
-def _flag(option: Option) -> Any:
-    """The type of an option on the command line: a word that is read later, unless it is one simple thing."""
-    simple = {"rng": int, "batch": str, "budget": str, "stop": list[str]}
-    own = [member for member in members(option.kind) if member is not type(None)]
-    if option.name in simple:
-        return simple[option.name]
-    if len(own) == 1 and (own[0] in (bool, int, float, str) or get_origin(own[0]) is Literal):
-        return own[0]
-    return list[str] if any(member in (Sequence[str], tuple[str, ...]) for member in own) else str
+def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function from the options that were given."""
+    arguments = {name: value for name, value in options.items() if value is not None}
+    kinds = {option.name: option.kind for option in options_of(function)}
+    if "seed" in arguments:
+        arguments["rng"] = arguments.pop("seed")
+    stopping = _stoppings(arguments) if STOPPING in kinds else {}
+    return {name: _value(name, kinds[name], value) for name, value in arguments.items() if name in kinds} | stopping
 
 
-def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a question from the options that were given."""
-    made = {name: value for name, value in given.items() if value is not None}
-    options = {option.name: option for option in options_of(asked)}
-    if "seed" in made:
-        made["rng"] = made.pop("seed")
-    for name, value in made.items():
-        if name in options:
-            made[name] = _read(name, options[name].kind, value)
-    return made | (_stoppings(made) if STOPPING in options else {})
-
-
-def _stoppings(made: dict[str, Any]) -> dict[str, Any]:
-    """The argument `stopping`, of options that are taken out of those given: one rule for every combination of the
-    batches, budgets and rules that were named; nothing where none was."""
+def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The argument `stopping` of options that are removed from those given: one rule for every combination of the
+    batches, budgets and rules that are named; nothing where none is."""
     from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 
-    hints = get_type_hints(Stopping)
-    given = {name: made.pop(name) for name in hints if name in made}
-    if not given:
+    kinds = get_type_hints(Stopping)
+    options = {name: arguments.pop(name) for name in kinds if name in arguments}
+    if not options:
         return {}
     lists: dict[str, list[Any]] = {
-        name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given
+        name: numbers(f"--{name}", options.pop(name), int) for name in ("batch", "budget") if name in options
     }
-    lists |= {"stop": value_list("--stop", given.pop("stop"))} if "stop" in given else {}
-    read = {name: _read(name, hints[name], value) for name, value in given.items()}
-    ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
-    unused = [set(idle(way.get("stop", USUAL.stop), read.get("looks"))) for way in ways]
+    lists |= {"stop": value_list("--stop", options.pop("stop"))} if "stop" in options else {}
+    values = {name: _value(name, kinds[name], value) for name, value in options.items()}
+    ways: list[dict[str, Any]] = [dict(zip(lists, way, strict=True)) for way in product(*lists.values())]
+    unused = [set(idle(way.get("stop", USUAL.stop), values.get("looks"))) for way in ways]
     never = set.intersection(*unused)  # refused; what some of the rules take is not given to the others
     rules = [
-        Stopping(**{name: value for name, value in (read | way).items() if name not in own - never})
-        for way, own in zip(ways, unused, strict=True)
+        Stopping(**{name: value for name, value in (values | way).items() if name not in names - never})
+        for way, names in zip(ways, unused, strict=True)
     ]
     return {STOPPING: rules}
 
 
-def _read(name: str, kind: Any, value: Any) -> Any:
-    """A value of a type that a word on the command line stands for."""
+def _value(name: str, kind: Any, value: Any) -> Any:
+    """The value of a type that a word of the command line stands for."""
     kinds = [member for member in members(kind) if member is not type(None)]
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, list):
@@ -216,29 +184,20 @@ def _read(name: str, kind: Any, value: Any) -> Any:
     if Sequence[float] in kinds:
         return numbers(option, value)
     if Sequence[int] in kinds or tuple[int, ...] in kinds:
-        return tuple(wholes(option, value))
+        return tuple(numbers(option, value, int))
     if float in kinds:
-        try:
+        with suppress(ValueError):  # a word is for the question to interpret or refuse
             return float(value)
-        except ValueError:
-            return value  # a word, which the question knows or refuses
     return value
 
 
-def numbers(option: str, text: str) -> list[float]:
+def numbers(option: str, text: str, kind: type[Any] = float) -> list[Any]:
     """A comma list of numbers."""
     try:
-        return [float(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise OptionError(f"{option} {text!r}: a comma list of numbers, such as 0,0.1,0.3") from None
-
-
-def wholes(option: str, text: str) -> list[int]:
-    """A comma list of whole numbers."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(map(is_whole, parts)):
-        raise OptionError(f"{option} {shown(text)}: a comma list of whole numbers, such as 10,20,40")
-    return [int(part) for part in parts]
+        allowed = "whole numbers, such as 10,20,40" if kind is int else "numbers, such as 0,0.1,0.3"
+        raise OptionError(f"{option} {shown(text)}: must be a comma list of {allowed}") from None
 
 
 def channel_table(text: str) -> list[list[float]] | str:
@@ -252,6 +211,6 @@ def channel_table(text: str) -> list[list[float]] | str:
         raise InputError(f"--channel {text}: no such file; give a .csv of 3x3 numbers, or the word ideal") from None
     except ValueError:
         raise InputError(
-            f"{text}: three lines of three numbers are needed: a line each for people's win, tie and loss, in it how"
-            " often the metric says win, tie, loss; no header"
+            f"{text}: three lines of three numbers are needed: a line each for human win, tie and loss, in it how often"
+            " the metric has a win, a tie and a loss; no header"
         ) from None

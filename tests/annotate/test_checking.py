@@ -15,7 +15,7 @@ from custodes.annotate.material import Item, Material, Output
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, Texts
 from custodes.errors import InputError
-from tests.annotate.files import texts
+from tests.annotate.test_new import texts
 
 SOUND = StudyPlan(texts=Texts(contact="a@b.example"))
 

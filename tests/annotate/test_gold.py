@@ -13,7 +13,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import People, Question, StudyPlan, Texts
 from custodes.data.reading import read
 from custodes.errors import InputError
-from tests.annotate.files import opened, orders, texts
+from tests.annotate.test_new import opened, orders, texts
 
 PLAN = StudyPlan(people=People(attention=0))
 RATE = StudyPlan(question=Question(mode="rate"), people=People(attention=0))

@@ -15,7 +15,7 @@ from custodes.annotate.material import medium
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import People, StudyPlan
 from custodes.errors import InputError
-from tests.annotate.files import opened, orders
+from tests.annotate.test_new import opened, orders
 
 Image: Any = pytest.importorskip("PIL.Image")
 

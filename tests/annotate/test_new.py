@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,10 +22,34 @@ from custodes.annotate.study_status import notes_of
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from tests.annotate.files import opened, orders, texts
 from tests.annotate.studies import Hands, answer, at_once, begun, plan_of
 
 SILENT = StudyPlan(people=People(attention=0))
+
+
+def texts(items: int = 12, systems: str = "ABC", **more: Any) -> pl.DataFrame:
+    rows = [(f"i{k}", name, f"{name} says {k}") for k in range(items) for name in systems]
+    return pl.DataFrame(rows, schema=["item", "system", "text"], orient="row").with_columns(**more)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as base:
+        yield base
+
+
+def orders(path: Path) -> dict[tuple[str, str], list[str]]:
+    """Items of each pair in the order in which they are asked."""
+    query = """
+        SELECT a.label, coalesce(b.label, ''), i.label FROM unit JOIN pair USING (pair)
+        JOIN system a ON a.system = first LEFT JOIN system b ON b.system = second JOIN item i ON i.item = unit.item
+        ORDER BY pair, place
+    """
+    made: dict[tuple[str, str], list[str]] = {}
+    with opened(path) as base:
+        for first, second, item in base.execute(query):
+            made.setdefault((first, second), []).append(item)
+    return made
 
 
 def notes(path: Path) -> list[str]:

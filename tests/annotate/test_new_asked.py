@@ -18,7 +18,7 @@ from custodes.annotate.plan import Ending, People, Question, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.views import Agree, Answer, Ask, Begin, Break, Consent, Done, Instructions, Wait
 from custodes.data.reading import read
-from tests.annotate.files import texts
+from tests.annotate.test_new import texts
 
 PEOPLE = People(cap=1.0, batch=6, batches=30, overlap=0.0, attention=1)
 

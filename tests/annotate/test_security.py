@@ -30,12 +30,14 @@ from tests.annotate.studies import asked, begun, plan_of, study
 
 pytest.importorskip("starlette")
 
+from starlette.testclient import TestClient
 
 from custodes.annotate.server import patient
 from custodes.annotate.site.app import app
 from custodes.annotate.site.guard import FIELDS, LARGEST, network
-from tests.annotate.requests import URL, visitor
 from tests.waiting import PATIENCE, until
+
+URL = "http://testserver"
 
 
 @contextmanager
@@ -49,6 +51,11 @@ def opened(folder: Path, **sections: Any) -> Iterator[Service]:
 def service(tmp_path: Path) -> Iterator[Service]:
     with opened(tmp_path) as made:
         yield made
+
+
+def visitor(service: Service, address: str = "192.0.2.1") -> TestClient:
+    made = app({"study": service}, public_url=URL, secret="s" * 32, owner_key="the-key")
+    return TestClient(made, client=(address, 50_000))
 
 
 def rows(service: Service, table: str) -> int:

@@ -14,7 +14,7 @@ from custodes.answers.result import UNASKED, Provenance, Result, result
 from custodes.answers.tables import count, label, score, table
 from custodes.data.notes import Note
 from custodes.errors import OptionError
-from tests.evaluate.studies import GOLDEN, counts_of
+from tests.evaluate.test_favoritism import GOLDEN, counts_of
 
 NOTE = Note(rule="few", message="few items", count=3, aspect="x")
 

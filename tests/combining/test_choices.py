@@ -15,9 +15,10 @@ from custodes.combining.methods import METHODS
 from custodes.combining.task import Task, outer_folds, task
 from custodes.combining.validation import tried
 from custodes.progress import silent
-from tests.combining.runs import generator, terms
-from tests.combining.tasks import ITEMS, planted, table_of_items
-from tests.evaluate.judged_studies import judged
+from tests.combining.test_combine import generator
+from tests.combining.test_task import ITEMS, planted, table_of_items
+from tests.combining.test_validation import terms
+from tests.evaluate.test_judges import judged
 
 pytestmark = pytest.mark.usefixtures("small")
 

@@ -14,21 +14,55 @@ from scipy import stats
 import custodes as cu
 from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.methods import METHODS
+from custodes.combining.task import outer_folds, task
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from tests.combining.runs import QUICK, accuracy, asked, column, content, folds_used, held, noise, rules
-from tests.combining.tasks import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
-from tests.evaluate.judged_studies import judged, rows_of, study_from
+from tests.combining.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged, rows_of, study_from
 
+QUICK = ("best", "equal", "ridge", "pairwise", "xgboost", "blend")
 EVERY = (*QUICK, "gp")
 """All but those that choose among others (`auto`, `xgboost-pruned`), which take longer."""
 
 pytestmark = pytest.mark.usefixtures("small")
 
 
+def content(model: cu.CombinedMetric) -> tuple[object, ...]:
+    """All that a prediction depends on."""
+    return model.columns, model.intercept, model.trees, model.share
+
+
+def asked(study: Study | Scores, **options: Any) -> Combine:
+    given = study if isinstance(study, Study) else judged(study)
+    return combine(given, **{"method": "ridge", "repeats": 1, "resamples": 0, **options})
+
+
+def column(table: pl.DataFrame, name: str, key: str = "method") -> dict[str, Any]:
+    return dict(table.select(key, name).iter_rows())
+
+
 def unseconded(made: Combine) -> dict[str, Any]:
     told = made.to_dict()
     return told | {"comparison": [{**row, "seconds": None} for row in told["comparison"]]}
+
+
+def rules(made: Combine) -> dict[str, str]:
+    return {note.rule: note.message for note in made.notes}
+
+
+def held(made: Combine, method: str, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
+    """The held-out predictions (items, systems), NaN where there is none."""
+    grid = np.full((items, systems), np.nan)
+    own = made.held_out.frame.filter(rater=method)
+    for item, system, score in own.select("item", "system", "score").iter_rows():
+        grid[int(item[1:]), "ABCDEFGH".index(system)] = score
+    return grid
+
+
+def noise(seed: int, *, p: int = 12) -> Scores:
+    """More metrics than a dozen items can tell apart; none of them knows anything."""
+    rng = np.random.default_rng(seed)
+    return {("ann", ""): rng.normal(size=(12, 3))} | {(f"m{k:02}", ""): rng.normal(size=(12, 3)) for k in range(p)}
 
 
 # --- a planted signal ----------------------------------------------------------------------------------------------
@@ -44,6 +78,10 @@ def test_a_planted_signal_is_found_by_every_method(names: tuple[str, ...]) -> No
     assert max(weights, key=lambda metric: weights[metric]) == "a"
 
 
+def generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
 # --- the comparison ------------------------------------------------------------------------------------------------
 
 REFERENCES = {
@@ -51,6 +89,17 @@ REFERENCES = {
     "spearman": lambda y, p: stats.spearmanr(y, p).statistic,
     "pearson": lambda y, p: stats.pearsonr(y, p).statistic,
 }
+
+
+def folds_used(study: Study, by: str = "item", **options: Any) -> list[np.ndarray]:
+    """The outer folds of seed 0."""
+    return outer_folds(task(study.select(), target=None), by, **{"repeats": 1, "rng": generator(), **options})
+
+
+def accuracy(y: np.ndarray, p: np.ndarray) -> float:
+    """Pairs of outputs of one item (rows) in people's order."""
+    pairs = [(i, a, b) for i in range(len(y)) for a in range(y.shape[1]) for b in range(a) if y[i, a] != y[i, b]]
+    return float(np.mean([(y[i, a] - y[i, b]) * (p[i, a] - p[i, b]) > 0 for i, a, b in pairs]))
 
 
 def test_scores_are_those_of_scipy_on_what_was_held_out() -> None:

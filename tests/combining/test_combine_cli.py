@@ -15,9 +15,9 @@ from custodes import cli
 from custodes.combining import tables
 from custodes.combining.methods import gaussian_process
 from custodes.stats.learning import boost
-from tests.combining.tasks import planted, table_of_items
-from tests.command_line import Run, custodes, refused
-from tests.evaluate.judged_studies import rows_of
+from tests.combining.test_task import planted, table_of_items
+from tests.evaluate.test_judges import rows_of
+from tests.test_cli import Run, custodes, refused
 
 __all__ = ["custodes"]  # the fixture
 
@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_bytes(custodes: Run, study: pl.DataFrame) 
 @pytest.mark.parametrize("method", ["ridge", "xgboost"])
 def test_another_process_scores_the_same_bytes(custodes: Run, study: pl.DataFrame, method: str) -> None:
     custodes(*FIT[:-1], method, "-o", "model.json")
-    here = custodes("combine", "score", "model.json", "ratings.csv")
+    here = custodes("combine", "score", "ratings.csv", "--model", "model.json")
     assert here.status == 0
     command = [
         sys.executable,
@@ -124,22 +124,22 @@ def test_another_process_scores_the_same_bytes(custodes: Run, study: pl.DataFram
     ]
     there = subprocess.run(command, capture_output=True, check=True)
     assert there.stdout == here.out.encode()
-    printed = custodes("combine", "score", "model.json", "ratings.csv", "-o", "combined.csv")
+    printed = custodes("combine", "score", "ratings.csv", "--model", "model.json", "-o", "combined.csv")
     assert printed.out == "combined.csv\n"
     assert Path("combined.csv").read_bytes() == there.stdout
 
 
 def test_directions_of_the_file_hold_where_no_raters_file_is_given(custodes: Run, study: pl.DataFrame) -> None:
     custodes(*FIT, "--raters", "raters.csv", "-o", "model.json")
-    told = custodes("combine", "score", "model.json", "ratings.csv", "--raters", "raters.csv")
-    plain = custodes("combine", "score", "model.json", "ratings.csv")
+    told = custodes("combine", "score", "ratings.csv", "--model", "model.json", "--raters", "raters.csv")
+    plain = custodes("combine", "score", "ratings.csv", "--model", "model.json")
     assert told.out == plain.out
     assert cu.CombinedMetric.load("model.json").columns[1].higher_is_better is False
 
 
 def test_the_loop_closes(custodes: Run, study: pl.DataFrame) -> None:
     custodes(*FIT, "--raters", "raters.csv", "-o", "model.json", "--held-out", "held.csv")
-    custodes("combine", "score", "model.json", "ratings.csv", "--name", "mine", "-o", "mine.csv")
+    custodes("combine", "score", "ratings.csv", "--model", "model.json", "--name", "mine", "-o", "mine.csv")
     for verb, options in {
         "check": (),
         "agreement": ("--resamples", "20"),
@@ -165,7 +165,7 @@ def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: p
         score=pl.when((pl.col("item") == "i002") & (pl.col("rater") == "b")).then(99.0).otherwise("score")
     )
     changed.write_csv("changed.csv")
-    ran = custodes("combine", "score", "model.json", "changed.csv")
+    ran = custodes("combine", "score", "changed.csv", "--model", "model.json")
     assert ran.status == 0
     notes = ran.err.splitlines()
     assert all(note.startswith("custodes: note: ") for note in notes)
@@ -232,16 +232,20 @@ def test_bad_studies_are_refused_and_nothing_is_written(custodes: Run, study: pl
 def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> None:
     custodes(*FIT, "-o", "model.json")
     Path("out.csv").write_text("of before")
-    ask = ("combine", "score", "model.json", "ratings.csv", "-o", "out.csv")
+    ask = ("combine", "score", "ratings.csv", "--model", "model.json", "-o", "out.csv")
     study.filter(pl.col("rater") != "a").write_csv("less.csv")
     refused(custodes(*ask[:3], "less.csv", "-o", "out.csv"), "needs scores of the metric 'a', which is not here")
-    refused(custodes("combine", "score", "modle.json", "ratings.csv"), "no such file", "did you mean 'model.json'")
     refused(
-        custodes("combine", "score", "ratings.csv", "ratings.csv"),
+        custodes("combine", "score", "ratings.csv", "--model", "modle.json"),
+        "no such file",
+        "did you mean 'model.json'",
+    )
+    refused(
+        custodes("combine", "score", "ratings.csv", "--model", "ratings.csv"),
         "ratings.csv: no combination that can be used: not the JSON",
     )
-    refused(custodes("combine", "score", "model.json"), "no input")
-    refused(custodes("combine", "score"), "model")
+    refused(custodes("combine", "score", "--model", "model.json"), "no input")
+    refused(custodes("combine", "score"), "no such file")
     refused(custodes(*ask[:4], "-o", "out.xml"), "suffix")
     text = Path("model.json").read_text()
     content = json.loads(text)

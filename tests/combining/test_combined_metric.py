@@ -15,19 +15,62 @@ import pytest
 
 import custodes as cu
 from custodes.combining.combined_metric import VERSION, CombinedMetric
-from custodes.combining.methods import METHODS, gaussian_process
-from custodes.combining.task import task
+from custodes.combining.methods import METHODS, Formula, Lesson, gaussian_process
+from custodes.combining.normalise import Normalisation, normalisation
+from custodes.combining.task import Task, task
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning import boost
-from tests.combining.models import RATERS, chosen, learnt, model_of, scores
-from tests.combining.tasks import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
-from tests.evaluate.judged_studies import judged
+from tests.combining.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 3)
     monkeypatch.setitem(boost.SETTINGS, "rounds", 15)
+
+
+RATERS = pl.DataFrame(
+    {"rater": ["a", "b"], "higher_is_better": ["false", "true"], "low": [-3, None], "high": [2, None]}
+)
+"""a is turned and declared narrower than it is; b has an outlier."""
+
+
+def scores(seed: int = 0) -> dict[tuple[str, str], np.ndarray]:
+    made = planted(seed)
+    made["a", ""] *= -1
+    made["b", ""][0, 0] = 40
+    made["noise", ""][1, :2] = np.nan
+    return made
+
+
+def chosen(given: Scores) -> cu.Study:
+    return judged(given).describe(raters=RATERS).select()
+
+
+def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
+    x = of.metrics.scores.reshape(len(of.metrics.scores), -1).T
+    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
+    item = np.repeat(np.arange(len(of.design.items)), len(of.design.systems))
+    lesson = Lesson(
+        x=scales.apply(x),
+        y=of.human.ravel(),
+        items=item,
+        groups=item,
+        by="kendall",
+        top=None,
+        rng=np.random.default_rng(0),
+    )
+    return METHODS[name].fit(lesson), scales
+
+
+def model_of(name: str, given: Scores | None = None) -> CombinedMetric:
+    of = task(chosen(given or scores()), target=None)
+    formula, scales = learnt(name, of)
+    made = CombinedMetric.make(
+        formula, of=of, scales=scales, method=name, objective="kendall", validation={"kendall": None}
+    )
+    return made.signed("", "")
 
 
 # --- what is predicted ---------------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from scipy import stats
 
 from custodes.combining.combine import Combine
 from custodes.combining.costs import STEPS, costs_of, path_columns
-from custodes.combining.task import Task, outer_folds
+from custodes.combining.task import outer_folds
 from custodes.combining.terms import Terms
 from custodes.combining.validation import Trial
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.selection import nested_path
-from tests.combining.tasks import drawn, made, planted, with_noise
+from tests.combining.test_task import Task, drawn, made, planted, with_noise
 
 RATERS = pl.DataFrame({"rater": ["a", "b", "noise"], "cost": [3.0, 1.5, 0.25]})
 

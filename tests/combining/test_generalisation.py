@@ -19,8 +19,8 @@ from custodes.combining.terms import Terms
 from custodes.combining.validation import tried
 from custodes.data.study import Study
 from custodes.progress import silent
-from tests.combining.tasks import ITEMS, N_SYSTEMS, planted, table_of_items
-from tests.evaluate.judged_studies import Scores, judged
+from tests.combining.test_task import ITEMS, N_SYSTEMS, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged
 
 pytestmark = pytest.mark.usefixtures("small")
 

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.errors import CustodesError, InputError
-from tests.combining.models import model_of, scores
+from tests.combining.test_combined_metric import judged, model_of, scores
 from tests.edits import as_json, edited, torn
-from tests.evaluate.judged_studies import judged
 
 WHOLE = [msgspec.json.encode(model_of(name)) for name in ("ridge", "xgboost", "blend", "best")]
 FILES = [json.loads(content) for content in WHOLE]

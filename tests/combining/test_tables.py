@@ -11,9 +11,9 @@ from scipy import stats
 
 import custodes as cu
 from custodes.errors import OptionError
-from tests.combining.runs import QUICK, asked, column, folds_used, held, rules
-from tests.combining.tasks import ITEMS, N_SYSTEMS, planted, table_of_items
-from tests.evaluate.judged_studies import Scores, judged, rows_of, study_from
+from tests.combining.test_combine import QUICK, asked, column, folds_used, held, rules
+from tests.combining.test_task import ITEMS, N_SYSTEMS, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged, rows_of, study_from
 
 pytestmark = pytest.mark.usefixtures("small")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,31 @@ import pytest
 import custodes as cu
 from custodes.combining.task import Task, outer_folds, task
 from custodes.errors import InputError, OptionError
-from tests.combining.tasks import ITEMS, N_SYSTEMS, drawn, made, planted, table_of_items
-from tests.evaluate.judged_studies import Scores
+from tests.evaluate.test_judges import Scores, judged
+
+ITEMS, N_SYSTEMS = 20, 4
+
+
+def drawn(seed: int, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(items, systems))
+
+
+def with_noise(human: np.ndarray, *, seed: int, sd: float = 1.0) -> np.ndarray:
+    return human + sd * np.random.default_rng(seed).normal(size=human.shape)
+
+
+def planted(seed: int = 0, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> dict[tuple[str, str], np.ndarray]:
+    """People say 2 a + b + noise, in whole numbers; two metrics are a and b, one is pure noise."""
+    a, b, noise, other = np.random.default_rng(seed).normal(size=(4, items, systems))
+    return {("ann", ""): np.round(2 * a + b + noise / 2), ("a", ""): a, ("b", ""): b, ("noise", ""): other}
+
+
+def table_of_items(n: int = ITEMS, **columns: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame({"item": [f"i{k:03}" for k in range(n)], **columns})
+
+
+def made(scores: Scores, *, target: str | None = None, raters: Any = None, items: Any = None, **options: Any) -> Task:
+    return task(judged(scores).describe(raters=raters, items=items).select(**options), target=target)
 
 
 def rules(of: Task) -> dict[str, str]:

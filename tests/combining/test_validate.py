@@ -17,10 +17,10 @@ from custodes.combining.generalisation import GAIN, NO_GAIN
 from custodes.combining.validate import COMBINED, HINDSIGHT, SINGLE, Validate
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from tests.combining.runs import accuracy
-from tests.combining.tasks import planted
-from tests.command_line import Run, custodes, refused
-from tests.evaluate.judged_studies import Scores, judged, rows_of
+from tests.combining.test_combine import accuracy
+from tests.combining.test_task import planted
+from tests.evaluate.test_judges import Scores, judged, rows_of
+from tests.test_cli import Run, custodes, refused
 
 __all__ = ["custodes"]  # the fixture
 
@@ -196,7 +196,7 @@ def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: P
     rows = rows_of(OTHER).drop("aspect")
     kind = pl.when(pl.col("rater") == "ann").then(pl.lit("human")).otherwise(pl.lit("metric"))
     rows.with_columns(kind=kind, rater=pl.col("rater").replace({"a": "other"})).write_csv("new.csv")
-    verb = ("combine", "validate", str(model), "new.csv")
+    verb = ("combine", "validate", "new.csv", "--model", str(model))
     ran = custodes(*verb, "--rename", "other=a", "--systems", "!E", "--format", "json", "--no-timing")
     told = json.loads(ran.out)
     mine = cu.validate(cu.read("new.csv"), model=str(model), rename=["other=a"], systems="!E")
@@ -209,8 +209,8 @@ def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: P
         assert word in printed.out
     refused(custodes(*verb), "new.csv", "'a'", "not here", "raters: ")
     refused(custodes(*verb, "--rename", "other"), "OLD=NEW")
-    refused(custodes("combine", "validate", "none.json", "new.csv"), "none.json")
-    refused(custodes("combine", "validate", str(model)), "no input")
+    refused(custodes("combine", "validate", "new.csv", "--model", "none.json"), "none.json")
+    refused(custodes("combine", "validate", "--model", str(model)), "no input")
     refused(custodes(*verb, "--rename", "other=a", "--objective", "tau"), "tau")
 
 

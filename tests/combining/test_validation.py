@@ -15,13 +15,14 @@ from custodes.combining import validation
 from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS, Lesson
 from custodes.combining.task import outer_folds, task
+from custodes.combining.terms import Terms
 from custodes.combining.validation import tried
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.progress import silent
-from tests.combining.runs import QUICK, asked, column, content, folds_used, generator, held, noise, rules, terms
-from tests.combining.tasks import ITEMS, N_SYSTEMS, planted, table_of_items
-from tests.evaluate.judged_studies import Scores, judged
+from tests.combining.test_combine import QUICK, asked, column, content, folds_used, generator, held, noise, rules
+from tests.combining.test_task import ITEMS, N_SYSTEMS, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged
 
 pytestmark = pytest.mark.usefixtures("small")
 
@@ -184,6 +185,12 @@ def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted
     assert made.path["score"].to_list() == pytest.approx(again.path["score"].to_list())
     assert content(again.model) != content(made.model)  # the model is of everything
     assert asked(scores, folds=file).to_dict()["provenance"] == made.to_dict()["provenance"]  # a path is a file, too
+
+
+def terms(*names: str, **options: Any) -> Terms:
+    given = {"objective": "kendall", "folds": "item", "repeats": 1, "unseen": "none", "top": None, "costs": None}
+    more = {"confidence": 0.95, "resamples": 0, **options}
+    return Terms(methods=tuple(METHODS[name] for name in names), **{**given, **more})
 
 
 def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:

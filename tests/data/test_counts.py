@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import custodes as cu
 from custodes import cli
 from custodes.data.counts import is_counts
 from custodes.errors import InputError, OptionError
-from custodes.progress import silent
 
 BATTLES = pl.DataFrame(
     {
@@ -192,26 +189,6 @@ def test_other_json_is_no_counts(tmp_path: Path) -> None:
     assert not any(map(is_counts, [tmp_path / "a.json.gz", tmp_path / "b.json", tmp_path / "c.json", "demo", 3]))
 
 
-def test_a_bar_says_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = []
-
-    @contextmanager
-    def told(doing: str) -> Iterator[Any]:
-        said.append(doing)
-        yield silent
-
-    monkeypatch.setattr("custodes.commands.count.bar", told)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    BATTLES.write_parquet(tmp_path / "b.parquet")
-    assert cli.run(["count", str(tmp_path / "b.parquet"), "-o", str(tmp_path / "b.counts.json")]) == 0
-    assert said == ["counting"]
-
-
-def test_a_study_to_start_from_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["plan", "--dry-run", "s.csv"]) == 2
-    assert capsys.readouterr().err.strip() == "custodes: plan: s.csv: a study to start from is --pilot FILE"
-
-
 def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json"))
     assert cli.run(["report", place]) == 2
@@ -231,29 +208,35 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
             ["b.parquet", "s.parquet", "-o", "a.counts.json"],
             "b.parquet holds columns that s.parquet lacks: kind, model_a",
         ),
-        (["b.parquet", "--human", "nob", "-o", "a.counts.json"], "count: --human 'nob' is no rater here"),
-        (["s.csv", "--human", "ann", "--batches", "0", "-o", "a.counts.json"], "count: --batches 0 must be at least 1"),
-        (["r.parquet", "-o", "a.counts.json"], "count: say who are people, as in --human 'ann'; raters: ann"),
+        (["b.parquet", "--human", "nob", "-o", "a.counts.json"], "count_battles: --human 'nob' is no rater here"),
+        (
+            ["s.csv", "--human", "ann", "--batches", "0", "-o", "a.counts.json"],
+            "count_pairs: --batches 0 must be at least 1",
+        ),
+        (["r.parquet", "-o", "a.counts.json"], "count_battles: say who are people, as in --human 'ann'; raters: ann"),
         (["broken.parquet", "-o", "a.counts.json"], "; is the table whole, and still there?"),
         (["s.csv", "-o", "a.counts.json"], "say who are people, as in --human ann"),
         (["s.csv", "b.parquet", "-o", "a.counts.json"], "counted are files of one kind"),
-        (["s.csv", "--human", "ann", "--orders", "mean", "-o", "a.counts.json"], "--orders would change nothing"),
+        (
+            ["s.csv", "--human", "ann", "--orders", "mean", "-o", "a.counts.json"],
+            "--orders 'mean' would change",
+        ),
         (
             ["b.parquet", "--lower", "ann", "-o", "a.counts.json"],
-            "--lower would change nothing: the table holds",
+            "--lower {'ann': -1.0} would change nothing: the table holds",
         ),
         (
             ["s.csv", "--human", "ann", "--lower", "bleau", "-o", "a.counts.json"],
-            "count: --lower 'bleau' is no rater here; raters: ann",
+            "count_pairs: --lower 'bleau' is no rater here; raters: ann",
         ),
-        (["n.parquet", "-o", "a.counts.json"], "count: all 60 verdicts are empty; there is nothing to count"),
+        (["n.parquet", "-o", "a.counts.json"], "count_battles: all 60 verdicts are empty; there is nothing to count"),
         (
             ["b.parquet", "--engine", "duckdb", "--spill", "s.csv", "-o", "a.counts.json"],
             "--spill s.csv: cannot be written: File exists; give a folder on a disk with room",
         ),
         (
             ["b.parquet", "--engine", "duckdb", "--memory-limit", "1MB", "-o", "a.counts.json"],
-            "raise --memory-limit, or set --spill to a disk with room, where it spills",
+            "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
         ),
         (["b.parquet", "--spill", "x", "-o", "a.counts.json"], "--memory-limit and --spill are for --engine duckdb"),
         (["b.parquet", "--engine", "duckdb", "--memory-limit", "big", "-o", "a.counts.json"], "such as 500MB or 2GB"),

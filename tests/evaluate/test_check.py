@@ -4,7 +4,9 @@ import numpy as np
 import polars as pl
 
 from custodes.evaluate.check.check import check
-from tests.evaluate.studies import scores_of, study_of, verdicts
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_comparison import verdicts
+from tests.evaluate.test_favoritism import study_of
 
 
 def rules(result: object) -> dict[str, str]:

@@ -8,7 +8,9 @@ import pytest
 
 import custodes as cu
 from custodes.data.scale import MissingCode
-from tests.evaluate.studies import problems_of, scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+from tests.evaluate.test_naming import asked
 
 
 def battles(rater: str = "human", kind: str = "human", *, systems: tuple[str, ...] = ("A", "B", "C")) -> pl.DataFrame:
@@ -61,31 +63,31 @@ def test_metrics_alone_are_told_what_they_hold() -> None:
 @pytest.mark.parametrize("kind", ["human", "metric"])
 def test_one_side_is_told_of_systems_that_look_alike(kind: str) -> None:
     study = cu.read(battles("ann", kind, systems=("GPT-4", "gpt-4", "B")))
-    assert problems_of(study)["look-alikes"]["examples"] == ["GPT-4", "gpt-4"]
+    assert asked(study)["look-alikes"]["examples"] == ["GPT-4", "gpt-4"]
 
 
 def test_mapped_people_alone_are_told_of_raters_that_look_alike() -> None:
     frame = pl.concat([battles("Ann"), battles("ann")]).rename({"item": "prompt", "rater": "who"})
-    told = problems_of(cu.read(frame, columns={"item": "prompt", "rater": "who"}))
+    told = asked(cu.read(frame, columns={"item": "prompt", "rater": "who"}))
     assert told["look-alikes"]["examples"] == ["Ann", "ann"]
 
 
 def test_people_alone_of_several_aspects_are_told() -> None:
     names = ("human_coherence_a", "human_coherence_b", "human_fluency_a", "human_fluency_b")
     study = cu.read(scored(**{name: marks(k) for k, name in enumerate(names)}))
-    assert {"pooled-aspects", "no-metrics"} <= set(problems_of(study, human="human_*"))
+    assert {"pooled-aspects", "no-metrics"} <= set(asked(study, human="human_*"))
 
 
 def test_judges_alone_are_told_of_orders_twins_and_few_items() -> None:
     m = marks(0)
     study = cu.read(scored(m1=m, m2=2 * m, m3=marks(1)).head(60))
-    assert {"near-duplicates", "few-items", "no-people"} <= set(problems_of(study))
+    assert {"near-duplicates", "few-items", "no-people"} <= set(asked(study))
     shown = battles("gpt", "metric").with_columns(order=pl.lit("ab"))
-    assert "one-order" in problems_of(cu.read(shown))
+    assert "one-order" in asked(cu.read(shown))
 
 
 def test_with_both_sides_nobody_is_missing() -> None:
-    assert not {"no-people", "no-metrics"} & set(problems_of(study_of(scores_of(0, items=50))))
+    assert not {"no-people", "no-metrics"} & set(asked(study_of(scores_of(0, items=50))))
 
 
 @pytest.mark.parametrize("human", ["a*", "a1,a2,a3"])
@@ -93,7 +95,7 @@ def test_with_both_sides_nobody_is_missing() -> None:
 def test_a_mean_of_people_is_no_judge(human: str, digits: int) -> None:
     people = {f"a{k}": marks(k) for k in (1, 2, 3)}
     mean = np.mean(list(people.values()), axis=0).round(digits)
-    found = problems_of(cu.read(scored(**people, a_mean=mean, bleu=marks(9))), human=human)["mean-of-others"]
+    found = asked(cu.read(scored(**people, a_mean=mean, bleu=marks(9))), human=human)["mean-of-others"]
     assert (found["severity"], found["examples"]) == ("warning", ["a_mean"])
     assert "'a_mean' is the mean of the people a1, a2, a3" in str(found["message"])
 
@@ -101,11 +103,11 @@ def test_a_mean_of_people_is_no_judge(human: str, digits: int) -> None:
 def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
     m1, m2, a = marks(1), marks(2), marks(3)
     frame = scored(ann=a, m1=m1, m2=m2, ensemble=(m1 + m2) / 2)
-    assert problems_of(cu.read(frame), human="ann")["mean-of-others"]["examples"] == ["ensemble"]
+    assert asked(cu.read(frame), human="ann")["mean-of-others"]["examples"] == ["ensemble"]
     same = scored(a1=a, a2=a, a3=a, bleu=m1)
-    assert "mean-of-others" not in problems_of(cu.read(same), human="a*")
+    assert "mean-of-others" not in asked(cu.read(same), human="a*")
     near = scored(a1=a, a2=m1, judge=(a + m1) / 2 + np.random.default_rng(0).normal(0, 0.2, 120))
-    assert "mean-of-others" not in problems_of(cu.read(near), human="a*")
+    assert "mean-of-others" not in asked(cu.read(near), human="a*")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_a_scale_holds_no_code(scale: range | tuple[int, ...]) -> None:
 
 def test_check_names_a_code_that_all_people_use() -> None:
     people = {f"ann{k}": np.where(np.arange(120) % 10, marks(k), -1) for k in (1, 2)}
-    found = problems_of(cu.read(scored(**people, bleu=marks(9))), human="ann*")["missing-code"]
+    found = asked(cu.read(scored(**people, bleu=marks(9))), human="ann*")["missing-code"]
     assert (found["severity"], found["examples"]) == ("warning", ["ann1", "ann2"])
     assert "ann1: -1 stands 12 times beside scores from 1 to 5" in str(found["message"])
 

@@ -12,13 +12,15 @@ import pytest
 import custodes as cu
 from custodes.data.outputs import Outputs
 from custodes.data.study import Study
-from tests.evaluate.studies import problems_of, scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+from tests.evaluate.test_naming import asked
 
 NEW = {"reference-system", "identical-systems", "repeated-items", "pooled-aspects", "nothing-compared"}
 
 
 def found(study: Study, **options: object) -> set[str]:
-    return NEW & set(problems_of(study, **options))
+    return NEW & set(asked(study, **options))
 
 
 def marks(seed: int, *, raters: int = 4, items: int = 40, systems: int = 5, levels: int = 0) -> np.ndarray:
@@ -39,7 +41,7 @@ def test_a_clean_study_has_none_of_the_traps(seed: int, levels: int) -> None:
 def test_a_system_at_the_maximum_of_metrics_is_the_reference(sign: int) -> None:
     scores = marks(0)
     scores[2:, :, 3] = sign * (scores[2:].max() + 1)
-    problems = problems_of(study_of(scores, people=2))
+    problems = asked(study_of(scores, people=2))
     if sign < 0:  # empty outputs, which metrics rate lowest
         assert "reference-system" not in problems
     else:
@@ -54,7 +56,7 @@ def test_the_maximum_of_a_metric_where_lower_is_better_is_its_lowest_score() -> 
     study = study_of(scores, people=2)
     assert found(study) == set()
     lower = study.describe(raters=pl.DataFrame({"rater": ["m3"], "higher_is_better": [False]}))
-    assert problems_of(lower)["reference-system"]["examples"] == ["S2", "m3"]
+    assert asked(lower)["reference-system"]["examples"] == ["S2", "m3"]
 
 
 def test_a_good_system_at_the_ceiling_of_a_short_scale_is_no_reference() -> None:
@@ -80,7 +82,7 @@ def with_texts(study: Study, text: Callable[[int, int], str], reference: Callabl
 def test_a_system_whose_outputs_are_the_references() -> None:
     study = study_of(marks(3), people=2)
     texts = with_texts(study, lambda i, k: f"output {i} of {k}", lambda i: f"output {i} of 1")
-    assert problems_of(texts)["reference-system"]["examples"] == ["S1"]
+    assert asked(texts)["reference-system"]["examples"] == ["S1"]
     short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # everybody answers as the reference does
     assert "reference-system" not in found(short)
 
@@ -88,13 +90,13 @@ def test_a_system_whose_outputs_are_the_references() -> None:
 def test_systems_that_are_equal_on_all_items() -> None:
     scores = marks(4)
     scores[2:, :, 4] = scores[2:, :, 0]  # metrics alone: people rate the same text differently
-    problem = problems_of(study_of(scores, people=2))["identical-systems"]
+    problem = asked(study_of(scores, people=2))["identical-systems"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["S0", "S4"])
     scores = marks(5, levels=5)
     scores[:2, :, 4] = scores[:2, :, 0]
-    assert problems_of(study_of(scores, people=2))["identical-systems"]["examples"] == ["S0", "S4"]
+    assert asked(study_of(scores, people=2))["identical-systems"]["examples"] == ["S0", "S4"]
     texts = with_texts(study_of(marks(6), people=2), lambda i, k: f"{i} {k % 4}", lambda i: "")
-    assert problems_of(texts)["identical-systems"]["examples"] == ["S0", "S4"]
+    assert asked(texts)["identical-systems"]["examples"] == ["S0", "S4"]
 
 
 def test_a_metric_of_the_source_alone_makes_no_systems_identical() -> None:
@@ -124,7 +126,7 @@ def test_the_intervals_of_repeated_items_are_those_of_the_items_alone() -> None:
 def test_two_items_with_equal_scores_by_metrics_alone() -> None:
     scores = marks(10)
     scores[2:, 7] = scores[2:, 3]
-    problem = problems_of(study_of(scores, people=2))["repeated-items"]
+    problem = asked(study_of(scores, people=2))["repeated-items"]
     assert "1 items repeat another item under a different name" in str(problem["message"])
     assert "i3 = i7" in str(problem["message"])
 
@@ -137,7 +139,7 @@ def test_items_with_equal_texts_and_other_ratings() -> None:
     sources = same.outputs.sources.with_columns(source=pl.lit("one source"))
     same = replace(same, outputs=replace(same.outputs, sources=sources))
     items = same.item_labels().to_list()
-    assert f"({items[0]} = {items[39]})" in str(problems_of(same)["repeated-items"]["message"])
+    assert f"({items[0]} = {items[39]})" in str(asked(same)["repeated-items"]["message"])
 
 
 def test_items_with_equal_scores_and_other_texts_are_different_items() -> None:

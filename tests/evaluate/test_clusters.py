@@ -12,7 +12,7 @@ import custodes as cu
 from custodes.data.items import Items
 from custodes.data.study import Study
 from custodes.stats.correction.estimators import ESTIMATORS
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 BY_COUNTS = [name for name, own in ESTIMATORS.items() if not own.needs_items]
 ASK = {

@@ -13,7 +13,17 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.edges import CELLS
 from custodes.stats import ABSENT
-from tests.evaluate.studies import grid, rated, study_of, verdicts
+from tests.evaluate.test_favoritism import study_of
+
+
+def rated(rows: list[tuple], kinds: dict[str, str]) -> Study:
+    names = ["item", "system", "rater", "aspect", "score"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    return Study(ratings=Ratings.make(frame)[0], raters=Raters.infer(kinds))
+
+
+def grid(rater: str, aspect: str, scores: list[list[float]]) -> list[tuple]:
+    return [(f"i{i}", f"S{k}", rater, aspect, value) for i, row in enumerate(scores) for k, value in enumerate(row)]
 
 
 def test_metrics_without_aspect_meet_every_aspect_and_strangers_are_named() -> None:
@@ -116,6 +126,13 @@ def test_a_verdict_counts_only_where_there_are_no_scores() -> None:
     )
     row = cu.favoritism(study, resamples=0).confusion.row(0, named=True)
     assert {name: row[name] for name in CELLS if row[name]} == {"win_win": 3}
+
+
+def verdicts(rows: list[tuple]) -> Study:
+    names = ["item", "system_a", "system_b", "rater", "order", "preference"]
+    made, _ = Preferences.make(pl.DataFrame(rows, schema=names, orient="row"))
+    raters = Raters.infer({row[3]: "human" if row[3].startswith("h") else "metric" for row in rows})
+    return Study(preferences=made, raters=raters)
 
 
 def test_both_orders() -> None:

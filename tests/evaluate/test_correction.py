@@ -17,7 +17,7 @@ from custodes.evaluate.correction import BESIDE, correction
 from custodes.evaluate.ranking import ranking
 from custodes.stats.correction.estimator import Counts, Estimate
 from custodes.stats.correction.estimators import ESTIMATORS
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 FIELDS = [
     *("metric", "estimator", "system_a", "system_b", "n_paired", "n_metric", "n_human_only"),

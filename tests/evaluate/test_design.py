@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from custodes.evaluate.design import Design
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 STUDY = study_of(scores_of(0, items=5)).describe(
     items=pl.DataFrame(

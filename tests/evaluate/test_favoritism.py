@@ -7,10 +7,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.data.cells import OutcomeCounts
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.favoritism import favoritism
-from tests.evaluate.studies import GOLDEN, counts_of, study_of
+
+# Favi-Score paper, Figures 2 and 3 (statistics.md, section 2).
+GOLDEN = [
+    ([[100, 0, 0], [0, 100, 0], [10, 0, 90]], 2.0),
+    ([[100, 0, 0], [0, 100, 0], [0, 10, 90]], 1.0),
+    ([[90, 0, 10], [0, 100, 0], [10, 0, 90]], 0.0),
+    ([[90, 10, 0], [0, 100, 0], [10, 0, 90]], 0.5),
+    ([[360, 180, 60], [20, 40, 40], [90, 90, 120]], -50 / 480),
+]
+
+
+def counts_of(tables: list) -> OutcomeCounts:
+    paired = np.array(tables, dtype=np.int64)[None]
+    empty = np.zeros((1, len(tables), 3), dtype=np.int64)
+    return OutcomeCounts(
+        paired=paired,
+        metric_only=empty,
+        human_only=empty,
+        system_a=("A",),
+        system_b=("B",),
+        metrics=tuple(f"m{i}" for i in range(len(tables))),
+    )
+
+
+def study_of(scores: np.ndarray, systems: list[str] | None = None, people: int = 1) -> Study:
+    """scores (raters, items, systems), NaN absent; the first `people` raters are people."""
+    systems = systems or [f"S{k}" for k in range(scores.shape[2])]
+    names = ["ann" if r == 0 else f"ann{r}" if r < people else f"m{r}" for r in range(len(scores))]
+    rows = [
+        {"item": f"i{i}", "system": systems[k], "rater": names[r], "score": scores[r, i, k]}
+        for r, i, k in np.argwhere(np.isfinite(scores))
+    ]
+    kinds = {name: "human" if r < people else "metric" for r, name in enumerate(names)}
+    return Study(ratings=Ratings.make(pl.DataFrame(rows))[0], raters=Raters.infer(kinds))
 
 
 def test_golden_numbers_of_the_paper() -> None:
@@ -107,6 +143,7 @@ def test_counts_and_study_agree() -> None:
     rng = np.random.default_rng(5)
     scores = rng.integers(0, 3, (4, 25, 4)).astype(float)
     scores[rng.random(scores.shape) < 0.2] = np.nan
+    from custodes.data.cells import OutcomeCounts
     from custodes.evaluate.comparison import compare
 
     study = study_of(scores)

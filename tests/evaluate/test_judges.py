@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +12,39 @@ import pytest
 
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.judges import judges
-from tests.evaluate.judged_studies import PEOPLE, Scores, drawn, judged, rows_of, study_from
+
+Scores = Mapping[tuple[str, str], np.ndarray]
+PEOPLE = ("ann", "bob", "cy")
+SYSTEMS = "ABCDEFGH"
+
+
+def rows_of(scores: Scores) -> pl.DataFrame:
+    """(rater, aspect) -> scores (items, systems), NaN absent, as a long table."""
+    rows = [
+        {"item": f"i{i:03}", "system": SYSTEMS[k], "rater": rater, "aspect": aspect, "score": values[i, k]}
+        for (rater, aspect), values in scores.items()
+        for i, k in np.argwhere(np.isfinite(values))
+    ]
+    return pl.DataFrame(rows)
+
+
+def study_from(rows: pl.DataFrame) -> Study:
+    """A study of these rows; ann, bob and cy are people."""
+    kinds = {rater: "human" if rater in PEOPLE else "metric" for rater in rows["rater"].unique(maintain_order=True)}
+    return Study(ratings=Ratings.make(rows)[0], raters=Raters.infer(kinds), name="small")
+
+
+def judged(scores: Scores) -> Study:
+    return study_from(rows_of(scores))
+
+
+def drawn(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
 
 BASE: Scores = {
     ("ann", "style"): drawn(1, 6, 3).round(1),

@@ -11,9 +11,15 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from tests.data.mapping.tables import wide
-from tests.evaluate.studies import problems_of, scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 TWO_ASPECTS = ("human_coherence_ann1", "human_coherence_ann2", "human_fluency_ann1", "human_fluency_ann2", "bleu")
+
+
+def asked(study: Study, **options: object) -> dict[str, dict[str, object]]:
+    """Rule to problem."""
+    return {row["rule"]: row for row in cu.check(study, **options).problems.iter_rows(named=True)}  # type: ignore[arg-type]
 
 
 def pooled() -> Study:
@@ -26,14 +32,14 @@ def test_people_who_become_metrics_are_told_in_every_question() -> None:
     for question in (cu.agreement, cu.favoritism, cu.ranking, cu.leaderboard):
         notes = question(study, human="human_coherence*", resamples=20).notes  # type: ignore[operator]
         assert [note.message[: len(told)] for note in notes if note.rule == "people-as-metrics"] == [told]
-    problem = problems_of(study, human="human_coherence*")["people-as-metrics"]
+    problem = asked(study, human="human_coherence*")["people-as-metrics"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["human_fluency_ann1", "human_fluency_ann2"])
 
 
 def test_who_is_selected_or_left_out_is_told_no_more() -> None:
     study = pooled()
-    assert "people-as-metrics" not in problems_of(study, human="human_*")
-    assert "people-as-metrics" not in problems_of(study, human="human_coherence*", metrics="bleu")
+    assert "people-as-metrics" not in asked(study, human="human_*")
+    assert "people-as-metrics" not in asked(study, human="human_coherence*", metrics="bleu")
 
 
 def test_a_declared_metric_with_a_name_of_people_is_only_in_check() -> None:
@@ -41,12 +47,12 @@ def test_a_declared_metric_with_a_name_of_people_is_only_in_check() -> None:
     columns = {"item": "doc_id", "system": "model", "score": ["{rater:human_style}", "metric:{rater}"]}
     study = cu.read(frame, columns=columns)
     assert study.raters.kind["human_judge"] == "metric"
-    assert problems_of(study, human="human_style")["people-as-metrics"]["examples"] == ["human_judge"]
+    assert asked(study, human="human_style")["people-as-metrics"]["examples"] == ["human_judge"]
     assert "people-as-metrics" not in {note.rule for note in cu.ranking(study, human="human_style").notes}
 
 
 def test_people_of_several_aspects_are_told() -> None:
-    problem = problems_of(pooled(), human="human_*")["pooled-aspects"]
+    problem = asked(pooled(), human="human_*")["pooled-aspects"]
     assert problem["severity"] == "warning"
     assert str(problem["message"]).startswith(
         "ratings of several aspects (coherence, fluency) are combined as if each aspect were an annotator (human_"
@@ -55,19 +61,19 @@ def test_people_of_several_aspects_are_told() -> None:
         wide(*TWO_ASPECTS, text=False),
         columns={"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
     )
-    assert "pooled-aspects" not in problems_of(apart)
+    assert "pooled-aspects" not in asked(apart)
 
 
 def test_columns_of_people_that_nothing_names_are_a_warning() -> None:
     columns = {"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater:ann1}", "metric:bleu"]}
-    problem = problems_of(cu.read(wide(*TWO_ASPECTS, text=False), columns=columns))["unused-people"]
+    problem = asked(cu.read(wide(*TWO_ASPECTS, text=False), columns=columns))["unused-people"]
     assert problem["severity"] == "warning"
     assert "human_coherence_ann2, human_fluency_ann2" in str(problem["message"])
 
 
 @pytest.mark.parametrize("twin", ["ASTER", "\u0410ster", "As\u200bter"])
 def test_systems_that_look_alike_are_named(twin: str) -> None:
-    problem = problems_of(study_of(scores_of(0, items=40), systems=["Aster", twin, "Birch", "Cedar"]))["look-alikes"]
+    problem = asked(study_of(scores_of(0, items=40), systems=["Aster", twin, "Birch", "Cedar"]))["look-alikes"]
     assert problem["severity"] == "warning"
     assert set(problem["examples"]) == {"Aster", twin}  # type: ignore[arg-type]
     assert str(problem["message"]).startswith("systems that look alike and count as different ones: ")

@@ -10,7 +10,7 @@ from custodes.data.study import Study
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def noisy_study(seed: int) -> Study:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.evaluate.people import snapped
 from custodes.stats.ratios import mean_of_defined
-from tests.evaluate.judged_studies import judged
+from tests.evaluate.test_judges import judged
 
 
 def test_equal_means_are_ties_whatever_the_order_of_their_sums() -> None:

@@ -11,7 +11,7 @@ from scipy.stats import binomtest, norm, rankdata
 from statsmodels.stats.multitest import multipletests
 
 from custodes.evaluate.ranking import ALL_METRICS, MOST_REVERSED, ranking
-from tests.evaluate.studies import counts_of, study_of
+from tests.evaluate.test_favoritism import counts_of, study_of
 
 
 def test_decisions_are_sign_tests() -> None:

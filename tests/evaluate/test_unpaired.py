@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def gaps(seed: int, share: float, *, people: int = 3) -> np.ndarray:

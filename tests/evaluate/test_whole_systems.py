@@ -11,7 +11,7 @@ import pytest
 import custodes as cu
 from custodes.errors import InputError
 from custodes.evaluate.verdict.verdict import HEADINGS
-from tests.evaluate.studies import grid, rated, verdicts
+from tests.evaluate.test_comparison import grid, rated, verdicts
 
 CORPUS = [("", system, "corpus", "", score) for system, score in (("S0", 20.0), ("S1", 25.0), ("S2", 60.0))]
 PEOPLE = grid("ann", "", [[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 3.0, 2.0]] * 4)

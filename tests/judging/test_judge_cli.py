@@ -202,7 +202,7 @@ def test_what_asks_nothing_needs_no_client(
         assert "pip install 'custodes[judge]'" in made.out
     refused = custodes(*asked(server, *more, "--max-cost", "1"))
     assert refused.status == 2
-    assert "max_cost=1: no price of 'm' is known; give --price IN,OUT, or" in refused.err
+    assert "--max-cost 1: no price of 'm' is known; give --price IN,OUT, or" in refused.err
     assert "pip install 'custodes[judge]'" in refused.err
 
 
@@ -229,8 +229,8 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env: no environment variable of this name is set"),
-        (("--timeout", "0"), "timeout=0: seconds of one try, a number above 0"),
-        (("--timeout", "nan"), "timeout=nan: seconds of one try, a number above 0"),
+        (("--timeout", "0"), "--timeout 0: seconds of one try, a number above 0"),
+        (("--timeout", "nan"), "--timeout nan: seconds of one try, a number above 0"),
         (("--mode", "pair"), "pairwise"),
         (("--prompt", "sumary"), "did you mean 'summary'"),
         (("--pairs", "vs:Q"), "no system 'Q' here"),
@@ -241,9 +241,9 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         (("--max-cost", "1"), "no price of 'm' is known"),
         (("--max-cost", "-1", "--price", "1,1"), "must be more than 0"),
         (("--price", "1"), "give two numbers"),
-        (("--concurrency", "0"), "concurrency=0"),
-        (("--rpm", "0"), "rpm=0"),
-        (("--repeats", "0"), "repeats=0"),
+        (("--concurrency", "0"), "--concurrency 0"),
+        (("--rpm", "0"), "--rpm 0"),
+        (("--repeats", "0"), "--repeats 0"),
         (("--examples", "texts.jsonl:2"), "which raters are people"),
         (("--dry-run", "--replies", "texts.jsonl"), "give one of them"),
         (("--client", "nobody:nothing"), "nobody"),
@@ -422,9 +422,7 @@ def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
     ran.send_signal(signal.SIGINT)
     out, err = ran.communicate()
     assert (ran.returncode, out) == (130, "")
-    assert (
-        err == "custodes: interrupted: the replies that came are kept in verdicts.cache.db; the same command resumes\n"
-    )
+    assert err == "custodes: interrupted: answers are kept in verdicts.cache.db; the same command resumes\n"
     assert not Path("verdicts.csv").exists()
     sent = len(server.seen)
     server.answer = lengths

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+import polars as pl
 import pytest
 
 import custodes as cu
@@ -18,8 +20,11 @@ from custodes.combining import tables
 from custodes.combining.methods import gaussian_process
 from custodes.plots.drawable import drawable
 from custodes.stats.learning import boost
-from tests.plots.hostile_study import ASPECTS, METRICS, SYSTEMS, hostile_study
 
+SYSTEMS = ("constructor", "a\x1b[2J", "</script><script>x()</script>", "__proto__")
+METRICS = ("toString", "bell\x00\x07", "\uffff\x9b\u202e")
+PERSON = "ann\x1b]0;x\x07"
+ASPECTS = ("a/b", "a:b")
 UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\uffff]")
 TAKEN = ("constructor", "__proto__", "toString")
 ZERO = "\u200b"
@@ -27,7 +32,16 @@ ZERO = "\u200b"
 
 @pytest.fixture(scope="module")
 def study() -> cu.Study:
-    return hostile_study()
+    rng = np.random.default_rng(0)
+    rows: list[tuple[str, str, str, str, str, float]] = []
+    for aspect in ASPECTS:
+        for item in range(12):
+            for k, system in enumerate(SYSTEMS):
+                quality = 5 - k + rng.normal()
+                rows.append((f"i{item}\x1b", system, PERSON, "human", aspect, round(quality)))
+                rows += [(f"i{item}\x1b", system, m, "metric", aspect, quality + rng.normal()) for m in METRICS]
+    columns = ["item", "system", "rater", "kind", "aspect", "score"]
+    return cu.read(pl.DataFrame(rows, schema=columns, orient="row"))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from tests.real.glass_ceiling import TURNED
+from tests.real.test_glass_ceiling import TURNED
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from custodes.answers.setting import NONE
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.protocol.annotations import asked_of
 from custodes.evaluate.protocol.protocol import protocol
-from tests.simulation.forecasts import held
+from tests.simulation.test_forecast import held
 
 SUMMEVAL = "summeval/ratings.csv.gz"
 

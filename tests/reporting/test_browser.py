@@ -12,10 +12,11 @@ import pytest
 from custodes.answers import wording
 from custodes.plots import theme
 from custodes.reporting import Report
-from tests.pages import READY
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
+
+READY = "body[data-ready]"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from custodes.reporting.section import Context
 from custodes.reporting.sections.agreement import AGREEMENT
 from custodes.reporting.sections.check import CHECK
 from custodes.reporting.sections.consistency import CONSISTENCY
-from tests.evaluate.consistency.confident_judges import people, study, told
+from tests.evaluate.consistency.test_confidence import people, study, told
 from tests.simulation.planted_judges import PLANTED, World, planted
 
 

@@ -12,15 +12,12 @@ from custodes import plots
 from custodes.combining import tables
 from custodes.combining.methods import gaussian_process
 from custodes.stats.learning import boost
-from tests.pages import READY
-from tests.plots.hostile_study import hostile_study
+from tests.plots.test_hostile_labels import study
+from tests.reporting.test_browser import READY
+
+__all__ = ["study"]  # the fixture
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def study() -> cu.Study:
-    return hostile_study()
 
 
 def opened(browser: Any, path: Path, said: list[str]) -> Any:

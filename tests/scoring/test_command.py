@@ -106,7 +106,7 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
         (["--metric", "length", "-o", "texts.jsonl"], "cannot write texts.jsonl: it is the input"),
         (["--metric", "length", "-o", "s.csv", "--cache", "texts.jsonl"], "cannot write texts.jsonl: it is the input"),
         (["--metric", "length", "-o", "s.csv", "--cache", "s.csv"], "cannot write s.csv: two outputs have this name"),
-        (["--metric", "length", "-o", "s.csv", "--batch", "0"], "batch=0: must be a whole number of at least 1"),
+        (["--metric", "length", "-o", "s.csv", "--batch", "0"], "--batch 0: must be a whole number of at least 1"),
         (["--metric", "length", "-o", "s.csv", "--missing", "skip"], "Invalid value"),
     ],
 )

@@ -15,7 +15,8 @@ from custodes.errors import CustodesWarning, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER, understood
 from custodes.scoring.scripts import OURS, script_of, workers
-from tests.scoring.workers import FAKE, programs, texts
+from tests.scoring.test_worker import FAKE, texts
+from tests.scoring.test_worker_command import programs
 
 Install = Callable[..., None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,27 @@ import pytest
 import custodes as cu
 from custodes.errors import InputError
 from custodes.process import CHILDREN
-from custodes.scoring.metric import Place, Scorer
+from custodes.scoring.metric import Place, Scorer, Texts
 from custodes.scoring.metrics.worker import WORKER
 from custodes.scoring.worker import Process
 from tests.waiting import PATIENCE, until
-from tests.scoring.workers import FAKE, texts
 
+FAKE = Path(__file__).with_name("fake_worker.py")
 Start = Callable[..., Scorer]
+
+
+def texts(outputs: Sequence[str], references: Sequence[Sequence[str]] | None = None, **more: Any) -> Texts:
+    """Outputs, each of an item of its own."""
+    every = len(outputs)
+    return Texts(
+        outputs=outputs,
+        item=np.arange(every),
+        system=np.zeros(every, dtype=np.intp),
+        sources=more.get("sources", [""] * every),
+        references=references or [["r"]] * every,
+        images=more.get("images", [[]] * every),
+        contexts=more.get("contexts", [""] * every),
+    )
 
 
 SIX = texts(["a", "bb", "ccc", "dddd", "", "\ud800 é ‮"])

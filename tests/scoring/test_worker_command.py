@@ -16,7 +16,7 @@ from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER, digested, understood
 from custodes.scoring.scripts import FOLDER, OURS, script_of
-from tests.scoring.workers import FAKE, programs, texts
+from tests.scoring.test_worker import FAKE, texts
 from tests.waiting import until
 
 
@@ -38,6 +38,13 @@ from tests.waiting import until
 def test_a_bad_command_is_one_line(line: str, said: str) -> None:
     with pytest.raises((InputError, OptionError), match=f"worker.*{said}"):
         WORKER.load(Place(), command=line)
+
+
+def programs(folder: Path, *names: str) -> None:
+    """Programs that are there."""
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
 
 
 def test_commands_are_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

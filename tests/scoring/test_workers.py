@@ -19,12 +19,24 @@ from custodes.errors import InputError
 from custodes.scoring.metric import Place, Texts
 from custodes.scoring.metrics.worker import WORKER
 from tests.pages import blocks, run
+from tests.scoring.test_worker import texts
 from tests.scoring.worker_contract import OUTPUTS, keeps_the_contract, twelve
-from tests.scoring.workers import COMET, ORACLES, ROOT, python, texts
 
+ROOT = Path(__file__).parents[2]
+ORACLES, COMET = (ROOT / name / "bin" / "python" for name in (".venv-oracles", ".venv-comet"))
 HERE = Path(__file__).parent
 
 Made = Callable[[str], Path]
+
+
+def python(interpreter: Path, module: str) -> Path:
+    """An interpreter that has a library, or the test is skipped."""
+    if not interpreter.exists():
+        pytest.skip(f"{interpreter.parents[1].name} is not there (make test-slow makes it)")
+    asked = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        pytest.skip(f"{interpreter.parents[1].name}: {asked.stderr.strip().splitlines()[-1]}")
+    return interpreter
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import custodes as cu
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 ITEMS, SYSTEMS, STUDIES, TRUTH_ITEMS = 80, 6, 200, 40_000
 QUALITY = np.linspace(0, 1, SYSTEMS)

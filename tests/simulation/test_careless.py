@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.simulation.careful_crowd import World, rates
-from tests.stats.planted_crowds import asked
+from tests.stats.test_careful_margins import asked
 
 STUDIES = 300
 MARGIN = -0.2

@@ -20,7 +20,7 @@ from custodes.evaluate.comparison import compare
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, leaderboard
 from custodes.evaluate.ranking import ranking
 from custodes.stats import ABSENT
-from tests.simulation.rates import is_at_most
+from tests.simulation.test_partiality import is_at_most
 
 STUDIES = 200
 EQUAL = {ORDERING: 0.01, "margin": 0.02}

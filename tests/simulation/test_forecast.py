@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.annotations import Asked
-from tests.simulation.forecasts import Draw, held
+from custodes.evaluate.protocol.annotations import Asked, in_order
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats import ABSENT
+from custodes.stats.correction.human import HUMAN
+from custodes.stats.intervals import percentile_interval
+from custodes.stats.stopping.pilot import Pilot, continued, forecast, posterior_shares, share_interval, shared_items
+from custodes.stats.stopping.replay import replay
+
+Draw = Callable[[np.random.Generator], Asked]
+RULE = Stopping(looks=(10, 20, 40), boundary="pocock")
 
 
 def asked_of(apart: np.ndarray, units: np.ndarray | None = None) -> Asked:
@@ -68,6 +78,30 @@ KINDS: dict[str, Draw] = {
     "mostly ties": coarse,
     "documents": documents,
 }
+
+
+def held(draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10) -> dict[str, tuple[float, float, float]]:
+    """What happened, and the ends of the forecast from the first annotations of every pair."""
+    rng = np.random.default_rng(seed)
+    asked = draw(rng)
+    answers = in_order([asked], [seed])
+    n_items = asked.human.shape[1]
+    rule = RULE.rule(HUMAN, most=n_items, seed=0)
+    reference = asked.reference(0.05)
+    end = replay(answers, rule, reference=reference, truth=asked.truth)
+    happened = {"share": float((end.n / n_items).mean()), "correct": float(end.correct[-1, 0])}
+    assert answers.items is not None
+    first = answers.items(np.full((1, len(asked.human)), pilot))
+    pair, item = np.nonzero(first.human[0] != ABSENT)
+    begun = Pilot(pair=pair, unit=first.units[item], sign=first.human[0][pair, item], systems=first.systems)
+    shares = posterior_shares(begun, draws=draws, rng=rng)
+    counts = begun.outcome
+    share, correct = forecast(continued(counts, shares, items=n_items, rng=rng), rule)
+    ends = (
+        share_interval(share, confidence=0.9, shared=shared_items(begun)),
+        percentile_interval(correct, confidence=0.9),
+    )
+    return {name: (value, *map(float, own)) for (name, value), own in zip(happened.items(), ends, strict=True)}
 
 
 def coverage(draw: Draw, studies: int) -> dict[str, tuple[float, float, float]]:

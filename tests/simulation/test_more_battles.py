@@ -19,10 +19,30 @@ from custodes.stats.strength.more_battles import more_battles
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import strengths
 from custodes.stats.strength.win_rates import pair_rates
-from tests.stats.strength.battles import all_pairs, battles_of
 
 LEVEL, RESAMPLES = 0.95, 400
 MOST_PER_STUDY = 6
+
+
+def battles_of(first: np.ndarray, second: np.ndarray, sign: np.ndarray, unit: np.ndarray) -> Battles:
+    return Battles(
+        first=first,
+        second=second,
+        sign=sign.astype(np.int8),
+        unit=unit,
+        weight=np.ones(len(sign)),
+        covariates=np.empty((len(sign), 0)),
+    )
+
+
+def all_pairs(scores: Floats) -> Battles:
+    """Battles of all systems on each item: scores (items, systems)."""
+    n_items, n_systems = scores.shape
+    first, second = np.triu_indices(n_systems, 1)
+    sign = np.sign(scores[:, first] - scores[:, second]).ravel()
+    return battles_of(
+        np.tile(first, n_items), np.tile(second, n_items), sign, np.repeat(np.arange(n_items), len(first))
+    )
 
 
 def joined(battles: Battles, first: int, second: int, sign: np.ndarray) -> Battles:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import beta, binom, norm
 
 from custodes import read
 from custodes.data.simulate import demo_simulation
@@ -23,10 +23,15 @@ from custodes.stats.arrays import Floats
 from custodes.stats.partiality.partiality import Partiality, partiality
 from custodes.stats.partiality.scores import score_placement
 from tests.simulation.fair_metrics import FAIR, QUALITIES, Fair, signs_of
-from tests.simulation.rates import is_at_most
 from tests.stats.partiality.dense import of_signs
 
+MOST_FALSE = 0.06
 STUDIES = 1000
+
+
+def is_at_most(n_false: int, n: int, level: float = MOST_FALSE) -> bool:
+    """Whether the lower 95 % limit (Clopper and Pearson) of a rate is not above a level."""
+    return n_false == 0 or float(beta.ppf(0.025, n_false, n - n_false + 1)) <= level
 
 
 def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tuple[Partiality, Floats, Floats, int]:

@@ -14,7 +14,7 @@ from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correction.estimator import Counts, margin_of
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.sign_test import sign_test
-from tests.simulation.clustered_studies import effect_of, estimated, favi_held, not_above, sign_tests, studies
+from tests.simulation.test_clusters import effect_of, estimated, favi_held, not_above, sign_tests, studies
 
 BY_COUNTS = [own for own in ESTIMATORS.values() if not own.needs_items]
 

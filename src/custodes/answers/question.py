@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import polars as pl
+from docstring_parser import DocstringStyle, parse
 
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
@@ -150,11 +151,17 @@ def _recorded(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
-def options_of(asked: Any) -> list[Option]:
-    """The arguments of a question, but for what it is asked about and how it shows its progress."""
-    kinds, helps = declared(asked), {**HELP, **asked.helps}
-    _, *others = asked.__signature__.parameters.values()
-    return [Option(p.name, kinds[p.name], p.default, helps[p.name]) for p in others if p.name != "progress"]
+def options_of(function: Any) -> list[Option]:
+    """The keyword arguments of a function but for its progress, with what they mean: by `documented`, by `HELP`, or by
+    the section `Parameters` of its docstring."""
+    kinds, sections = declared(function), parse(function.__doc__ or "", DocstringStyle.NUMPYDOC).params
+    docs = {part.arg_name: " ".join((part.description or "").split()) for part in sections}
+    helps = {**HELP, **docs, **getattr(function, "helps", {})}
+    return [
+        Option(p.name, kinds[p.name], p.default, helps.get(p.name, ""))
+        for p in inspect.signature(function).parameters.values()
+        if p.kind is p.KEYWORD_ONLY and p.name != "progress"
+    ]
 
 
 def _explicit(ask: Callable[..., Any]) -> inspect.Signature:

@@ -83,7 +83,7 @@ class Validate(Result):
 
 
 @question(
-    "custodes combine validate coherence.json other.csv --rename BERTScore=bertscore-f1",
+    "custodes combine validate other.csv --model coherence.json --rename BERTScore=bertscore-f1",
     model="The model file.",
     rename="OLD=NEW: a rater of the data and its name in the model; comma list or repeated.",
     objective="What gains are of (default: the model's).",

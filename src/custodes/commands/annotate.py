@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,11 @@ from cyclopts import App, Parameter
 from custodes.commands.annotate_owner import OWNER
 from custodes.commands.annotate_plan import plan_from, with_plan
 from custodes.commands.annotate_serve import flushed, serve
-from custodes.console import quiet_pipe, say, tell
+from custodes.console import say, tell
 from custodes.files import check_apart, write_atomically
-from custodes.options import Inputs, Output, Reading, named_by
+from custodes.options import Inputs, Output, Reading, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
-from custodes.verbs import OUTPUT, READING, answered, numbers
+from custodes.verbs import OUTPUT, READING, numbers
 from custodes.words import SWITCH, whole
 
 annotate = App(name="annotate")
@@ -53,10 +54,10 @@ def new(
 
     wanted = plan_from(plan, options)
     if write_plan is not None:
-        check_apart([write_plan], named_by(inputs, plan))
+        check_apart([write_plan], read_by(inputs, plan, sidecars=False))
         say(str(write_atomically(write_plan, to_toml(wanted))))
         return
-    check_apart([output], named_by(inputs, plan, gold, *reading.files))
+    check_apart([output], read_by(inputs, plan, gold, *reading.files, sidecars=False))
     own: dict[str, Any] = {"plan": wanted, "systems": systems, "pairs": pairs, "gold": gold, "metric": metric}
     place = made(reading.study(inputs), output, **own)
     told(place)
@@ -92,7 +93,7 @@ def add(
     """
     from custodes.annotate.add_to_study import add as added
 
-    check_apart([study], named_by(inputs, *reading.files))
+    check_apart([study], read_by(inputs, *reading.files, sidecars=False))
     before = len(notes(study))
     place = added(study, reading.study(inputs), systems=systems, pairs=pairs)
     told(place, after=before)
@@ -109,10 +110,7 @@ def check(study: Study, *, output: Output = OUTPUT) -> int:
     from custodes.annotate.check_study import check as asked
 
     output.check([study], StudyCheck.declared())
-    made, seconds = answered(lambda _, progress: asked(study), None, output, {})
-    with quiet_pipe():
-        output.write(made, seconds)
-    return int(made.status)
+    return output.answer(lambda progress: asked(study))
 
 
 @annotate.command
@@ -160,10 +158,7 @@ def rehearse(
     }
     known = {name: value for name, value in given.items() if value is not None}
     with Stoppable(NOTHING_KEPT):
-        made, spent = answered(lambda _, progress, **own: asked(study, progress=progress, **own), None, output, known)
-    with quiet_pipe():
-        output.write(made, spent)
-    return 0
+        return output.answer(partial(asked, study, **known), "rehearse")
 
 
 @annotate.command

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from custodes.console import put, quiet_pipe, say, tell
+from custodes.console import put, say, tell
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream, write_atomically
 from custodes.options import Output
-from custodes.verbs import OUTPUT, answered
+from custodes.verbs import OUTPUT
 from custodes.words import SWITCH, whole
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
     from custodes.annotate.study_status import status as asked
 
     output.check([study], Status.declared())
-    made, seconds = answered(lambda _, progress: asked(study), None, output, {})
-    with quiet_pipe():
-        output.write(made, seconds)
+    output.answer(lambda progress: asked(study))
 
 
 def stop(study: Study, *, why: Annotated[str, Parameter(help="Kept with the study.")] = "") -> None:
@@ -153,10 +151,7 @@ def reconcile(
     from custodes.annotate.completion_codes import reconcile as asked
 
     output.check([study, codes], Reconciled.declared())
-    made, seconds = answered(lambda _, progress: asked(study, codes), None, output, {})
-    with quiet_pipe():
-        output.write(made, seconds)
-    return int(made.status)
+    return output.answer(lambda progress: asked(study, codes))
 
 
 def backup(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +13,14 @@ from custodes.console import tell
 from custodes.data.loading import files_of_sidecar, load_table, sidecar_raters
 from custodes.data.raters import Raters
 from custodes.data.reading import takes_raters
+from custodes.data.writing import check_suffix, write_table
 from custodes.errors import InputError, OptionError, listed
+from custodes.files import check_apart, check_writable, is_stream
+from custodes.options import say_written
+from custodes.process import NOTHING_KEPT
+
+NO_CACHE = "none"
+"""The value of `--cache` that keeps no answers."""
 
 STREAMED = "a stream carries no raters table; give --raters where it is read"
 
@@ -21,6 +29,45 @@ def beside(output: str | Path, ending: str) -> Path:
     """A file beside another: scores.csv.gz gives scores.raters.csv."""
     place = Path(output)
     return place.with_name(Path(place.name.removesuffix(".gz")).stem + ending)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Files of scores or verdicts: their table (under ''), tables beside it by name, and the cache of answers."""
+
+    tables: Mapping[str, Path]
+    cache: Path | None
+
+    @classmethod
+    def make(cls, output: str | None, cache: str | None, **endings: str) -> Places:
+        """The places of an output, if any; nothing stands beside a stream. `endings`: name of a table to its ending."""
+        if output is None or is_stream(output):
+            tables = {} if output is None else {"": Path(output)}
+            return cls(tables=tables, cache=None if cache in (None, NO_CACHE) else Path(cache))
+        tables = {"": Path(output)} | {name: beside(output, ending) for name, ending in endings.items()}
+        own = beside(output, ".cache.db") if cache is None else Path(cache)
+        return cls(tables=tables, cache=None if cache == NO_CACHE else own)
+
+    @property
+    def follows(self) -> str:
+        """What the same command does after a stop."""
+        return f"answers are kept in {self.cache}; the same command resumes" if self.cache else NOTHING_KEPT
+
+    def check(self, read: Iterable[str | Path], *written: Path) -> None:
+        """Refuse, before the work, what could not be written after it, and what would be written over what is read."""
+        places = [*self.tables.values(), *written, *([self.cache] if self.cache else [])]
+        if self.tables:
+            check_suffix(self.tables[""])
+        for place in places:
+            check_writable(place)
+        check_apart(places, read)
+        if self.tables:
+            check_raters(places, self.tables[""])
+
+    def write(self, tables: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
+        """Write tables to their places, and print these."""
+        for name, place in self.tables.items():
+            say_written(write_table(tables[name], place, quote_formulas=quote_formulas))
 
 
 def check_raters(places: Iterable[str | Path], output: str | Path) -> None:

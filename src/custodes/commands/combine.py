@@ -6,23 +6,23 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from custodes import verbs
 from custodes.combining.combined_metric import CombinedMetric
-from custodes.commands import asking
 from custodes.console import put, tell
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.files import check_apart, check_writable
-from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by
-from custodes.verbs import READING, written
+from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
+from custodes.verbs import READING
 
 combine = App(name="combine")
-combine.command(asking.combine, name="fit")
-combine.command(asking.validate, name="validate")
+combine.command(verbs.combine, name="fit")
+combine.command(verbs.validate, name="validate")
 
 
 @combine.command
 def score(
-    model: str,
     *inputs: Inputs,
+    model: Annotated[str, Parameter(help="The model file.")] = "combination.json",
     name: Annotated[str | None, Parameter(help="What the combined metric is called (default: as in the file).")] = None,
     output: Annotated[
         str | None, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz), else csv to print.")
@@ -32,7 +32,7 @@ def score(
 ) -> None:
     """Score outputs with a combined metric: ratings that every other verb takes.
 
-    Example: `custodes combine score coherence.json new_scores.csv -o combined.csv`
+    Example: `custodes combine score new_scores.csv --model coherence.json -o combined.csv`
     """
     if output is not None:
         check_writable(output)
@@ -47,4 +47,4 @@ def score(
     if output is None:
         put(csv_blocks(ratings, quote_formulas=quote_formulas))
     else:
-        written(write_table(ratings, output, quote_formulas=quote_formulas))
+        say_written(write_table(ratings, output, quote_formulas=quote_formulas))

@@ -15,8 +15,8 @@ from custodes.data.mapping.schema import Schema
 from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, write_table
 from custodes.errors import OptionError, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
-from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by
-from custodes.verbs import READING, written
+from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
+from custodes.verbs import READING
 
 Selected = Annotated[list[str] | None, Parameter(help="Only these, as in every verb.", negative="")]
 """A part of a study, for `convert`."""
@@ -72,7 +72,7 @@ def convert(
     if into:
         target = folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
-            written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
+            say_written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
         if table in (None, *RATED):
             told = f" {target / 'raters.csv'}" if table is None else ""
             tell_lower(study.raters.frame, f"give --raters{told} where scores and verdicts are read")
@@ -87,7 +87,7 @@ def convert(
             check_apart([place], read_by(inputs, *reading.files))
             parts[place] = raters.frame
     for own, frame in parts.items():
-        written(write_table(frame, own, quote_formulas=quote_formulas))
+        say_written(write_table(frame, own, quote_formulas=quote_formulas))
 
 
 def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any, Literal
 
 import narwhals as nw
@@ -16,11 +12,10 @@ from custodes.console import say, tell
 from custodes.data.counts import SUFFIX
 from custodes.data.engines import in_engine
 from custodes.data.scanning import Engine, scanned
-from custodes.errors import InputError, OptionError
+from custodes.errors import OptionError, shown
 from custodes.files import check_apart, check_writable
-from custodes.options import Reading, bar, read_by
+from custodes.options import Reading, progress, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
-from custodes.progress import silent
 from custodes.words import SWITCH, whole
 
 Names = list[str] | None
@@ -72,7 +67,6 @@ def count(
         raise OptionError(f"-o {output}: counts are kept in a file named ….counts.json, by which they are known")
     check_writable(output)
     check_apart([output], read_by(files))
-    given = {"metrics": metrics, "systems": systems}
     of_scores: dict[str, Any] = {
         "aggregate": aggregate,
         "ties": ties,
@@ -80,23 +74,27 @@ def count(
         "batches": batches,
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
-    roles = Reading(column=column).mapping
     with (
         Stoppable(NOTHING_KEPT),
-        _in_words_of_the_command(),
-        nullcontext(silent) if quiet or not sys.stderr.isatty() else bar("counting") as progress,
-        scanned(files, engine=engine, columns=roles, memory_limit=memory_limit, spill=spill) as table,  # type: ignore[arg-type]
+        progress("counting", quiet=quiet) as track,
+        scanned(
+            files, engine=engine, columns=Reading(column=column).mapping, memory_limit=memory_limit, spill=spill
+        ) as table,
     ):
-        own = {name: value for name, value in (given | of_scores).items() if value is not None}
-        if "score" in _columns(table):
-            _refuse("scores", orders=orders)
-            if not human:
-                raise OptionError("count: say who are people, as in --human ann; all others are metrics")
-            made: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=progress, **own)
+        scores = "score" in _columns(table)
+        idle = {"orders": orders} if scores else of_scores
+        for name, value in idle.items():
+            if value is not None:
+                what = "scores" if scores else "verdicts"
+                raise OptionError(f"{name}={shown(value)} would change nothing: the table holds {what}")
+        options = {"metrics": metrics, "systems": systems, **of_scores, "orders": orders}
+        options = {name: value for name, value in options.items() if value is not None}
+        if scores and not human:
+            raise OptionError("count: say who are people, as in --human ann; all others are metrics")
+        if scores:
+            made: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
         else:
-            _refuse("verdicts", **of_scores)
-            more = {"orders": orders} if orders else {}
-            made = cu.count_battles(table, human=human, aspect=aspect, **own, **more)
+            made = cu.count_battles(table, human=human, aspect=aspect, **options)
             for note in made.notes:
                 tell(f"note: {note.message}")
     say(str(cu.write_counts(made, output)))
@@ -105,35 +103,3 @@ def count(
 @in_engine("count")
 def _columns(table: Any) -> list[str]:
     return list(nw.from_native(table).collect_schema())
-
-
-SAID = {
-    r"^count_(pairs|battles):": "count:",
-    r"(?<= )(human|metrics|systems|aspect|batches)=": r"--\1 ",
-    r"(?<= )directions=": "--lower ",
-    r"name fewer in human,": "name fewer with --human,",
-    "hold the table in DuckDB, which spills, or count scores in more batches$": "give --engine duckdb, which spills, or"
-    " of scores more --batches",
-    "raise its memory_limit, or set temp_directory to": "raise --memory-limit, or set --spill to",
-}
-"""What the library says, and how the command line says it."""
-
-
-@contextmanager
-def _in_words_of_the_command() -> Iterator[None]:
-    """Errors of the functions that count name the options of the command."""
-    try:
-        yield
-    except (InputError, OptionError) as problem:
-        text = str(problem)
-        for words, own in SAID.items():
-            text = re.sub(words, own, text)
-        raise type(problem)(text) from None
-
-
-def _refuse(what: str, **options: Any) -> None:
-    """Refuse an option that would change nothing."""
-    for name, value in options.items():
-        if value is not None:
-            shown = "lower" if name == "directions" else name.replace("_", "-")
-            raise OptionError(f"--{shown} would change nothing: the table holds {what}")

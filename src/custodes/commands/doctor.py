@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from custodes.console import quiet_pipe
 from custodes.diagnosis import Doctor
 from custodes.diagnosis import doctor as examined
 from custodes.options import Output
-from custodes.verbs import OUTPUT, answered
+from custodes.verbs import OUTPUT
 
 
 def doctor(output: Output = OUTPUT) -> int:
@@ -17,7 +16,4 @@ def doctor(output: Output = OUTPUT) -> int:
     Example: `custodes doctor --format json`
     """
     output.check((), Doctor.declared())
-    found, seconds = answered(lambda _, progress: examined(), None, output, {})
-    with quiet_pipe():
-        output.write(found, seconds)
-    return int(found.status)
+    return output.answer(lambda progress: examined())

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -14,11 +11,8 @@ import msgspec
 
 from custodes.arguments import assignment_list
 from custodes.cache import Cache
-from custodes.commands.beside import beside, check_raters
-from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError, shown, suggestion
-from custodes.files import check_apart, check_writable, is_stream
-from custodes.judging import cost, run
+from custodes.judging import cost
 from custodes.judging.asking import read_answers, second_requests
 from custodes.judging.cache import find_replies
 from custodes.judging.cost import PRICES
@@ -26,68 +20,9 @@ from custodes.judging.judge import KEYS, Judge
 from custodes.judging.plan import Plan
 from custodes.judging.requests import Request
 from custodes.judging.tables import Judgements
-from custodes.options import named_by
-from custodes.process import NOTHING_KEPT
 
 MANY = 2_000
 """Calls from which on somebody must have said what they may cost."""
-
-NO_CACHE = "none"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Places:
-    """Where verdicts or ratings go, and what is written beside them."""
-
-    main: Path
-    cache: Path | None
-
-    @classmethod
-    def make(cls, output: str, cache: str | None) -> Places:
-        """The places of an output; beside what is no file, such as /dev/stdout, stands nothing."""
-        main = Path(output)
-        if cache == NO_CACHE or (cache is None and is_stream(main)):
-            return cls(main=main, cache=None)
-        return cls(main=main, cache=beside(main, ".cache.db") if cache is None else Path(cache))
-
-    @property
-    def follows(self) -> str:
-        """What the same command does after a stop."""
-        if self.cache is None:
-            return NOTHING_KEPT
-        return f"the replies that came are kept in {self.cache}; the same command resumes"
-
-    @property
-    def tables(self) -> dict[str, Path]:
-        """The name of a table of judgements to its file."""
-        if is_stream(self.main):
-            return {"": self.main}
-        return {
-            "": self.main,
-            "raters": beside(self.main, ".raters.csv"),
-            "details": beside(self.main, ".details.jsonl"),
-        }
-
-    def check(self, inputs: Sequence[str], read: Sequence[Any], written: Path | None) -> None:
-        """Refuse before the work what could not be written after it, and what would be written over what is read."""
-        check_suffix(self.main)
-        places = [*self.tables.values(), *([written] if written else []), *([self.cache] if self.cache else [])]
-        for place in places:
-            check_writable(place)
-        check_apart(places, named_by(inputs, *filter(None, read)))
-        check_raters(places, self.main)
-
-    def write(self, made: Judgements) -> Iterator[Path]:
-        """Write all tables."""
-        for name, table in made.written().items():
-            if name in self.tables:
-                yield write_table(table, self.tables[name])
-
-
-def with_defaults(**given: Any) -> dict[str, Any]:
-    """The arguments of `cu.judge`, as far as they were not given, as it has them."""
-    defaults = {name: own.default for name, own in inspect.signature(run.judge).parameters.items()}
-    return {name: defaults[name] if value is None else value for name, value in given.items()}
 
 
 def sampling_of(given: Sequence[str] | None) -> dict[str, Any] | None:
@@ -131,14 +66,6 @@ def key_of(variable: str | None) -> str | None:
             f" the variable that holds the key, never the key{suggestion(variable, names)}"
         )
     return key
-
-
-def check_idle(judge: Judge, **given: Any) -> None:
-    """Refuse what was given of `pairs`, `orders` and `scale` and is for judges of the other mode, be it the default."""
-    idle = {"pairwise": ["scale"], "pointwise": ["pairs", "orders"]}[judge.mode]
-    for name in idle:
-        if given[name] is not None:
-            raise OptionError(f"--{name} {given[name]} would change nothing: the judge is {judge.mode}")
 
 
 def asked_for(plan: Plan, cache: Cache) -> list[Request]:

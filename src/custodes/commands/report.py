@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
 from custodes.console import say
-from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.files import check_apart, folder, is_folder
-from custodes.options import Inputs, Output, Reading, read_by
+from custodes.options import Inputs, Output, Reading, progress, read_by
 from custodes.plots import alt
 from custodes.process import return_memory
 from custodes.progress import Progress
-from custodes.reporting import Report
-from custodes.reporting import report as asked
+from custodes.reporting import report as make_report
 from custodes.reporting.assembly import SECTION_PROGRESS
-from custodes.verbs import OUTPUT, READING, DryRun, answered, arguments_of, reading_of, tell_effort, with_options
+from custodes.verbs import OUTPUT, READING, DryRun, arguments_of, reading_of, tell_effort, with_options
 
 T = TypeVar("T")
 
@@ -54,38 +51,40 @@ def report(
     output.check(read)
     if shape == "html":
         check_apart([output.output or PAGE], read)
-    with output.progress(reading_of(inputs)):
+    with progress(reading_of(inputs), quiet=output.quiet):
         study = reading.study(inputs)
     if dry_run:
-        tell_effort(asked, study, arguments_of(asked, options))
+        tell_effort(make_report, study, arguments_of(make_report, options))
         return
     if figures is not None or shape == "html":
         alt.load()  # where it cannot be, no answer is computed first
     if figures is not None:
         folder(figures)
-    made, seconds = answered(_in_sections, study, output, arguments_of(asked, options), lines=True)
+    arguments = arguments_of(make_report, options)
+    made, seconds = output.timed(
+        lambda progress: make_report(study, progress=returning_memory(progress), **arguments), "report", lines=True
+    )
     if figures is not None:
-        with output.progress("figures"):
+        with progress("figures", quiet=output.quiet):
             made.save_figures(figures, format=figure_format)
     if shape == "html":
-        with output.progress("page"):
+        with progress("page", quiet=output.quiet):
             place = made.save(output.output or PAGE)
         say(str(place))
     else:
-        output.tell_whole(made.told_whole(), seconds)
+        output.write_json(made.told_whole(), seconds)
 
 
-@wraps(asked)
-def _in_sections(study: Study, *, progress: Progress, **options: Any) -> Report:
-    """The report; memory that one section freed goes back to the system before the next, which takes other sizes."""
+def returning_memory(progress: Progress) -> Progress:
+    """Progress that returns freed memory to the system before each section of the report."""
 
-    def between(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterator[T]:
+    def track(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterator[T]:
         for part in progress(iterable, total=total, desc=desc):
             yield part
             if desc == SECTION_PROGRESS:
                 return_memory()
 
-    return asked(study, progress=between, **options)
+    return track
 
 
-with_options(report, asked)
+with_options(report, make_report)

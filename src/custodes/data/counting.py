@@ -88,8 +88,8 @@ def count_pairs(
         raise InputError(f"count_pairs: a metric is called {HUMAN!r}, as people together are; rename it in the table")
     if not judges:
         raise OptionError(
-            f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human, or add scores of a"
-            " metric: these counts hold what people and a metric say of the same outputs"
+            f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human=..., or add scores"
+            " of a metric: these counts hold what people and a metric say of the same outputs"
         )
     check_known([*signs], known, where=WHERE, option="directions", what="rater")
     check_known([*ties] if isinstance(ties, Mapping) else [], known, where=WHERE, option="ties", what="rater")

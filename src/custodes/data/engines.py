@@ -15,9 +15,9 @@ from custodes.data.roles import SECOND
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 WAYS = {
-    "duckdb": "raise its memory_limit, or set temp_directory to a disk with room, where it spills",
+    "duckdb": "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
     "pyspark": "give executors more memory (spark.executor.memory) or smaller parts (spark.sql.shuffle.partitions)",
-    "polars": "hold the table in DuckDB, which spills, or count scores in more batches",
+    "polars": "hold the table in DuckDB (--engine duckdb), which spills, or count scores in more batches",
     "dask": "give workers more memory, or smaller partitions",
     "ibis": "give the engine behind it more memory, or a folder where it spills",
     "pandas": "hold the table in DuckDB, which spills",

@@ -38,15 +38,39 @@ OURS = ("model", "messages", "stream", "n", "response_format", "logprobs", "top_
 class Judge:
     """An LLM judge: a model and what it is asked.
 
-    `name` is what its verdicts are called (default: the model). `mode`: it compares two outputs, or scores one on
-    `scale` ('LOW-HIGH', or 'LOW-HIGH:STEP'). `prompt` is a ready one (see `PROMPTS`) or the path of a Jinja file.
-    `references`: how many of an item's are shown. `aspects` are asked one by one, each 'NAME' or 'NAME: what it means'
-    (default: quality as a whole). `examples`: verdicts of people to show first, 'STUDY:K' or (study, K); their items
-    are then not judged. `reason` 'first': it explains before it answers. `structured`: the server is told the JSON
-    schema of the answer (`response_format`). `logprobs`: ask for the probabilities of all answers. `sampling` is sent
-    as it is, and nothing of the kind otherwise (temperature, max_tokens, seed). `own_system`: comma list of globs, the
-    systems of the judge's family.
+    Parameters
+    ----------
+    model : str
+        The model that is asked, as its server calls it.
+    name : str
+        What its verdicts are called (default: the model).
+    base_url : str
+        Address of the server: http://127.0.0.1:8000/v1, https://api.openai.com/v1, ... (default: none).
+    mode : {'pairwise', 'pointwise'}
+        Two outputs compared, or one scored.
+    prompt : str
+        summary, translation, answer, dialogue, caption, or the path of a Jinja file.
+    references : int
+        How many references of an item to show.
+    aspects : sequence of str
+        NAME or 'NAME: what it means', asked one by one; comma list (of names) or repeated (default: overall quality).
+    scale : str
+        Scale of scores: LOW-HIGH or LOW-HIGH:STEP.
+    examples : str or (study, int)
+        STUDY:K, human verdicts on K items to show first; these items are not judged.
+    reason : {'first', 'none'}
+        Whether to ask for a reason before the answer.
+    structured : bool
+        Send the JSON schema of answers (response_format).
+    logprobs : bool
+        Ask for the probabilities of all answers.
+    sampling : mapping of str
+        KEY=VALUE sent with every request: temperature=0,max_tokens=64; comma list or repeated (default: nothing).
+    own_system : str
+        Systems of the judge's family: comma list of globs (default: none).
 
+    Examples
+    --------
     >>> Judge(model="m", mode="pointwise", scale="1-3").labels
     ('1', '2', '3')
     """

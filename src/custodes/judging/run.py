@@ -50,16 +50,51 @@ def judge(
 ) -> Judgements:
     """Ask an LLM judge about texts: which of two outputs is better, or how good one is.
 
-    `texts` is what questions take, with outputs. `pairs`: 'all', 'vs:SYSTEM', 'sample:N' (N items of each pair of
-    systems) or a table `item, system_a, system_b`. `orders`: 'both', one by lot ('random'), or the first by name first
-    ('ab'). `cache` is a file of replies, which are asked once and read each time; None keeps them for this call.
-    `client` is any callable, async or not, from the body of a chat completion to its reply (default: the server at
-    `judge.base_url`, without a key; see `http_client`). `rpm`, `tpm`: requests and tokens a minute at most. `timeout`:
-    seconds of one try of a request to that server (default: 600). `max_cost`:
-    dollars at most, at a `price` of (input, output) dollars a million tokens (default: that of genai-prices). Failures
-    are counted by their reason, never scored. Raises InputError for texts, pairs or examples that cannot be judged, and
-    OptionError where the judge cannot be asked at all.
+    Failures are counted by their reason, never scored.
 
+    Parameters
+    ----------
+    texts : Study or anything that `read` takes
+        Outputs of systems, with texts.
+    judge : Judge
+        Who is asked, and what.
+    pairs : str or table
+        all, vs:SYSTEM, sample:N items of each pair, or a table item, system_a, system_b.
+    orders : {'both', 'random', 'ab'}
+        Presentation orders: both, one by lot, or the first by name first.
+    repeats : int
+        How often each question is asked.
+    cache : path, Cache or None
+        File of replies, which are asked once and read each time; None keeps them for this call.
+    client : callable or None
+        From the body of a chat completion to its reply, async or not (default: the server at base_url; see
+        `http_client`). On the command line pydantic-ai:PROVIDER:MODEL, or MODULE:FUNCTION.
+    concurrency : int
+        Requests at once at most.
+    rpm : float or None
+        Requests a minute at most.
+    tpm : float or None
+        Tokens a minute at most.
+    timeout : float or None
+        Seconds of one try of a request to the server (default: 600).
+    max_cost : float or None
+        Dollars at most; the next run asks what is left.
+    price : sequence of float or None
+        Dollars a million tokens: input, output (default: of genai-prices).
+    rng : int, Generator or None
+        Seed of samples, orders and examples.
+    progress : Progress
+        A callable that wraps an iterable.
+
+    Raises
+    ------
+    InputError
+        For texts, pairs or examples that cannot be judged.
+    OptionError
+        Where the judge cannot be asked at all.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
     >>> def client(body):

@@ -6,14 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from custodes.scoring.metric import Scored, Texts
-from custodes.stats.arrays import Ints
+from custodes.stats.arrays import Floats, Ints
 
-T = TypeVar("T")
 WORD = re.compile(r"\w+")
 
 TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
@@ -40,51 +39,33 @@ def by_item(texts: Texts) -> Iterator[tuple[int, Ints]]:
     yield from zip(items.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def compared(
+def by_reference(
     texts: Texts,
-    others: Sequence[Sequence[str]],
+    table: Callable[[list[str], Sequence[str]], Floats],
     *,
-    prepare: Callable[[str], T],
-    compare: Callable[[T, T], float],
-    undefined: str = "",
+    undefined: Callable[[str, Sequence[str]], str] = lambda output, references: "",
 ) -> Scored:
-    """Compare each output with the texts `others` (items,) of its item, a column for each; every text is prepared once.
+    """A column for each reference.
 
-    Parameters
-    ----------
-    texts : Texts
-        Outputs and their items.
-    others : sequence of sequences of str
-        Texts of each item, such as its references.
-    prepare : callable
-        What is compared of a text.
-    compare : callable
-        The value of a prepared output and a prepared text of its item; NaN where it is undefined.
-    undefined : str
-        Why an output with an undefined value has no score.
-
-    Returns
-    -------
-    Scored
-        Values (outputs, texts of an item).
+    `table(outputs, references)` of one item is of that shape; `undefined(output, references)` says why there is no
+    score, '' where there is one.
     """
-    widest = max((len(others[item]) for item in np.unique(texts.item).tolist()), default=0)
+    widest = max((len(texts.references[item]) for item in np.unique(texts.item).tolist()), default=0)
     values = np.full((len(texts.outputs), max(1, widest)), np.nan)
     why: dict[int, str] = {}
     for item, rows in by_item(texts):
-        prepared = [prepare(text) for text in others[item]]
-        for row in rows.tolist():
-            output = prepare(texts.outputs[row])
-            values[row, : len(prepared)] = [compare(output, other) for other in prepared]
-            if np.isnan(values[row, : len(prepared)]).any():
-                values[row], why[row] = np.nan, undefined
+        references = texts.references[item]
+        reasons = [undefined(texts.outputs[row], references) for row in rows.tolist()]
+        why |= {row: reason for row, reason in zip(rows.tolist(), reasons, strict=True) if reason}
+        kept = [row for row, reason in zip(rows.tolist(), reasons, strict=True) if not reason]
+        if kept:
+            values[kept, : len(references)] = table([texts.outputs[row] for row in kept], references)
     return Scored(values=values, why=why)
 
 
-def by_system(texts: Texts, score: Callable[[list[int]], float]) -> Scored:
+def by_system(texts: Texts, score: Callable[[list[int]], float]) -> Floats:
     """A score of each system, made of the positions of its outputs."""
-    systems = [score(np.flatnonzero(texts.system == own).tolist()) for own in np.unique(texts.system).tolist()]
-    return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))
+    return np.array([score(np.flatnonzero(texts.system == own).tolist()) for own in np.unique(texts.system).tolist()])
 
 
 def signed(package: str, what: str, parameters: Mapping[str, Any]) -> str:

@@ -21,8 +21,8 @@ pytest.importorskip("starlette")
 
 from custodes.annotate.site.app import app
 from tests.annotate.hostile import PAYLOADS
-from tests.annotate.requests import visitor
 from tests.annotate.site.served import served
+from tests.annotate.test_security import visitor
 
 PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
 

@@ -11,7 +11,7 @@ import pytest
 from custodes.combining.methods import METHODS
 from custodes.stats.learning import boost
 from custodes.stats.learning.folds import splits
-from tests.combining.methods.lessons import fill, fitted, lesson
+from tests.combining.methods.test_method import fill, fitted, lesson
 
 AUTO = [name for name, own in METHODS.items() if own.in_auto]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.combining.methods.lessons import fill, fitted, lesson, tau
+from tests.combining.methods.test_method import fill, fitted, lesson, tau
 
 
 @pytest.mark.parametrize("top", [1, 2, None])

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from custodes.stats.learning import ridge
-from tests.combining.methods.lessons import fill, fitted, lesson, tau
+from tests.combining.methods.test_method import fill, fitted, lesson, tau
 
 WEIGHED = ("best", "equal", "pairwise", "gp")
 """Methods whose prediction is an increasing map of a weighted sum."""

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from custodes.combining.methods import Formula
+from custodes.combining.methods import METHODS, Formula, Lesson
 from custodes.combining.methods.method import narrowed, pooled
-from tests.combining.methods.lessons import fill, lesson, tau
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+
+def lesson(seed: int = 0, *, items: int = 20, systems: int = 4, p: int = 5, by: Any = "kendall") -> Lesson:
+    """People's ratings are 2 x_0 + x_1 + noise; a tenth of the scores is missing."""
+    rng = np.random.default_rng(seed)
+    n = items * systems
+    x = rng.random((n, p))
+    y = 2 * x[:, 0] + x[:, min(1, p - 1)] + 0.3 * rng.normal(size=n)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    item = np.repeat(np.arange(items), systems)
+    return Lesson(x=x, y=y, items=item, groups=item // 2, by=by, top=None, rng=np.random.default_rng(seed))
+
+
+def fill(of: Lesson) -> np.ndarray:
+    return np.where(np.isnan(of.x), np.nanmean(of.x, axis=0), of.x)
+
+
+def fitted(name: str, of: Lesson) -> Formula:
+    return METHODS[name].fit(replace(of, rng=np.random.default_rng(0)))
 
 
 @settings(deadline=None, max_examples=40)
@@ -37,6 +57,10 @@ def test_a_row_is_predicted_the_same_to_the_bit_alone_and_among_others(seed: int
     assert formula.predict(np.asfortranarray(x)).tobytes() == together.tobytes()
     assert formula.predict(np.repeat(x, 40, axis=0))[::40].tobytes() == together.tobytes()
     assert formula.predict(x[::-1])[::-1].tobytes() == together.tobytes()
+
+
+def tau(a: np.ndarray, b: np.ndarray) -> float:
+    return float(stats.kendalltau(a, b).statistic)
 
 
 def test_inner_folds_keep_groups_whole() -> None:

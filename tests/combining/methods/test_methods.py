@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from custodes.combining.methods import METHODS
-from tests.combining.methods.lessons import fitted, lesson
+from tests.combining.methods.test_method import fitted, lesson
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -10,7 +10,7 @@ import pytest
 import xgboost
 
 from custodes.stats.learning import boost, ridge
-from tests.combining.methods.lessons import fill, fitted, lesson
+from tests.combining.methods.test_method import fill, fitted, lesson
 
 
 def trained(x: np.ndarray, y: np.ndarray) -> Any:

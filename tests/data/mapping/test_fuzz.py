@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from custodes.data.mapping.columns import ROLES
 from custodes.data.readers import READERS
-from tests.data.random_tables import TYPED, tables, try_reading
+from tests.data.test_fuzz import TYPED, tables, try_reading
 
 NAMES = [
     *("doc_id", "model", "annotator", "rating", "human_style_ann1", "human_fluency_ann1", "human_style_expert_1"),

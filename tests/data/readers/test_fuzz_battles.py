@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from custodes.data.reading import read
 from custodes.errors import CustodesError
-from tests.data.random_tables import check
+from tests.data.test_fuzz import check
 
 NAMES = st.sampled_from(["A", "B", "gpt-4", "GPT-4", "tie", "1", "Aster", "left", " "])
 SAID = st.sampled_from(

@@ -12,7 +12,15 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import COMPARED, agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.test_favoritism import study_of
+
+
+def scores_of(seed: int, raters: int = 3, items: int = 30, systems: int = 4) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=systems) + rng.normal(size=(items, systems))
+    made = quality + rng.normal(size=(raters, items, systems))
+    made[0] = np.round(made[0])
+    return made
 
 
 def test_every_statistic_against_scipy_and_definition() -> None:

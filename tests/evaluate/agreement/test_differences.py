@@ -10,7 +10,8 @@ from scipy import stats
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.check.check import check
 from custodes.evaluate.verdict.verdict import verdict
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def equal_judges(seed: int, items: int = 100) -> np.ndarray:

@@ -8,7 +8,8 @@ import pytest
 
 from custodes.evaluate.agreement.agreement import Agreement, agreement, by_standing
 from custodes.evaluate.agreement.standing import ranked_by
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 CONFIDENCE = 0.45  # the ends that a test gives are draws, and with five items the interval then reaches about to them
 

@@ -8,9 +8,12 @@ import pytest
 
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistic import Statistic, of_outputs
+from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.evaluate.agreement.statistics import STATISTICS
-from tests.evaluate.studies import sample, scores_of, study_of
+from custodes.evaluate.comparison import compare
+from custodes.stats.bootstrap import sign_flips
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def test_system_scores_of_the_file_move_with_the_items() -> None:
@@ -29,6 +32,13 @@ def test_system_scores_of_the_file_move_with_the_items() -> None:
         names += ["pairwise_accuracy", "pairwise_accuracy_low", "pairwise_accuracy_high"]
         np.testing.assert_allclose(with_scores.select(names).to_numpy(), without.select(names).to_numpy(), atol=1e-9)
         assert (without["pearson_system_low"] < without["pearson_system_high"] - 0.01).all()
+
+
+def sample(scores: np.ndarray, resamples: int = 0) -> Sample:
+    (comparison,) = compare(study_of(scores))
+    rng = np.random.default_rng(0)
+    times = comparison.design.resampled(resamples, rng)
+    return Sample(comparison=comparison, times=times, flips=sign_flips(comparison.design.n_units, 10, rng))
 
 
 def test_system_scores_are_means_over_the_items_drawn() -> None:

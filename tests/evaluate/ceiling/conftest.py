@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def made() -> Ceiling:
     """The answer about what is planted."""
-    from tests.evaluate.ceiling.planted import asked, planted
+    from tests.evaluate.ceiling.test_ceiling import asked, planted
 
     return asked(planted())

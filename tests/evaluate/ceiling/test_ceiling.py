@@ -13,8 +13,34 @@ from scipy import stats
 import custodes as cu
 from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
-from tests.evaluate.ceiling.planted import ITEMS, SYSTEMS, Planted, asked, planted, rows
-from tests.evaluate.judged_studies import judged, rows_of, study_from
+from tests.evaluate.test_judges import judged, rows_of, study_from
+
+ITEMS, SYSTEMS = 60, 6
+Planted = dict[tuple[str, str], np.ndarray]
+
+
+def planted(seed: int = 0) -> Planted:
+    """People's style is 2 a + b + noise; their truth shares a hidden part with style that no metric knows."""
+    rng = np.random.default_rng(seed)
+    a, b, hidden, *noise = rng.normal(size=(8, ITEMS, SYSTEMS))
+    return {
+        ("ann", "style"): 2 * a + b + hidden + 0.5 * noise[0],
+        ("ann", "truth"): hidden + 0.5 * noise[1],
+        ("first", ""): a,
+        ("second", ""): b,
+        ("noise", ""): noise[2],
+        ("more-noise", ""): noise[3],
+    }
+
+
+def asked(scores: Planted, **options: Any) -> Ceiling:
+    return ceiling(judged(scores), **{"model": "ridge", "resamples": 100, **options})
+
+
+def rows(table: pl.DataFrame, target: str, *key: str) -> dict[Any, dict[str, Any]]:
+    """Key column(s) -> row, for one target."""
+    own = table.filter(pl.col("target") == target).iter_rows(named=True)
+    return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in own}
 
 
 def test_what_is_planted_is_predicted_and_what_is_not_is_not(made: Ceiling) -> None:

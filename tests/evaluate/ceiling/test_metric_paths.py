@@ -15,8 +15,8 @@ from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.metric_paths import backward_columns
 from custodes.evaluate.ceiling.prediction_target import target_of
 from custodes.evaluate.judges import judges
-from tests.evaluate.ceiling.planted import asked, planted, rows
-from tests.evaluate.judged_studies import judged
+from tests.evaluate.ceiling.test_ceiling import asked, planted, rows
+from tests.evaluate.test_judges import judged
 
 
 def test_the_path_finds_the_planted_metrics_first(made: Ceiling) -> None:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from tests.evaluate.ceiling.planted import ITEMS, SYSTEMS, asked, planted
+from tests.evaluate.ceiling.test_ceiling import ITEMS, SYSTEMS, asked, planted
 
 
 def test_the_ratio_of_errors_falls_where_people_know_more(made: Ceiling) -> None:

@@ -12,8 +12,8 @@ from scipy import stats
 from custodes.evaluate.ceiling.prediction_target import MODELS, target_of
 from custodes.evaluate.judges import judges
 from custodes.stats.learning import heldout
-from tests.evaluate.ceiling.planted import ITEMS, SYSTEMS, Planted, asked, planted, rows
-from tests.evaluate.judged_studies import judged
+from tests.evaluate.ceiling.test_ceiling import ITEMS, SYSTEMS, Planted, asked, planted, rows
+from tests.evaluate.test_judges import judged
 
 
 def test_kendall_is_that_of_scipy_on_every_fold_of_whole_items() -> None:

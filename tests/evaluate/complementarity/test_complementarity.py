@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,94 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
 from custodes.stats.rank_distance import RULES
-from tests.evaluate.complementarity.definitions import LEVELS, NAMES, by_definition, found, noted, small
-from tests.evaluate.judged_studies import drawn, judged, rows_of, study_from
+from tests.evaluate.test_judges import Scores, drawn, judged, rows_of, study_from
+
+LEVELS = ("system", "utterance")
+
+
+def small(seed: int, *, items: int = 7, systems: int = 5, ties: bool = True, missing: bool = True) -> dict[Any, Any]:
+    """Two aspects of people and four metrics, which share some signal."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(items, systems))
+    scores = {
+        key: truth * weight + rng.normal(size=truth.shape)
+        for key, weight in {
+            ("ann", "style"): 1.0,
+            ("ann", "truth"): 1.5,
+            ("bleu", ""): 1.0,
+            ("rouge", ""): 0.5,
+            ("judge", "style"): 2.0,
+            ("judge", "truth"): 0.0,
+        }.items()
+    }
+    for values in scores.values():
+        if ties:
+            values[:] = values.round()
+        if missing:
+            values[rng.random(values.shape) < 0.1] = np.nan
+    return scores
+
+
+NAMES = {
+    ("ann", "style"): "human:style",
+    ("ann", "truth"): "human:truth",
+    ("bleu", ""): "bleu",
+    ("rouge", ""): "rouge",
+    ("judge", "style"): "judge:style",
+    ("judge", "truth"): "judge:truth",
+}
+
+
+def ordered_by_place(x: np.ndarray) -> np.ndarray:
+    return np.array([np.nan if np.isnan(v) else (np.sum(x < v) + np.sum(x[:i] == v)) for i, v in enumerate(x)])
+
+
+def by_definition(x: np.ndarray, y: np.ndarray, rule: str) -> float:
+    """The distance of two rankings; NaN where there is none."""
+    if rule == "ordinal":
+        x, y, rule = ordered_by_place(x), ordered_by_place(y), "strict"
+    both = np.isfinite(x) & np.isfinite(y)
+    x, y = x[both], y[both]
+    if len(x) < 2:
+        return np.nan
+    if rule == "tau-b":
+        if len(set(x)) == 1 or len(set(y)) == 1:
+            return np.nan
+        return (1 - stats.kendalltau(x, y).statistic) / 2
+    signs = [np.sign((x[i] - x[j]) * (y[i] - y[j])) for i, j in combinations(range(len(x)), 2)]
+    tied = 0.5 if rule == "half" else 0.0
+    return float(np.mean([{-1: 1.0, 0: tied, 1: 0.0}[int(sign)] for sign in signs]))
+
+
+def distances_by_definition(scores: Scores, rule: str, level: str) -> dict[tuple[str, str], np.ndarray]:
+    """Pair of names -> the distance in every item (or system)."""
+    return {
+        (NAMES[a], NAMES[b]): np.array(
+            [
+                by_definition(x, y, rule)
+                for x, y in zip(
+                    scores[a] if level == "system" else scores[a].T,
+                    scores[b] if level == "system" else scores[b].T,
+                    strict=True,
+                )
+            ]
+        )
+        for a, b in combinations(NAMES, 2)
+    }
+
+
+def kinds(a: str, b: str) -> str:
+    return "-".join("human" if name.startswith("human") else "metric" for name in (a, b))
+
+
+def found(made: Complementarity) -> dict[tuple[str, str], float]:
+    return {tuple(sorted(row[:2])): row[2] for row in made.pairs.select("rater_a", "rater_b", "complementarity").rows()}
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -191,6 +273,10 @@ def test_annotators_are_compared_one_by_one_on_demand() -> None:
 
 
 # --- who has no ranking --------------------------------------------------------------------------------------------
+
+
+def noted(made: Complementarity, rule: str) -> list[str]:
+    return [note.message for note in made.notes if note.rule == rule]
 
 
 def test_one_of_each_kind_has_one_distance_and_no_map() -> None:

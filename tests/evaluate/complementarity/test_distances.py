@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from custodes.evaluate.complementarity.complementarity import complementarity
 from custodes.stats.bootstrap import bootstrap_weights
 from custodes.stats.rank_distance import RULES
-from tests.evaluate.complementarity.definitions import (
+from tests.evaluate.complementarity.test_complementarity import (
     LEVELS,
     NAMES,
     by_definition,
@@ -21,7 +21,7 @@ from tests.evaluate.complementarity.definitions import (
     kinds,
     small,
 )
-from tests.evaluate.judged_studies import judged
+from tests.evaluate.test_judges import judged
 
 
 @pytest.mark.parametrize("level", LEVELS)

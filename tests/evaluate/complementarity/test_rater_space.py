@@ -11,8 +11,14 @@ import pytest
 import custodes as cu
 from custodes.evaluate.complementarity.complementarity import complementarity
 from custodes.stats.communities import communities
-from tests.evaluate.complementarity.definitions import LEVELS, NAMES, found, noted, small
-from tests.evaluate.judged_studies import drawn, judged, rows_of
+from tests.evaluate.complementarity.test_complementarity import (
+    LEVELS,
+    NAMES,
+    found,
+    noted,
+    small,
+)
+from tests.evaluate.test_judges import drawn, judged, rows_of
 
 
 @pytest.mark.parametrize("level", LEVELS)

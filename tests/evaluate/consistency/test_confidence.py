@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.data.study import Study
 from custodes.errors import OptionError
-from tests.evaluate.consistency.confident_judges import N, people, study, told
 from tests.simulation.calibrated_judges import Sight, calibrated
+
+N = 240
+PAIRS = {"item": range(N), "system_a": "A", "system_b": "B"}
+
+
+def told(steep: float, *, name: str = "judge", seed: int = 1, orders: tuple[str, ...] = ("ab", "ba")) -> pl.DataFrame:
+    """A judge whose chances are right at steep 1."""
+    gap = 2 * np.random.default_rng(seed).normal(size=N)
+    chance = 1 / (1 + np.exp(-steep * gap))
+    columns = {"rater": name, "kind": "metric", "preference": np.where(chance > 0.5, 1, -1)}
+    made = pl.DataFrame({**PAIRS, **columns, "p_a": chance, "p_tie": 0.0, "p_b": 1 - chance})
+    return pl.concat([made.with_columns(order=pl.lit(order)) for order in orders])
+
+
+def people(seed: int = 1) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    chance = 1 / (1 + np.exp(-2 * rng.normal(size=N)))
+    won = np.where(rng.random(N) < chance, 1, -1)
+    return pl.DataFrame({**PAIRS, "rater": "ann", "kind": "human", "preference": won, "order": ""})
+
+
+def study(*frames: pl.DataFrame) -> Study:
+    return cu.read(pl.concat(frames, how="diagonal_relaxed"))
 
 
 def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is() -> None:

@@ -20,8 +20,7 @@ from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, gate
 from custodes.evaluate.gate.junit import Case, junit
 from custodes.evaluate.gate.rules import ALLOWED, requirement
-from tests.evaluate.gate.junit_schema import check_junit
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def scores(seed: int = 0, items: int = 60, systems: int = 5, noise: tuple[float, ...] = (0.5, 1.0, 1.0)) -> np.ndarray:
@@ -355,6 +354,39 @@ def test_markdown_reads_as_a_summary(mixed: Gate) -> None:
     assert title == "**gate: fails (3 rules: 1 hold, 1 fail, 1 cannot be said)**"
     assert (header, rule) == ("| Outcome | Rule |", "| --- | --- |")
     assert [line.split(" | ")[0] for line in rows] == ["| holds", "| fails", "| cannot be said"]
+
+
+def check_junit(text: str) -> list[tuple[str, str, str]]:
+    """That a document has the structure that systems for CI read; the (classname, name, outcome) of its cases."""
+    assert text.startswith('<?xml version="1.0" encoding="utf-8"?>\n')
+    root = ElementTree.fromstring(text)
+    assert root.tag == "testsuites"
+    told = []
+    for suite in root:
+        assert suite.tag == "testsuite"
+        assert suite.get("name")
+        order = [child.tag for child in suite]
+        assert order == ["properties"] * order.count("properties") + ["testcase"] * order.count("testcase")
+        counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+        for case in suite.iter("testcase"):
+            assert case.get("name")
+            assert case.get("classname")
+            assert float(case.get("time", "")) >= 0
+            found = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
+            assert len(found) <= 1
+            assert all(child.get("message") for child in case if child.tag in found)
+            counts["tests"] += 1
+            for tag in found:
+                counts[{"failure": "failures", "error": "errors"}.get(tag, tag)] += 1
+            told.append((case.get("classname", ""), case.get("name", ""), *(found or ["passed"])))
+        for name, number in counts.items():
+            assert suite.get(name) == root.get(name) == str(number)
+        assert float(suite.get("time", "")) >= 0
+        for own in suite.iter("property"):
+            assert own.get("name")
+            assert own.get("value") is not None
+    assert len(set(told)) == len(told)
+    return told
 
 
 def test_junit_has_a_case_a_rule(mixed: Gate) -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from custodes import cli
-from tests.evaluate.gate.junit_schema import check_junit
+from tests.evaluate.gate.test_gate import check_junit
 
 ASKED = ("gate", "demo", "--metric", "judge", "--aspect", "coherence")
 OLD = ("--not-worse-than", "learned")

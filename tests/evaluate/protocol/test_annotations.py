@@ -17,8 +17,8 @@ from custodes.evaluate.protocol.annotations import (
 )
 from custodes.stats import ABSENT
 from custodes.stats.stopping.allocation import KINDS
-from tests.evaluate.protocol.scores import scores_of
-from tests.evaluate.studies import study_of
+from tests.evaluate.protocol.test_protocol import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def test_null_permutes_systems_within_items() -> None:

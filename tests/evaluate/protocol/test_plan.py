@@ -14,8 +14,8 @@ from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import MARGINS, plan
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
-from tests.evaluate.protocol.scores import scores_of
-from tests.evaluate.studies import study_of
+from tests.evaluate.protocol.test_protocol import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def test_more_rounds_than_minutes_take_are_refused() -> None:

@@ -18,10 +18,15 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.stopping.replay import replay
-from tests.evaluate.protocol.scores import scores_of
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 FAST = {"replications": 5, "resamples": 50}
+
+
+def scores_of(seed: int, *, items: int = 40, systems: int = 4, raters: int = 2, strength: float = 0.5) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    latent = strength * np.arange(systems) + rng.normal(size=(items, systems))
+    return np.round(np.stack([latent, *(latent + rng.normal(size=latent.shape) for _ in range(raters - 1))]))
 
 
 def test_a_clear_difference_is_decided_at_the_first_look() -> None:

@@ -18,8 +18,8 @@ from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.state import _FILE, State, check
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.sealed import digest
-from tests.bad_arguments import BAD
 from tests.edits import as_json, edited, torn
+from tests.test_arguments import BAD
 
 
 def running(*, metric: bool = False, **options: Any) -> State:

@@ -12,7 +12,7 @@ from custodes.evaluate.protocol.protocol import STOPPING
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
-from tests.bad_arguments import BAD
+from tests.test_arguments import BAD
 
 HUMAN = ESTIMATORS["human"]
 

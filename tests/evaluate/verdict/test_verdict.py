@@ -16,7 +16,7 @@ from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.systems import rounded
 from custodes.evaluate.verdict.verdict import Verdict, best_metrics, verdict_of
 from custodes.evaluate.verdict.view import leaders
-from tests.evaluate.studies import study_of
+from tests.evaluate.test_favoritism import study_of
 
 Ends = tuple[float | None, float | None, float | None]
 BASIS = ("check", "agreement", "favoritism", "ranking")

@@ -1,4 +1,4 @@
-"""ROUGE is rouge-score's; a text in another script has no score instead of 0."""
+"""ROUGE is rouge-score's, by either package; a text in another script has no score instead of 0."""
 
 from __future__ import annotations
 
@@ -20,9 +20,16 @@ from tests.scoring.metrics.given import LINES, by_hand, drawn, pairs, scored, te
 KINDS = [*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"]
 
 
+@pytest.fixture(params=["rouge-score-rs", "rouge-score"])
+def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "rouge-score":
+        monkeypatch.setitem(sys.modules, "rouge_score_rs", None)
+    return str(request.param)
+
+
 @pytest.mark.parametrize("stemmer", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_reference_as_rouge_score(kind: str, stemmer: bool) -> None:
+def test_each_reference_as_rouge_score(package: str, kind: str, stemmer: bool) -> None:
     given = drawn(3, 2, 3)
     oracle = RougeScorer([kind], use_stemmer=stemmer)
     for measure, name in {"f": "fmeasure", "precision": "precision", "recall": "recall"}.items():
@@ -32,9 +39,9 @@ def test_each_reference_as_rouge_score(kind: str, stemmer: bool) -> None:
         )
 
 
-def test_the_signature_says_which_package() -> None:
+def test_the_signature_says_which_package(package: str) -> None:
     signature = METRICS["rougeL"].load(Place(), **METRICS["rougeL"].parameters).signature
-    assert signature.startswith("rouge-score-rs ")
+    assert signature.startswith(f"{package} ")
     assert signature.endswith("rougeL measure=f stemmer=false tokenize=ascii")
 
 
@@ -85,7 +92,10 @@ def test_options_that_are_not_there(options: dict[str, Any]) -> None:
         scored("rouge1", drawn(1, 1, 1), **options)
 
 
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rouge_score_rs", None)
-    with pytest.raises(MissingExtraError, match=r"ROUGE needs rouge-score-rs: pip install 'custodes\[score\]'"):
+    with pytest.raises(MissingExtraError, match=r"tokenize=unicode needs rouge-score-rs.*custodes\[score\]"):
+        scored("rouge1", drawn(1, 1, 1), tokenize="unicode")
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    with pytest.raises(MissingExtraError, match=r"custodes\[score\]"):
         scored("rouge1", drawn(1, 1, 1))

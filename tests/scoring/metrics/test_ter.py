@@ -8,7 +8,7 @@ from sacrebleu.metrics import TER
 from custodes.errors import OptionError
 from custodes.scoring.metric import Place, Texts
 from custodes.scoring.metrics import METRICS
-from custodes.scoring.metrics.translations import seconds_of
+from custodes.scoring.metrics.ter import seconds_of
 from tests.scoring.metrics.given import drawn, scored, texts
 
 

@@ -1,4 +1,4 @@
-"""BLEU, chrF and chrF++ are sacrebleu's to the last bit."""
+"""BLEU, chrF and chrF++ are sacrebleu's to the last bit, by its inner functions and by what is public."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.scoring.metric import Place
-from custodes.scoring.metrics import METRICS
+from custodes.scoring.metrics import METRICS, translations
 from tests.scoring.metrics.given import LINES, by_hand, drawn, scored, texts
 
 OPTIONS: list[dict[str, Any]] = [
@@ -27,8 +27,17 @@ OPTIONS: list[dict[str, Any]] = [
 CHRF_OPTIONS: list[dict[str, Any]] = [{}, {"word_order": 1, "whitespace": True}, {"beta": 1, "char_order": 3}]
 
 
+@pytest.fixture(params=["inner", "public"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Through the inner functions of a version that is known, or as with a version that is not."""
+    assert translations.inner_known()  # else nothing is tested of them: look at what has changed, then add the version
+    if request.param == "public":
+        monkeypatch.setattr(translations, "KNOWN", ())
+    return str(request.param)
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_bleu_of_an_output(options: dict[str, Any]) -> None:
+def test_bleu_of_an_output(way: str, options: dict[str, Any]) -> None:
     given = drawn(4, 3, 3)
     names = {"smooth": "smooth_method", "order": "max_ngram_order"}
     oracle = BLEU(**{names.get(name, name): value for name, value in options.items()}, effective_order=True)
@@ -43,7 +52,7 @@ def test_bleu_of_an_output(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("options", CHRF_OPTIONS, ids=str)
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
-def test_chrf_of_an_output(name: str, options: dict[str, Any]) -> None:
+def test_chrf_of_an_output(way: str, name: str, options: dict[str, Any]) -> None:
     given = drawn(4, 3, 3)
     oracle = CHRF(**{"word_order": 2 if name == "chrf++" else 0, **options})
     made = scored(name, given, **options).values

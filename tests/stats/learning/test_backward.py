@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.learning.selection import backward_path, removed_predictions
-from tests.stats.learning.forward_reference import reference
+from tests.stats.learning.test_forward import reference
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
 
 from custodes.stats.learning.ridge import predict, ridge
-from custodes.stats.learning.selection import added_predictions, forward_path, nested_path
-from tests.stats.learning.forward_reference import reference
+from custodes.stats.learning.selection import PENALTY, added_predictions, forward_path, nested_path
 
 SEEDS = st.integers(0, 2**32 - 1)
 NONE = np.arange(0)
@@ -21,6 +21,23 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x[:, 2] = 0.3
     y = 4 + x[:, 0] / x[:, 0].std() + rng.normal(size=n)
     return x, y, rng.permutation(np.arange(n) % 4 - 1)
+
+
+def reference(x: np.ndarray, y: np.ndarray, fold: np.ndarray, subset: list[int]) -> np.ndarray:
+    predicted = np.full(len(y), np.nan)
+    for f in set(fold.tolist()) - {-1}:
+        train, held = (fold >= 0) & (fold != f), fold == f
+        own = [j for j in subset if np.ptp(x[train, j]) > 0]
+        if not own:
+            predicted[held] = y[train].mean()
+            continue
+        seen, new = x[train][:, own], x[held][:, own]
+        low, high = seen.mean(axis=0) - 3 * seen.std(axis=0), seen.mean(axis=0) + 3 * seen.std(axis=0)
+        seen, new = np.clip(seen, low, high), np.clip(new, low, high)
+        mean, sd = seen.mean(axis=0), seen.std(axis=0)
+        model = Ridge(alpha=PENALTY * train.sum()).fit((seen - mean) / sd, y[train])
+        predicted[held] = model.predict((new - mean) / sd)
+    return predicted
 
 
 def error(x: np.ndarray, y: np.ndarray, fold: np.ndarray, subset: list[int]) -> float:

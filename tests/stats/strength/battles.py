@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats
 from custodes.stats.strength.battles import Battles, Kinds
 from custodes.stats.strength.davidson import fit
 
@@ -120,24 +119,3 @@ def judge(kind: str, human: Battles, rng: np.random.Generator) -> np.ndarray:
         loyal, own = rng.random(n) < 0.4, (human.first == 0).astype(int) - (human.second == 0)
         said = np.where(loyal & (own != 0), own, said)
     return said.astype(np.int8)
-
-
-def battles_of(first: np.ndarray, second: np.ndarray, sign: np.ndarray, unit: np.ndarray) -> Battles:
-    return Battles(
-        first=first,
-        second=second,
-        sign=sign.astype(np.int8),
-        unit=unit,
-        weight=np.ones(len(sign)),
-        covariates=np.empty((len(sign), 0)),
-    )
-
-
-def all_pairs(scores: Floats) -> Battles:
-    """Battles of all systems on each item: scores (items, systems)."""
-    n_items, n_systems = scores.shape
-    first, second = np.triu_indices(n_systems, 1)
-    sign = np.sign(scores[:, first] - scores[:, second]).ravel()
-    return battles_of(
-        np.tile(first, n_items), np.tile(second, n_items), sign, np.repeat(np.arange(n_items), len(first))
-    )

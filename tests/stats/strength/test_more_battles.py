@@ -11,7 +11,7 @@ from custodes.stats.strength.more_battles import _information_to_add, more_battl
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import strengths
 from custodes.stats.strength.win_rates import pair_rates
-from tests.stats.strength.battles import all_pairs
+from tests.simulation.test_more_battles import all_pairs
 
 
 def forecast(battles: Battles, n_systems: int, resamples: int = 500) -> tuple[Floats, Floats]:

@@ -5,7 +5,9 @@ from custodes.registry import members
 from custodes.scoring.metric import Metric
 
 from custodes.scoring.metrics.surface import LENGTH, NOVELTY
-from custodes.scoring.metrics.translations import SACREBLEU
+from custodes.scoring.metrics.translations import BLEU, CHRF, CHRF_WORDS
+from custodes.scoring.metrics.corpora import CORPORA
+from custodes.scoring.metrics.ter import TER, CORPUS_TER
 from custodes.scoring.metrics.rouge import ROUGE
 from custodes.scoring.metrics.cider import CIDER
 from custodes.scoring.metrics.divergence import JS, JS_SOURCE

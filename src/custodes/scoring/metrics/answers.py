@@ -6,10 +6,12 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+
+import numpy as np
 
 from custodes.scoring.metric import Metric, Place, Scorer, Traits
-from custodes.scoring.preparing import compared, signed
+from custodes.scoring.preparing import by_reference, signed
+from custodes.stats.arrays import Floats
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -38,15 +40,20 @@ def token_f1(answer: Sequence[str], right: Sequence[str]) -> float:
     return 2 * common / (len(answer) + len(right))
 
 
-def _load(
-    place: Place, *, name: str, compare: Callable[[Sequence[str], Sequence[str]], float], articles: bool
-) -> Scorer:
-    prepare = partial(normalised, articles=articles)
-    return Scorer(
-        signature=signed("custodes", name, {"articles": articles}),
-        traits=TRAITS,
-        score=lambda texts: compared(texts, texts.references, prepare=prepare, compare=compare),
-    )
+def _load(name: str, similarity: Callable[[Sequence[str], Sequence[str]], float]) -> Callable[..., Scorer]:
+    def load(place: Place, *, articles: bool) -> Scorer:
+        def table(outputs: list[str], references: Sequence[str]) -> Floats:
+            right = [normalised(own, articles=articles) for own in references]
+            given = [normalised(own, articles=articles) for own in outputs]
+            return np.array([[similarity(answer, own) for own in right] for answer in given])
+
+        return Scorer(
+            signature=signed("custodes", name, {"articles": articles}),
+            traits=TRAITS,
+            score=lambda texts: by_reference(texts, table),
+        )
+
+    return load
 
 
 TRAITS = Traits(needs=("references",), rules=("best", "first", "mean"), low=0.0, high=1.0)
@@ -55,7 +62,7 @@ EXACT = Metric(
     name="exact",
     gives="Whether the answer is a right one, but for case, punctuation and English articles.",
     source="Rajpurkar et al. 2016 (SQuAD)",
-    load=partial(_load, name="exact", compare=exact_match),
+    load=_load("exact", exact_match),
     traits=TRAITS,
     parameters={"articles": False},
 )
@@ -64,7 +71,7 @@ F1 = Metric(
     name="f1",
     gives="F-score of the words of the answer and of a right one, prepared as for exact.",
     source="Rajpurkar et al. 2016 (SQuAD)",
-    load=partial(_load, name="f1", compare=token_f1),
+    load=_load("f1", token_f1),
     traits=TRAITS,
     parameters={"articles": False},
 )

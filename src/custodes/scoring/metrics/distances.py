@@ -9,8 +9,9 @@ import numpy as np
 
 from custodes.arguments import one_of
 from custodes.errors import MissingExtraError
-from custodes.scoring.metric import Metric, Place, Scorer, Texts, Traits
-from custodes.scoring.preparing import TOKENIZERS, by_system, compared, signed
+from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.preparing import TOKENIZERS, by_reference, by_system, signed
+from custodes.stats.arrays import Floats
 
 NO_WORDS = "a reference has no words, by whose number the errors are divided"
 
@@ -34,13 +35,18 @@ def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().distance
     words = _words(tokenize, lowercase)
 
-    def rate(output: list[str], reference: list[str]) -> float:
-        return distance(reference, output) / len(reference) if reference else np.nan
+    def table(outputs: list[str], references: Sequence[str]) -> Floats:
+        right = [words(own) for own in references]
+        given = [words(own) for own in outputs]
+        return np.array([[distance(own, output) / len(own) for own in right] for output in given])
+
+    def undefined(output: str, references: Sequence[str]) -> str:
+        return "" if all(words(own) for own in references) else NO_WORDS
 
     return Scorer(
         signature=signed("rapidfuzz", "wer", {"tokenize": tokenize, "lowercase": lowercase}),
         traits=WER.traits,
-        score=lambda texts: compared(texts, texts.references, prepare=words, compare=rate, undefined=NO_WORDS),
+        score=lambda texts: by_reference(texts, table, undefined=undefined),
     )
 
 
@@ -60,22 +66,29 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
         of = sum(length for _, length in counts)
         return sum(errors for errors, _ in counts) / of if of else float("nan")
 
+    def score(texts: Texts) -> Scored:
+        return Scored(
+            values=np.zeros((len(texts.outputs), 0)), systems=by_system(texts, lambda rows: rate(texts, rows))
+        )
+
     return Scorer(
         signature=signed("rapidfuzz", "corpus-wer", {"tokenize": tokenize, "lowercase": lowercase}),
         traits=CORPUS_WER.traits,
-        score=lambda texts: by_system(texts, lambda rows: rate(texts, rows)),
+        score=score,
     )
 
 
 def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().normalized_distance
-    prepare: Callable[[str], str] = str.lower if lowercase else str
+
+    def table(outputs: list[str], references: Sequence[str]) -> Floats:
+        right, given = ([own.lower() if lowercase else own for own in texts] for texts in (references, outputs))
+        return np.array([[distance(own, output) for own in right] for output in given])
+
     return Scorer(
         signature=signed("rapidfuzz", "edit", {"lowercase": lowercase}),
         traits=EDIT.traits,
-        score=lambda texts: compared(
-            texts, texts.references, prepare=prepare, compare=lambda output, reference: distance(reference, output)
-        ),
+        score=lambda texts: by_reference(texts, table),
     )
 
 

@@ -1,9 +1,8 @@
-"""ROUGE by rouge-score-rs, whose numbers are those of rouge-score."""
+"""ROUGE by rouge-score-rs, or by rouge-score where it is missing: the same numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,31 +22,60 @@ OTHER_SCRIPT = (
     "a text without a letter from a to z, which are all that tokenize=ascii sees; tokenize=unicode sees all scripts"
 )
 
+Pairs = Callable[[Sequence[str], Sequence[str]], Floats]
+"""References and outputs side by side to (pairs,)."""
 
-def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str) -> Scorer:
-    one_of("measure", measure, MEASURES)
-    one_of("tokenize", tokenize, TOKENIZERS)
-    if stemmer and tokenize != "ascii":
-        raise OptionError("stemmer=true: Porter's stemmer is of English, so it goes with tokenize=ascii only")
+
+def _load(kind: str) -> Callable[..., Scorer]:
+    def load(place: Place, *, measure: str, stemmer: bool, tokenize: str) -> Scorer:
+        one_of("measure", measure, MEASURES)
+        one_of("tokenize", tokenize, TOKENIZERS)
+        if stemmer and tokenize != "ascii":
+            raise OptionError("stemmer=true: Porter's stemmer is of English, so it goes with tokenize=ascii only")
+        package, pairs = _scorer(kind, MEASURES[measure], stemmer, tokenize)
+        parameters = {"measure": measure, "stemmer": stemmer, "tokenize": tokenize}
+        return Scorer(
+            signature=signed(package, kind, parameters),
+            traits=TRAITS,
+            score=lambda texts: _score(texts, pairs, ascii_only=tokenize == "ascii"),
+        )
+
+    return load
+
+
+def _scorer(kind: str, measure: int, stemmer: bool, tokenize: str) -> tuple[str, Pairs]:
+    """The package that is there, and how it scores pairs."""
     try:
         from rouge_score_rs import RougeScorer, tokenizers
     except ImportError:
-        raise MissingExtraError("ROUGE needs rouge-score-rs: pip install 'custodes[score]'") from None
+        return "rouge-score", _slower(kind, measure, stemmer, tokenize)
     own = {"ascii": None, "unicode": tokenizers.UnicodeTokenizer(), "characters": tokenizers.CharacterTokenizer()}
     scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=own[tokenize])  # type: ignore[no-untyped-call]
 
     def pairs(references: Sequence[str], outputs: Sequence[str]) -> Floats:
         scores = scorer.score_batch(references, outputs)
-        return np.array([score[kind][MEASURES[measure]] for score in scores], dtype=float)
+        return np.array([score[kind][measure] for score in scores], dtype=float)
 
-    return Scorer(
-        signature=signed("rouge-score-rs", kind, {"measure": measure, "stemmer": stemmer, "tokenize": tokenize}),
-        traits=TRAITS,
-        score=lambda texts: _score(texts, pairs, ascii_only=tokenize == "ascii"),
-    )
+    return "rouge-score-rs", pairs
 
 
-def _score(texts: Texts, pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool) -> Scored:
+def _slower(kind: str, measure: int, stemmer: bool, tokenize: str) -> Pairs:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError:
+        raise MissingExtraError("ROUGE needs rouge-score-rs: pip install 'custodes[score]'") from None
+    if tokenize != "ascii":
+        raise MissingExtraError(f"tokenize={tokenize} needs rouge-score-rs: pip install 'custodes[score]'")
+    scorer: Any = RougeScorer([kind], use_stemmer=stemmer)
+
+    def pairs(references: Sequence[str], outputs: Sequence[str]) -> Floats:
+        scores = [scorer.score(*pair)[kind][measure] for pair in zip(references, outputs, strict=True)]
+        return np.array(scores, dtype=float)
+
+    return pairs
+
+
+def _score(texts: Texts, pairs: Pairs, *, ascii_only: bool) -> Scored:
     hidden = [ascii_only and any(map(_hidden, own)) for own in texts.references]
     why: dict[int, str] = {}
     places: list[tuple[int, int]] = []
@@ -82,7 +110,7 @@ def _metric(kind: str, gives: str) -> Metric:
         name=kind,
         gives=gives,
         source="rouge-score-rs, equal to rouge-score; Lin 2004",
-        load=partial(_load, kind=kind),
+        load=_load(kind),
         traits=TRAITS,
         parameters={"measure": "f", "stemmer": False, "tokenize": "ascii"},
         extra="score",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 import numpy as np
 
 from custodes.arguments import at_least, one_of
 from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
-from custodes.scoring.preparing import TOKENIZERS, compared, ngrams, signed
+from custodes.scoring.preparing import TOKENIZERS, by_item, ngrams, signed
 
-Gram = tuple[str, ...]
 UNITS = ("words", "characters")
 
 
@@ -28,17 +25,18 @@ def _load_novelty(place: Place, *, n: int, tokenize: str) -> Scorer:
     n = at_least("n", n, 1)
     split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
 
-    def share(output: Set[Gram], source: Set[Gram]) -> float:
-        return len(output - source) / len(output) if output else np.nan
-
     def score(texts: Texts) -> Scored:
-        return compared(
-            texts,
-            [[source] for source in texts.sources],
-            prepare=lambda text: ngrams(split(text), n).keys(),
-            compare=share,
-            undefined=f"the output has fewer than {n} words",
-        )
+        values = np.full((len(texts.outputs), 1), np.nan)
+        why: dict[int, str] = {}
+        for item, rows in by_item(texts):
+            old = ngrams(split(texts.sources[item]), n).keys()
+            for row in rows.tolist():
+                own = ngrams(split(texts.outputs[row]), n).keys()
+                if own:
+                    values[row] = len(own - old) / len(own)
+                else:
+                    why[row] = f"the output has fewer than {n} words"
+        return Scored(values=values, why=why)
 
     signature = signed("custodes", "novelty", {"n": n, "tokenize": tokenize})
     return Scorer(signature=signature, traits=NOVELTY.traits, score=score)

@@ -1,74 +1,22 @@
-"""Metrics of sacrebleu, of outputs and of systems over all their outputs: BLEU, chrF, chrF++ and TER."""
+"""Metrics of sacrebleu: BLEU, chrF and chrF++; statistics of references are made once an item, not once an output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
 from custodes.arguments import at_least, one_of
-from custodes.errors import InputError, MissingExtraError, OptionError
-from custodes.scoring.metric import Metric, Place, Rule, Scored, Scorer, Texts, Traits
-from custodes.scoring.preparing import by_item, by_system, signed
+from custodes.errors import InputError, MissingExtraError
+from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.preparing import by_item, by_reference, signed
+from custodes.stats.arrays import Floats
 
-Streams = tuple[tuple[str | None, ...], ...]
-"""The first reference of each output, the second, and so on; None for an output that has no so many."""
-
-PAIR = 5e-7
-"""CPU seconds of TER for a pair of texts by the product of their words to the power of 1.5: measured on summaries and
-parts of them, from 5 to 80 words, where it was 2e-7 to 6e-7. Good translations take about a fifth."""
-
-
-def bleu(
-    *, tokenize: str, smooth: str, lowercase: bool, order: int, systems: bool, references: Streams | None = None
-) -> Any:
-    """BLEU of sacrebleu; InputError where what its tokenizer needs is not there."""
-    sacrebleu = sacrebleu_metrics()
-    one_of("tokenize", tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
-    one_of("smooth", smooth, tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS))
-    at_least("order", order, 1)
-    try:
-        return sacrebleu.BLEU(
-            tokenize=tokenize,
-            smooth_method=smooth,
-            lowercase=lowercase,
-            max_ngram_order=order,
-            # A sentence of fewer than four words has no 4-grams, which would make it 0: the orders it has are counted.
-            effective_order=not systems,
-            force=True,  # no word on lines that end in a tokenized period
-            references=references,
-        )
-    except (Exception, SystemExit) as error:  # whatever a tokenizer loads
-        problem = " ".join(str(error).split())
-        raise InputError(f"tokenize={tokenize} cannot be loaded ({problem}); tokenize=13a needs nothing") from None
-
-
-def chrf(
-    *,
-    char_order: int,
-    word_order: int,
-    beta: int,
-    lowercase: bool,
-    whitespace: bool,
-    systems: bool,
-    references: Streams | None = None,
-) -> Any:
-    """The chrF of sacrebleu."""
-    return sacrebleu_metrics().CHRF(
-        char_order=at_least("char_order", char_order, 1),
-        word_order=at_least("word_order", word_order, 0),
-        beta=at_least("beta", beta, 1),
-        lowercase=lowercase,
-        whitespace=whitespace,
-        references=references,
-    )
-
-
-def ter(*, systems: bool, references: Streams | None = None, **options: bool) -> Any:
-    """The TER of sacrebleu."""
-    return sacrebleu_metrics().TER(**options, references=references)
+KNOWN = ("2.6",)
+"""Versions of sacrebleu whose inner functions are called: others are asked through what is public, which is slower."""
 
 
 def sacrebleu_metrics() -> Any:
@@ -80,157 +28,148 @@ def sacrebleu_metrics() -> Any:
     return metrics
 
 
-def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None, **parameters: Any) -> Scorer:
-    make = partial(kind.make, **parameters, systems=systems)
-    own, name = make(), _name(kind, systems=systems)  # an option that sacrebleu refuses stops here
-    if "tokenize" in parameters:  # the signature of a tokenizer names the dictionary that it reads, with its version
-        parameters["tokenize"] = own.tokenizer_signature
-    each = "all" not in kind.rules
-    # Systems mostly have the same items, whose references are counted once.
-    counted = lru_cache(maxsize=1)(lambda streams: make(references=streams))
+def inner_known() -> bool:
+    """Whether this version of sacrebleu is one whose inner functions are known."""
+    return ".".join(version("sacrebleu").split(".")[:2]) in KNOWN
+
+
+def _load_bleu(place: Place, *, tokenize: str, smooth: str, lowercase: bool, order: int) -> Scorer:
+    # A sentence of fewer than four words has no 4-grams, which would make it 0, so the orders it has are counted.
+    own = bleu_of(tokenize=tokenize, smooth=smooth, lowercase=lowercase, order=order, effective_order=True)
+    # The signature of a tokenizer names the dictionary that it reads, with its version.
+    parameters = {"tokenize": own.tokenizer_signature, "smooth": smooth, "lowercase": lowercase, "order": order}
+    table = _bleu if inner_known() else _bleu_public
+
+    def score(texts: Texts) -> Scored:
+        values = np.full((len(texts.outputs), 1), np.nan)
+        for item, rows in by_item(texts):
+            outputs = [texts.outputs[row] for row in rows.tolist()]
+            values[rows, 0] = table(own, outputs, texts.references[item])
+        return Scored(values=values)
+
+    return Scorer(signature=signed("sacrebleu", "bleu", parameters), traits=BLEU.traits, score=score)
+
+
+def bleu_of(
+    *, tokenize: str, smooth: str, lowercase: bool, order: int, effective_order: bool, references: Any = None
+) -> Any:
+    """The BLEU of sacrebleu with these options, checked; InputError where what its tokenizer needs is not there.
+
+    `references` are streams of them, counted once for all that is scored by it.
+    """
+    sacrebleu = sacrebleu_metrics()
+    one_of("tokenize", tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
+    one_of("smooth", smooth, tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS))
+    at_least("order", order, 1)
+    try:
+        return sacrebleu.BLEU(
+            tokenize=tokenize,
+            smooth_method=smooth,
+            lowercase=lowercase,
+            max_ngram_order=order,
+            effective_order=effective_order,
+            force=True,  # no word on lines that end in a tokenized period
+            references=references,
+        )
+    except (Exception, SystemExit) as error:  # whatever a tokenizer loads
+        told = " ".join(str(error).split())
+        raise InputError(f"tokenize={tokenize} cannot be loaded ({told}); tokenize=13a needs nothing") from None
+
+
+def _bleu(own: Any, outputs: list[str], references: Sequence[str]) -> list[float]:
+    prepared = own._extract_reference_info([own._preprocess_segment(reference) for reference in references])
+    counts = [own._compute_segment_statistics(own._preprocess_segment(output), prepared) for output in outputs]
+    return [own._compute_score_from_stats(count).score for count in counts]
+
+
+def _bleu_public(own: Any, outputs: list[str], references: Sequence[str]) -> list[float]:
+    return [own.sentence_score(output, references).score for output in outputs]
+
+
+def _load_chrf(
+    place: Place, *, char_order: int, word_order: int, beta: int, lowercase: bool, whitespace: bool
+) -> Scorer:
+    parameters: dict[str, Any] = {
+        "char_order": char_order,
+        "word_order": word_order,
+        "beta": beta,
+        "lowercase": lowercase,
+        "whitespace": whitespace,
+    }
+    own = chrf_of(**parameters)
+    table = _chrf if inner_known() else _chrf_public
     return Scorer(
-        signature=signed("sacrebleu", name.replace("++", ""), parameters),
-        traits=_traits(kind, systems=systems),
-        score=(lambda texts: _of_systems(texts, counted))
-        if systems
-        else (lambda texts: _of_outputs(texts, make, each)),
-        ready=(lambda texts: None) if budget is None else _within(at_least("budget", budget, 1), name),
-        close=counted.cache_clear,
+        signature=signed("sacrebleu", "chrf", parameters),
+        traits=CHRF.traits,
+        score=lambda texts: by_reference(texts, lambda outputs, references: table(own, outputs, references)),
     )
 
 
-def _of_outputs(texts: Texts, make: Callable[..., Any], each: bool) -> Scored:
-    """Scores of outputs by all references at once, or by each; references are counted once an item."""
-    values = np.full((len(texts.outputs), max(map(len, texts.references)) if each else 1), np.nan)
-    for item, rows in by_item(texts):
-        references = texts.references[item]
-        for column, some in enumerate([[own] for own in references] if each else [references]):
-            metric = make(references=tuple((own,) for own in some))
-            values[rows, column] = [metric.corpus_score([texts.outputs[row]], None).score for row in rows.tolist()]
-    return Scored(values=values)
-
-
-def _of_systems(texts: Texts, counted: Callable[[Streams], Any]) -> Scored:
-    """Scores of systems over all their outputs."""
-
-    def score(rows: Sequence[int]) -> float:
-        references = [texts.references[item] for item in texts.item[rows].tolist()]
-        places = range(max(map(len, references)))
-        streams = tuple(tuple(own[place] if place < len(own) else None for own in references) for place in places)
-        return float(counted(streams).corpus_score([texts.outputs[row] for row in rows], None).score)
-
-    return by_system(texts, score)
-
-
-def _within(budget: int, name: str) -> Callable[[Texts], None]:
-    """Refuse texts of which TER would take more CPU seconds than the budget: it is for sentences."""
-
-    def ready(texts: Texts) -> None:
-        seconds = seconds_of(texts)
-        if seconds > budget:
-            fewer = f"take the first reference alone by {name}@first, " if max(map(len, texts.references)) > 1 else ""
-            unit = 10 ** max(0, len(str(int(seconds))) - 2)
-            about = int(-(-seconds // unit) * unit)  # rounded up to two digits
-            raise OptionError(
-                f"{len(texts.outputs)} outputs would take up to about {about} CPU seconds, and the budget is"
-                f" {budget}; allow as much by {name}:budget={about}, {fewer}or use another metric for long"
-                " texts, such as chrf"
-            )
-
-    return ready
-
-
-def seconds_of(texts: Texts) -> float:
-    """About how many CPU seconds TER of outputs takes against references that have little in common with them."""
-    theirs = np.array([sum(len(own.split()) ** 1.5 for own in several) for several in texts.references])
-    ours = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
-    return float(PAIR * (ours * theirs[texts.item]).sum())
-
-
-class Kind(NamedTuple):
-    """A metric of sacrebleu: `make` gives it with checked options, and with what it counted in `references`."""
-
-    name: str
-    gives: str
-    source: str
-    corpus: str
-    make: Callable[..., Any]
-    parameters: Mapping[str, Any]
-    rules: tuple[Rule, ...]
-    higher_is_better: bool = True
-    high: float | None = 100.0
-
-
-def _name(kind: Kind, *, systems: bool) -> str:
-    return f"corpus-{kind.name}" if systems else kind.name
-
-
-def _traits(kind: Kind, *, systems: bool) -> Traits:
-    return Traits(
-        needs=("references",),
-        rules=("all", "first") if systems else kind.rules,
-        higher_is_better=kind.higher_is_better,
-        low=0.0,
-        high=kind.high,
-        systems=systems,
+def chrf_of(
+    *, char_order: int, word_order: int, beta: int, lowercase: bool, whitespace: bool, references: Any = None
+) -> Any:
+    """The chrF of sacrebleu with these options, checked."""
+    return sacrebleu_metrics().CHRF(
+        char_order=at_least("char_order", char_order, 1),
+        word_order=at_least("word_order", word_order, 0),
+        beta=at_least("beta", beta, 1),
+        lowercase=lowercase,
+        whitespace=whitespace,
+        references=references,
     )
 
 
-COUNTS = "over all outputs of a system at once: counts are added before they are divided."
-CHRF = {"char_order": 6, "word_order": 0, "beta": 2, "lowercase": False, "whitespace": False}
-EDITS = {"normalized": False, "no_punct": False, "asian_support": False, "case_sensitive": False, "budget": 300}
+def _chrf(own: Any, outputs: list[str], references: Sequence[str]) -> Floats:
+    counted = [_ngrams(own, reference) for reference in references]
+    values = np.empty((len(outputs), len(references)))
+    for row, output in enumerate(outputs):
+        hypothesis = _ngrams(own, output)
+        for column, reference in enumerate(counted):
+            matches: list[int] = []
+            for (ours, n), (theirs, of) in zip(hypothesis, reference, strict=True):
+                both = sum([min(ours[gram], theirs[gram]) for gram in ours.keys() & theirs.keys()])
+                matches += [n if of else 0, of, both]  # an order that the reference lacks is not counted
+            values[row, column] = own._compute_f_score(matches)
+    return values
 
-KINDS = (
-    Kind(
-        "bleu",
-        "Share of the output's word n-grams (1 to 4) that stand in any reference, with a penalty for shortness.",
-        "sacrebleu; Papineni et al. 2002, Post 2018",
-        f"BLEU {COUNTS}",
-        bleu,
-        {"tokenize": "13a", "smooth": "exp", "lowercase": False, "order": 4},
-        ("all", "best", "first", "mean"),
-    ),
-    Kind(
-        "chrf",
-        "F-score of character n-grams (1 to 6), where recall counts twice.",
-        "sacrebleu; Popović 2015",
-        f"chrF {COUNTS}",
-        chrf,
-        CHRF,
-        ("best", "first", "mean"),
-    ),
-    Kind(
-        "chrf++",
-        "chrF with n-grams of one and two words beside those of characters.",
-        "sacrebleu; Popović 2017",
-        f"chrF++ {COUNTS}",
-        chrf,
-        {**CHRF, "word_order": 2},
-        ("best", "first", "mean"),
-    ),
-    Kind(
-        "ter",
-        "Words and blocks of words to change, as a share of the reference's words; for sentences, slow for more.",
-        "sacrebleu; Snover et al. 2006",
-        "TER over all outputs of a system at once: edits are added before they are divided.",
-        ter,
-        EDITS,
-        ("all", "best", "first", "mean"),
-        higher_is_better=False,
-        high=None,
-    ),
+
+def _ngrams(own: Any, text: str) -> list[tuple[Counter[str], int]]:
+    """Of each order how often every n-gram stands in a text, and how many there are."""
+    orders = own._extract_reference_info([own._preprocess_segment(text)])["ref_ngrams"][0]
+    return [(counts, counts.total()) for counts in orders]
+
+
+def _chrf_public(own: Any, outputs: list[str], references: Sequence[str]) -> Floats:
+    scores = [[own.sentence_score(output, [reference]).score for reference in references] for output in outputs]
+    return np.array(scores, dtype=float)
+
+
+BLEU = Metric(
+    name="bleu",
+    gives="Share of the output's word n-grams (1 to 4) that stand in any reference, with a penalty for shortness.",
+    source="sacrebleu; Papineni et al. 2002, Post 2018",
+    load=_load_bleu,
+    traits=Traits(needs=("references",), rules=("all", "best", "first", "mean"), low=0.0, high=100.0),
+    parameters={"tokenize": "13a", "smooth": "exp", "lowercase": False, "order": 4},
+    extra="score",
 )
 
-SACREBLEU = tuple(
-    Metric(
-        name=_name(kind, systems=systems),
-        gives=kind.corpus if systems else kind.gives,
-        source=kind.source,
-        load=partial(_load, kind=kind, systems=systems),
-        traits=_traits(kind, systems=systems),
-        parameters=kind.parameters,
-        extra="score",
-    )
-    for systems in (False, True)
-    for kind in KINDS
+CHRF = Metric(
+    name="chrf",
+    gives="F-score of character n-grams (1 to 6), where recall counts twice.",
+    source="sacrebleu; Popović 2015",
+    load=_load_chrf,
+    traits=Traits(needs=("references",), rules=("best", "first", "mean"), low=0.0, high=100.0),
+    parameters={"char_order": 6, "word_order": 0, "beta": 2, "lowercase": False, "whitespace": False},
+    extra="score",
+)
+
+CHRF_WORDS = Metric(
+    name="chrf++",
+    gives="chrF with n-grams of one and two words beside those of characters.",
+    source="sacrebleu; Popović 2017",
+    load=_load_chrf,
+    traits=CHRF.traits,
+    parameters={**CHRF.parameters, "word_order": 2},
+    extra="score",
 )

@@ -7,7 +7,9 @@ import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.statistics.accuracies import ACCURACIES, guessing
-from tests.evaluate.studies import sample, scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.agreement.test_statistic import sample
+from tests.evaluate.test_favoritism import study_of
 
 
 def test_guessing_is_independent_choice_at_the_tie_rates_of_both() -> None:

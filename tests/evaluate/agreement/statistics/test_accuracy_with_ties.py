@@ -7,7 +7,8 @@ import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.statistics.accuracy_with_ties import WITH_TIES
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def searched(human: np.ndarray, metric: np.ndarray) -> tuple[float, float]:

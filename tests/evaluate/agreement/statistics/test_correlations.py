@@ -8,7 +8,8 @@ from scipy import stats
 
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.statistics.correlations import CORRELATIONS, KINDS, LEVELS
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 

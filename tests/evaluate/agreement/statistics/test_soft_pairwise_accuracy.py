@@ -7,7 +7,8 @@ import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.statistics.soft_pairwise_accuracy import SPA
-from tests.evaluate.studies import scores_of, study_of
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
 
 
 def spa_of(scores: np.ndarray) -> list[float]:
