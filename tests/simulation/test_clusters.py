@@ -75,14 +75,16 @@ def studies(
 
 
 def counted(human: np.ndarray, metric: np.ndarray) -> Counts:
-    at = clusters.cells(human, metric)
+    at = clusters.joint_outcomes(human, metric)
     return Counts.of_row(np.stack([(at == k).sum(axis=1) for k in range(15)], axis=1))
 
 
 def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarray) -> clusters.DesignEffect:
     """Of a statistic of `Counts`."""
-    counts = clusters.cluster_counts(clusters.cells(human, metric), units=units, width=15)
-    return clusters.design_effect(lambda rows: statistic(Counts.of_row(rows)), counts)
+    cells = clusters.joint_outcomes(human, metric)
+    table, unit = np.repeat(np.arange(len(cells)), cells.shape[1]), np.tile(units, len(cells))
+    rows = clusters.cluster_rows(table, cells.ravel(), unit, width=15, n_tables=len(cells))
+    return clusters.design_effect(lambda rows: statistic(Counts.of_row(rows)), rows)
 
 
 def estimated(name: str, size: str, *, icc: float, mean: float, annotated: str, n: int, seed: int = 0, by=True):

@@ -21,8 +21,7 @@ BY_COUNTS = [own for own in ESTIMATORS.values() if not own.needs_items]
 
 def rows_of(human: np.ndarray, metric: np.ndarray) -> np.ndarray:
     """(..., 15)"""
-    items = np.zeros(human.shape[-1], dtype=int)
-    return clusters.cluster_counts(clusters.cells(human, metric), units=items, width=15)[..., 0, :]
+    return np.stack([(clusters.joint_outcomes(human, metric) == k).sum(axis=-1) for k in range(15)], axis=-1)
 
 
 def some(n: int = 40, sizes: tuple[int, ...] = (10,) * 40, icc: float = 0.3, annotated: str = "half"):
@@ -31,8 +30,9 @@ def some(n: int = 40, sizes: tuple[int, ...] = (10,) * 40, icc: float = 0.3, ann
 
 def test_the_effect_is_the_ratio_of_variances_of_statsmodels() -> None:
     human, _, units = some(annotated="all")
-    counts = clusters.cluster_counts(clusters.outcomes(human), units=units, width=3)
-    got = clusters.design_effect(margin_of, counts)
+    table = np.repeat(np.arange(len(human)), human.shape[1])
+    cells, unit = clusters.outcomes(human).ravel(), np.tile(units, len(human))
+    got = clusters.design_effect(margin_of, clusters.cluster_rows(table, cells, unit, width=3, n_tables=len(human)))
     for signs, effect in zip(human.astype(float), got.effect, strict=True):
         fit = sm.OLS(signs, np.ones(signs.size)).fit(
             cov_type="cluster", cov_kwds={"groups": units, "df_correction": True}

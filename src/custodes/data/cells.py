@@ -19,7 +19,7 @@ from custodes.data.origin import Origin
 from custodes.data.panel import label_codes
 from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
-from custodes.stats.clusters import outcomes
+from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes
 from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
 
 Counts = NDArray[np.int64]
@@ -88,6 +88,10 @@ class ClusterCells:
             signs=rows.signs[:, kept],
             n_pairs=len(comparisons.pairs),
         )
+
+    def rows(self, cell: Signs, *, width: int) -> ClusterRows:
+        """Counts by pair and group of rows whose `cell` (n,) is below `width`."""
+        return cluster_rows(self.pair, cell, self.group, width=width, n_tables=self.n_pairs, number=self.number)
 
     def drawn(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
         """How often each group is there, the data first: slices of 1 + B, and (groups, some of 1 + B).

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from custodes.answers.setting import DEFAULTS, Setting
 from custodes.data.cells import OutcomeCounts
-from custodes.data.comparisons import Joint
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.comparison import Comparison, compare, label_of, with_outputs
-from custodes.stats import clusters
-from custodes.stats.arrays import Floats, chunks
-from custodes.stats.clusters import DesignEffect
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
+from custodes.stats.clusters import DesignEffect, design_effect, joint_outcomes, null_effect, outcomes
 from custodes.stats.correction.estimator import Counts, margin_of
 
 
@@ -72,77 +70,50 @@ def margin_effects(part: Counted, raters: int | None = None) -> Floats:
     raters = 1 + len(part.counts.metrics) if raters is None else raters
     if part.comparison is None or not clustered(part):
         return np.full((raters, len(part.counts.system_a)), np.nan)
-    return np.stack([_effects(part.comparison, (r,), 3, [margin_of])[0].effect for r in range(raters)])
+    cells = part.comparison.cells
+    rows = (cells.rows(outcomes(signs), width=3) for signs in cells.signs[:raters])
+    return np.stack([design_effect(margin_of, own).effect for own in rows])
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
     """The design effect of statistics of tables, (pairs, metrics) each; of a part that is `clustered`."""
     assert part.comparison is not None
-    of_rows = [partial(_of_rows, own) for own in statistics]
-    of_metrics = [_effects(part.comparison, (0, 1 + m), 15, of_rows) for m in range(len(part.counts.metrics))]
-    return [
-        DesignEffect(*(np.stack(own, axis=1) for own in zip(*effects, strict=True)))
-        for effects in zip(*of_metrics, strict=True)
-    ]
+    cells = part.comparison.cells
+    rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
+    effects = ([design_effect(lambda row, own=own: own(Counts.of_row(row)), of) for of in rows] for own in statistics)  # type: ignore[misc]
+    return [DesignEffect(*(np.stack(values, axis=1) for values in zip(*own, strict=True))) for own in effects]
 
 
-def _of_rows(statistic: Callable[[Counts], Floats], rows: Floats) -> Floats:
-    return statistic(Counts.of_row(rows))
+def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -> Floats:
+    """What sign tests divide the counts of each rater by; 1 without declared clusters.
 
+    Parameters
+    ----------
+    part : Counted
+        Counts of one aspect.
+    shared : bool
+        Whether only comparisons count that human ratings and the metric have in common.
+    people : bool
+        Whether these are tested by the human ratings, else by the metric.
 
-def _effects(
-    comparison: Comparison, raters: tuple[int, ...], width: int, statistics: Sequence[Callable[[Floats], Floats]]
-) -> list[DesignEffect]:
-    """Of the tables of one rater, or of people and a metric: (pairs,) each, a block of pairs at a time."""
-    rows, n_pairs = comparison.preferences.joint(*raters), len(comparison.design.pairs)
-    cells = clusters.cells(*rows.signs) if len(raters) > 1 else clusters.outcomes(rows.signs[0])
-    units, blocks = comparison.design.units[rows.item], []
-    for block in chunks(n_pairs, 2 * (width + 1) * (1 + len(rows.pair) // n_pairs)):
-        inside = slice(*np.searchsorted(rows.pair, (block.start, block.stop)))
-        made = clusters.cluster_rows(
-            rows.pair[inside] - block.start,
-            cells[inside],
-            units[inside],
-            width=width,
-            n_tables=block.stop - block.start,
-        )
-        blocks.append([clusters.effects_of(own, made) for own in statistics])
-    return [
-        DesignEffect(*(np.concatenate(own) for own in zip(*effects, strict=True)))
-        for effects in zip(*blocks, strict=True)
-    ]
-
-
-def null_effects(part: Counted, raters: Iterable[Joint]) -> Floats:
-    """What sign tests of raters, each by itself, divide counts by: (raters, pairs); 1 without declared clusters."""
+    Returns
+    -------
+    array of shape (raters, pairs), or (metrics, pairs) where `shared`
+    """
     if part.comparison is None or not clustered(part):
         return np.ones(())
-    design, n_pairs, effects = part.comparison.design, len(part.counts.system_a), []
-    for rows in raters:
-        sign = rows.signs[0]
-        known, place = np.unique(rows.pair * design.n_units + design.units[rows.item], return_inverse=True)
-        sums, pair = np.bincount(place, weights=sign, minlength=len(known)), known // design.n_units
-        effects.append(
-            clusters.null_effect(
-                np.bincount(rows.pair, weights=np.abs(sign), minlength=n_pairs),
-                np.bincount(pair, weights=sums**2, minlength=n_pairs),
-                np.bincount(pair, weights=sums != 0, minlength=n_pairs),
-            )
-        )
+    cells = part.comparison.cells
+    signs = cells.signs
+    if shared:
+        both = (signs[:1] != ABSENT) & (signs[1:] != ABSENT)
+        signs = np.where(both, signs[:1] if people else signs[1:], np.int8(ABSENT))
+    effects = []
+    for own in signs:
+        rows = cells.rows(outcomes(own), width=3)
+        wins, _, losses = rows.counts.T
+        moves = wins - losses
+        effects.append(null_effect(rows.total(wins + losses), rows.total(moves**2), rows.total(moves != 0)))
     return np.stack(effects)
-
-
-def shared_rows(part: Counted) -> Iterator[Iterable[Joint]]:
-    """People's and the metrics' signs on what both rated, a metric after the other; none of counts."""
-    for who in (0, 1):
-        yield (_shared(part, m, who) for m in range(len(part.counts.metrics)))
-
-
-def _shared(part: Counted, m: int, who: int) -> Joint:
-    assert part.comparison is not None
-    rows = part.comparison.preferences.joint(0, 1 + m)
-    both = rows.by_all
-    return Joint(rows.pair[both], rows.item[both], rows.signs[who : who + 1, both])
 
 
 def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:

@@ -31,6 +31,7 @@ from custodes.answers.tables import (
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
 from custodes.data.cells import OutcomeCounts
+from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
@@ -42,7 +43,6 @@ from custodes.evaluate.clusters import (
     counted,
     margin_effects,
     null_effects,
-    shared_rows,
     table_effects,
 )
 from custodes.evaluate.comparison import label_of
@@ -293,8 +293,10 @@ def _answer(
             "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": agrees,
             **{
-                f"decision_{who}": written(test.decisions(own / null_effects(part, rows)[..., None]))
-                for who, own, rows in zip(("human", "metric"), (human, metric), shared_rows(part), strict=True)
+                f"decision_{who}": written(
+                    test.decisions(own / null_effects(part, shared=True, people=who == HUMAN)[..., None])
+                )
+                for who, own in ((HUMAN, human), ("metric", metric))
             },
             "flip_probability": posterior.flip_probability,
             "design_effect": effect,

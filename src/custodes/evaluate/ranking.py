@@ -32,7 +32,6 @@ from custodes.evaluate.clusters import (
     counted,
     margin_effects,
     null_effects,
-    shared_rows,
 )
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
@@ -43,6 +42,7 @@ from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, decision_errors, intervals
 from custodes.stats.arrays import Floats, Signs
 from custodes.stats.clusters import null_effect
+from custodes.stats.clusters import outcomes as outcome_codes
 from custodes.stats.decision_errors import ERRORS, Kld
 from custodes.stats.equal_clusters import sums_of
 from custodes.stats.kemeny import kemeny
@@ -179,8 +179,7 @@ def _answer(
     counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, people first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
-    said = () if part.comparison is None else map(part.comparison.preferences.joint, range(len(raters)))
-    divisors = np.broadcast_to(null_effects(part, said), outcomes.shape[:-1])
+    divisors = np.broadcast_to(null_effects(part), outcomes.shape[:-1])
     effective = outcomes / divisors[..., None]
     decided, effects = rule.decisions(effective), margin_effects(part)
     graphs = [ranking_edges(counts, signs) for signs in decided]
@@ -286,10 +285,9 @@ class _Sums:
         outcomes = cells.sums(there, there, cell=1 - sign, width=3)
         if not clustered:
             return cls(outcomes=outcomes, moves=None)
-        n_groups = len(cells.number)
-        known, place = np.unique(cells.pair[there] * n_groups + cells.group[there], return_inverse=True)
-        moves = np.bincount(place, weights=sign[there], minlength=len(known))
-        by_pair = partial(sums_of, known // n_groups, known % n_groups, n_cells=cells.n_pairs, n_kinds=n_groups)
+        rows = cells.rows(outcome_codes(sign), width=3)
+        moves = rows.counts[:, 0] - rows.counts[:, 2]
+        by_pair = partial(sums_of, rows.table, rows.cluster, n_cells=cells.n_pairs, n_kinds=len(cells.number))
         return cls(outcomes=outcomes, moves=(by_pair(moves**2), by_pair(moves != 0)))
 
     def drawn(self, times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -313,8 +311,8 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     sides = [
-        (own, rule.one_by_one.p_values(own / null_effects(part, rows)[..., None]))
-        for own, rows in zip((paired.sum(axis=3), paired.sum(axis=2)), shared_rows(part), strict=True)
+        (own, rule.one_by_one.p_values(own / null_effects(part, shared=True, people=people)[..., None]))
+        for own, people in ((paired.sum(axis=3), True), (paired.sum(axis=2), False))
     ]
     margins = [np.sign(own[..., 0] - own[..., 2]) for own, _ in sides]
     together = np.where(margins[0] * margins[1] < 0, np.fmax(sides[0][1], sides[1][1]), np.nan)

@@ -52,10 +52,10 @@ class DesignEffect(NamedTuple):
         return np.asarray(np.round(np.fmax(self.effect * np.where(counted, wider, 1.0), 1.0), _DIGITS))
 
 
-def cells(human: Signs, metric: Signs) -> Signs:
+def joint_outcomes(human: Signs, metric: Signs) -> Signs:
     """Where each item is counted: signs (..., items) of both -> (..., items), as in rows of `Counts`; 15 is nowhere.
 
-    >>> cells(np.array([1, -1, ABSENT], dtype=np.int8), np.array([1, ABSENT, ABSENT], dtype=np.int8)).tolist()
+    >>> joint_outcomes(np.array([1, -1, ABSENT], dtype=np.int8), np.array([1, ABSENT, ABSENT], dtype=np.int8)).tolist()
     [0, 14, 15]
     """
     return np.asarray(_CELL[outcomes(human), outcomes(metric)])
@@ -67,39 +67,48 @@ def outcomes(signs: Signs) -> Signs:
 
 
 class ClusterRows(NamedTuple):
-    """What the clusters of several tables hold: `counts` (n, width), `table` (n,) of each, in ascending order, and
-    how many tables there are; a cluster without a row of a table holds nothing of it."""
+    """Counts of items by table and cluster: `counts` (n, cells), the `table` and `cluster` (n,) of each row, sorted,
+    the `number` (n,) of equal clusters that it stands for, and how many tables there are.
+
+    A cluster without a row of a table has no item of it."""
 
     counts: NDArray[np.int64]
     table: Ints
+    cluster: Ints
+    number: Ints
     n_tables: int
 
+    def total(self, values: NDArray[Any]) -> Floats:
+        """(tables,): values (n,) added up over clusters."""
+        return np.bincount(self.table, weights=self.number * values, minlength=self.n_tables).astype(np.float64)
 
-def cluster_rows(table: Ints, cells: Signs, units: Ints, *, width: int, n_tables: int) -> ClusterRows:
-    """Count items (n,) in cells below `width` by table and cluster.
 
+def cluster_rows(
+    table: Ints, cells: Signs, clusters: Ints, *, width: int, n_tables: int, number: Ints | None = None
+) -> ClusterRows:
+    """Count items by table and cluster.
+
+    Parameters
+    ----------
+    table, cells, clusters : int arrays of shape (n,)
+        Of each item: its table, its cell, which counts if it is below `width`, and its cluster.
+    width, n_tables : int
+        Number of cells and of tables.
+    number : int array of shape (clusters,), optional
+        How many equal clusters each cluster stands for, 1 by default.
+
+    Examples
+    --------
     >>> rows = cluster_rows(np.array([1, 1, 0]), np.array([0, 2, 2]), np.array([5, 5, 7]), width=3, n_tables=2)
-    >>> rows.counts.tolist(), rows.table.tolist()
-    ([[0, 0, 1], [1, 0, 1]], [0, 1])
+    >>> rows.counts.tolist(), rows.table.tolist(), rows.cluster.tolist()
+    ([[0, 0, 1], [1, 0, 1]], [0, 1], [7, 5])
     """
-    n_units = int(units.max(initial=-1)) + 1
-    known, place = np.unique(table.astype(np.int64) * n_units + units, return_inverse=True)
-    counts = np.bincount(place * width + cells, minlength=len(known) * width).reshape(-1, width)
-    return ClusterRows(counts, known // max(1, n_units), n_tables)
-
-
-def cluster_counts(cells: Signs, *, units: Ints, width: int) -> NDArray[np.int64]:
-    """How many items of each cluster stand in each cell: (..., items) -> (..., clusters, width).
-
-    An item in no cell has the number `width`; `units` (items,) are the clusters.
-
-    >>> cluster_counts(np.array([0, 2, 2, 3], dtype=np.int8), units=np.array([0, 0, 1, 1]), width=3).tolist()
-    [[1, 0, 1], [0, 0, 1]]
-    """
-    flat, n_units = cells.reshape(-1, cells.shape[-1]), int(units.max(initial=-1)) + 1
-    place = (np.arange(len(flat))[:, np.newaxis] * n_units + units) * (width + 1) + flat
-    counts = np.bincount(place.ravel(), minlength=len(flat) * n_units * (width + 1))
-    return counts.reshape((*cells.shape[:-1], n_units, width + 1))[..., :width]
+    inside = cells < width
+    n_clusters = max(1, int(clusters.max(initial=0)) + 1)
+    keys, place = np.unique(table[inside].astype(np.int64) * n_clusters + clusters[inside], return_inverse=True)
+    counts = np.bincount(place * width + cells[inside], minlength=len(keys) * width).reshape(-1, width)
+    of, cluster = np.divmod(keys, n_clusters)
+    return ClusterRows(counts, of, cluster, np.ones_like(cluster) if number is None else number[cluster], n_tables)
 
 
 def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Floats:
@@ -121,35 +130,24 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
     return np.nan_to_num(moves)
 
 
-def design_effect(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> DesignEffect:
-    """The design effect of a statistic of tables (..., k) that are the sum of those of clusters: (..., clusters, k).
+def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
+    """The design effect of a statistic of tables (..., cells) that are the sums of clusters: (tables,).
 
-    k is 3 (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by C / (C - 1), as
-    the mean was taken out of it. C is the number of clusters, weighed by how much of the variance each must have by
-    the number and the kind of its items and by how alike they are, so that one large cluster counts as one. NaN where
-    nothing was rated.
+    There are 3 cells (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by
+    C / (C - 1), as the mean was taken out of it. C is the number of clusters, weighed by how much of the variance each
+    must have by the number and the kind of its items and by how similar they are, so that one large cluster counts as
+    one. NaN where nothing was rated.
 
-    >>> counts = np.array([[5, 0, 0], [0, 0, 5], [5, 0, 0], [0, 0, 5]])
-    >>> effect, clusters = design_effect(lambda own: own[..., 0] / own.sum(axis=-1), counts)
-    >>> round(float(effect), 2), round(float(clusters), 2)  # each cluster of five says one thing
+    >>> table = np.zeros(20, dtype=int)
+    >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), width=3, n_tables=1)
+    >>> effect, clusters = design_effect(lambda counts: counts[..., 0] / counts.sum(axis=-1), rows)
+    >>> round(float(effect[0]), 2), round(float(clusters[0]), 2)  # the five items of a cluster are equal
     (6.67, 4.0)
 
     Source: Kish 1965; Liang and Zeger 1986 (the variance by clusters); Carter, Schnepel and Steigerwald 2017 (how many
     clusters unequal ones are worth).
     """
-    shape, clusters = counts.shape[:-2], counts.shape[-2]
-    rows = counts.reshape(-1, counts.shape[-1])
-    n_tables = len(rows) // max(1, clusters)
-    made = effects_of(statistic, ClusterRows(rows, np.repeat(np.arange(n_tables), clusters), n_tables))
-    return DesignEffect(*(own.reshape(shape) for own in made))
-
-
-def effects_of(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
-    """The same of tables given by the clusters that hold something of them: (tables,)."""
-    counts, of = rows.counts, rows.table
-
-    def total_of(values: NDArray[Any]) -> Floats:
-        return np.bincount(of, weights=values, minlength=rows.n_tables).astype(np.float64)
+    counts, of, total_of = rows.counts, rows.table, rows.total
 
     def by_cluster(of_cell: Floats) -> Floats:
         return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(of_cell)[of]))

@@ -31,8 +31,10 @@ class ClusterGroups(NamedTuple):
     kind: Ints
 
 
-def kinds_of(codes: Ints, units: Ints, *, n_units: int) -> ClusterGroups:
+def kinds_of(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = None) -> ClusterGroups:
     """Group clusters whose rows have the same codes in the same order: codes and units (rows,).
+
+    `number` (units,): how many equal clusters each unit stands for, 1 by default.
 
     >>> kinds = kinds_of(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
@@ -51,13 +53,14 @@ def kinds_of(codes: Ints, units: Ints, *, n_units: int) -> ClusterGroups:
         if not open_.size:
             break
         seen = like[open_] * width + codes[start[open_] + row]
-        _, first, same, number = np.unique(seen, return_index=True, return_inverse=True, return_counts=True)
-        like[open_], shared[open_] = open_[first][same], number[same] > 1
+        _, first, same, equal = np.unique(seen, return_index=True, return_inverse=True, return_counts=True)
+        like[open_], shared[open_] = open_[first][same], equal[same] > 1
     long = np.flatnonzero(shared & (size > _MOST_ROWS))
     like[long] = long
     heads, kind = np.unique(like, return_inverse=True)
     kept = np.flatnonzero(like[units] == units)
-    return ClusterGroups(np.bincount(kind, minlength=len(heads)), kept, kind[units[kept]])
+    size = np.bincount(kind, weights=number, minlength=len(heads)).astype(np.int64)
+    return ClusterGroups(size, kept, kind[units[kept]])
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, chunks
 from custodes.stats.bootstrap import sign_flips, unit_sums
-from custodes.stats.clusters import cluster_counts, design_effect, is_clustered, outcomes
+from custodes.stats.clusters import cluster_rows, design_effect, is_clustered, outcomes
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark, margin_of
 
@@ -93,8 +93,10 @@ def pooled(items: Items, *, confidence: float, rng: np.random.Generator, **_: ob
         own = items.human[failed]
         labels: NDArray[Any] = np.stack([(own == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
         if is_clustered(items.units):
-            counts = cluster_counts(outcomes(own), units=items.units, width=3)
-            labels = labels / design_effect(margin_of, counts).divisor(confidence)[..., np.newaxis]
+            tables = np.repeat(np.arange(labels[..., 0].size), own.shape[-1])
+            units = np.tile(items.units, labels[..., 0].size)
+            rows = cluster_rows(tables, outcomes(own).ravel(), units, width=3, n_tables=labels[..., 0].size)
+            labels = labels / design_effect(margin_of, rows).divisor(confidence).reshape(*labels.shape[:-1], 1)
         for name, values in vars(human_posterior(labels, confidence=confidence)).items():
             answer[name][failed] = values
     return Pooled(**answer, clusters=fit.clusters, additivity_p=fit.additivity_p)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.equal_clusters import kinds_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +18,8 @@ class Battles:
     """n battles. `first`, `second` (n,) the systems as positions, never the same; `sign` (n,) int8: 1 the first won,
     0 a tie, -1 the second won, ABSENT no verdict; `unit` (n,) the cluster, from 0; `weight` (n,) at least 0;
     `covariates` (n, k): a positive one speaks for the first (of the presentation order: 1 where the first was shown
-    first, -1 where the second was, 0 where it is unknown). `times` (n,): how many battles a row stands for, each a
-    cluster of its own and of weight 1; None where a row is a battle."""
+    first, -1 where the second was, 0 where it is unknown). `times` (n,): how many battles a row stands for, each of
+    another cluster, the same number for all rows of a `unit`; None where a row is a battle."""
 
     first: Ints
     second: Ints
@@ -51,30 +52,25 @@ class Battles:
         return number
 
     def grouped(self) -> Battles:
-        """Merge equal battles into one row where each is a cluster of its own and all have the same weight.
+        """One cluster of each group of clusters with equal battles, whose rows stand for all of them.
 
         >>> grouped = Battles(
         ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
         ...     sign=np.array([1, -1, 0, 1], dtype=np.int8), weight=np.ones(4), covariates=np.empty((4, 0)),
         ... ).grouped()
         >>> grouped.sign.tolist(), grouped.times.tolist()
-        ([0, 1], [1, 3])
+        ([1, 0], [3, 1])
         """
-        independent = (np.bincount(self.unit) == 1).all() and (self.weight == self.weight[:1]).all()
-        if not independent or not self.counted.all():
+        if not self.counted.all():
             return self
-        groups = kinds(self, self.often)
-        number = groups.outcomes[:, ::-1].ravel().astype(np.int64)  # losses, ties and wins of each kind
-        rows = np.flatnonzero(number)
-        return Battles(
-            first=groups.first[rows // 3],
-            second=groups.second[rows // 3],
-            sign=(rows % 3 - 1).astype(np.int8),
-            unit=np.arange(len(rows)),
-            weight=np.ones(len(rows)),
-            covariates=groups.covariates[rows // 3],
-            times=number[rows],
-        )
+        same, (_, weight) = kinds(self, self.often), np.unique(self.weight, return_inverse=True)
+        codes = (3 * same.kind + 1 - same.sign) * (int(weight.max(initial=0)) + 1) + weight
+        # Sorted by battles, so that counts and the battles behind them give the same random draws.
+        least = np.full(len(self.clusters), codes.max(initial=0))
+        np.minimum.at(least, self.unit, codes)
+        order = np.argsort(least, kind="stable")
+        groups = kinds_of(codes, np.argsort(order)[self.unit], n_units=len(order), number=self.clusters[order])
+        return replace(self.where(groups.rows), unit=groups.kind, times=groups.number[groups.kind])
 
     def without_covariates(self) -> Battles:
         """The same battles without covariates."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
-from custodes.stats.strength.battles import Kinds
+from custodes.stats.strength.battles import Battles, Kinds
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
 _LIGHT = 0.1  # leverage of a cluster up to which one number corrects its score
@@ -66,7 +66,7 @@ def _dense(design: Any) -> Any:
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
-def clusters_behind(made: Fit, own: Kinds, *, weight: Floats, unit: Ints, n_systems: int) -> Floats:
+def clusters_behind(made: Fit, own: Kinds, battles: Battles, *, n_systems: int) -> Floats:
     """How many equal clusters the error of each strength rests on: (systems,); inf where all are battles of weight 1.
 
     (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c what a
@@ -77,17 +77,18 @@ def clusters_behind(made: Fit, own: Kinds, *, weight: Floats, unit: Ints, n_syst
     """
     from scipy.sparse import csr_array
 
+    weight, unit = battles.weight, battles.unit
     n_units, n_kinds = int(unit.max()) + 1, len(own.first)
     shared = (np.bincount(unit)[unit] > 1) | (weight != 1)
     behind = np.full(n_systems, np.inf)
     if not shared.any():
         return behind
     often = csr_array((weight[shared], (unit[shared], own.kind[shared])), shape=(n_units, n_kinds))
-    everything = np.bincount(own.kind, weights=weight, minlength=n_kinds)
+    everything = np.bincount(own.kind, weights=weight * battles.often, minlength=n_kinds)
     moves = made.inverse[: made.design.shape[1], :n_systems]
     for some in chunks(n_systems, n_kinds):
         added = (made.design @ moves[:, some]) ** 2 * made.variance[:, :1]
-        products = ((often @ added) ** 2).sum(axis=0) - (often @ added**2).sum(axis=0)
+        products = battles.clusters @ ((often @ added) ** 2 - often @ added**2)
         behind[some] = (everything @ added) ** 2 / np.maximum(products, _NONE)
     return behind
 

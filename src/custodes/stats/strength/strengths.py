@@ -162,7 +162,7 @@ class Fitted:
         clusters, by the `scores` (units, p) of this fit.
         """
         data = self.battles
-        behind = clusters_behind(self.fit, self.made, weight=data.weight, unit=data.unit, n_systems=len(self.component))
+        behind = clusters_behind(self.fit, self.made, data, n_systems=len(self.component))
         middle = (moves.T @ moves).toarray() + of_penalty(self.fit)
         return widened(inverse @ middle @ inverse, self.fit, scores, behind=behind, n_units=self.n_behind)
 
@@ -192,7 +192,7 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
     own = battles.where(battles.counted)
     if not len(own.weight):
         raise InputError("no battle with a verdict and a weight above 0")
-    own = replace(own, weight=own.weight / own.weight.mean())
+    own = replace(own, weight=own.weight / np.average(own.weight, weights=own.often))
     component = own.components(n_systems)
     bounded = _bounded(component, own.circles(n_systems))
     made, half = kinds(own, own.weight * own.often), ties == "half"

@@ -48,7 +48,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     """
     from scipy.sparse import csr_array
 
-    # Equal clusters of one battle each are resampled together: the same distribution at a fraction of the cost.
+    # Equal clusters are resampled together: the same distribution at a fraction of the cost.
     battles = battles.without_covariates().grouped()
     pairs, unit, weight = kinds(battles, battles.often), battles.unit, battles.weight
     pair, points, times = pairs.kind, (1 + pairs.sign) / 2, battles.clusters
@@ -101,7 +101,7 @@ def _clusters(battles: Battles, n_systems: int) -> Floats:
     if n_units < len(battles.unit):  # else every battle is a cluster
         fought, own = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
         system, weight = fought // n_units, np.asarray(np.bincount(own, weights=weight), dtype=np.float64)
-        often = np.ones(len(system), dtype=np.int64)
+        often = battles.clusters[fought % n_units]
     total, squares, number = (
         np.bincount(system, weights=own * often, minlength=n_systems) for own in (weight, weight**2, weight > 0)
     )
@@ -148,9 +148,10 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     if clustered:
         moved = np.bincount(own, weights=weight * (sign - margin[pair]))
         weighed = np.bincount(own, weights=weight)
-        clusters = np.bincount(of, minlength=n)
-        by_cluster = np.bincount(of, weights=moved**2, minlength=n) * ratio(clusters, clusters - 1)
-        alike = ratio(total**2, np.bincount(of, weights=weighed**2, minlength=n))
+        number = battles.clusters[together % n_units]
+        clusters = np.bincount(of, weights=number, minlength=n).astype(np.int64)
+        by_cluster = np.bincount(of, weights=number * moved**2, minlength=n) * ratio(clusters, clusters - 1)
+        alike = ratio(total**2, np.bincount(of, weights=number * weighed**2, minlength=n))
         spread = ratio(summed(weight * (sign - margin[pair]) ** 2), total)
         # Where nothing varies, nothing tells whether a cluster says one thing or many.
         effective = np.where(spread > 0, np.fmin(ratio(spread * total**2, by_cluster), most), alike)
