@@ -8,14 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import Note
-from custodes.data.table import (
-    check_columns,
-    check_unique,
-    label_column,
-    number_column,
-    refuse,
-    to_polars,
-)
+from custodes.data.table import check_columns, check_unique, refuse, to_polars, typed_column
 from custodes.errors import InputError, listed
 
 SCHEMA = {
@@ -52,15 +45,9 @@ class Items:
         """
         frame = to_polars(table, where=where)
         notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
-        columns = [label_column(frame, "item", where=where)]
-        columns += [label_column(frame, name, where=where, empty=True) for name in ("cluster", "group", "dataset")]
-        columns += [
-            number_column(frame, name, where=where)
-            if name in frame.columns
-            else pl.Series(name, [None] * frame.height, dtype=pl.Float64)
-            for name in ("weight", "probability")
-        ]
-        rows = pl.DataFrame(columns)
+        rows = pl.DataFrame(
+            [typed_column(frame, name, kind, where=where, empty=name != "item") for name, kind in SCHEMA.items()]
+        )
         check_unique(rows, ["item"], where=where, what="item", hint="one row per item")
         refuse(
             rows["weight"] <= 0,

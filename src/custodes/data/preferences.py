@@ -223,10 +223,7 @@ def option(role: str, name: str) -> str:
 
 def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """p_a, p_tie and p_b, all of them or none in a row; a tie that nobody speaks of has chance 0."""
-    empty = pl.repeat(None, frame.height, dtype=pl.Float64, eager=True)
-    made = pl.DataFrame(
-        [number_column(frame, name, where=where) if name in frame.columns else empty.alias(name) for name in CHANCES]
-    )
+    made = pl.DataFrame([number_column(frame, name, where=where) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
         return made.get_columns()
     for own in made.iter_columns():
@@ -247,8 +244,6 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
 
 
 def _seconds(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    if SECONDS not in frame.columns:
-        return pl.repeat(None, frame.height, dtype=pl.Float64, eager=True).alias(SECONDS)
     seconds = number_column(frame, SECONDS, where=where)
     refuse_values(seconds, seconds < 0, where=where, allowed="seconds from 0 up, or nothing")
     return seconds

@@ -16,11 +16,10 @@ from custodes.data.table import (
     check_columns,
     check_unique,
     label_column,
-    number_column,
     refuse,
     refuse_values,
     to_polars,
-    truth_column,
+    typed_column,
 )
 from custodes.errors import InputError, listed, suggestion
 
@@ -211,17 +210,13 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
 
 def _side_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     """A column of a side table by its type in `SCHEMA`; empty cells become null."""
-    if SCHEMA[name] == pl.Float64:
-        return number_column(frame, name, where=where)
-    if SCHEMA[name] == pl.Boolean:
-        return truth_column(frame, name, where=where, empty=True)
     if name == "kind":
         return kind_column(frame, where=where).replace("", None)
-    text = label_column(frame, name, where=where, empty=True)
+    column = typed_column(frame, name, SCHEMA[name], where=where)
     if name == "date":
-        wrong = [word != "" and not _is_date(word) for word in text]
-        refuse_values(text, pl.Series(wrong, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
-    return text.replace("", None)
+        wrong = [word != "" and not _is_date(word) for word in column]
+        refuse_values(column, pl.Series(wrong, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
+    return column.replace("", None) if SCHEMA[name] == pl.String else column
 
 
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:

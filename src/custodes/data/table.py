@@ -133,7 +133,7 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
 def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
     """A column of labels as stripped strings; an empty cell becomes '' where allowed and is an error elsewhere."""
     if name not in frame.columns:
-        return pl.Series(name, [""] * frame.height, dtype=pl.String)
+        return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(name)
     column = frame[name]
     if column.dtype.is_float():
         # Whole numbers that a dataframe turned into floats because of an empty cell: 3.0 was 3.
@@ -160,7 +160,7 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
 
 def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     """A column of finite numbers; empty cells become null, text and infinities raise with their row."""
-    column = frame[name]
+    column = frame[name] if name in frame.columns else pl.repeat(None, frame.height, dtype=pl.Float64, eager=True)
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.Boolean:
@@ -205,6 +205,18 @@ def truth_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
     text = label_column(frame, name, where=where, empty=empty).str.to_lowercase()
     refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
     return text.is_in(TRUE).set(text == "", None)
+
+
+def typed_column(frame: pl.DataFrame, name: str, kind: Any, *, where: str, empty: bool = True) -> pl.Series:
+    """A column of a declared Polars type: labels, true and false, numbers or whole numbers; see these functions."""
+    if kind == pl.String:
+        return label_column(frame, name, where=where, empty=empty)
+    if kind == pl.Boolean:
+        return truth_column(frame, name, where=where, empty=empty)
+    numbers = number_column(frame, name, where=where)
+    if kind == pl.Int64:
+        refuse_values(numbers, numbers.is_null() | (numbers % 1 != 0), where=where, allowed="a whole number")
+    return numbers.cast(kind)
 
 
 def counted_cells(column: pl.Series) -> tuple[int, int]:

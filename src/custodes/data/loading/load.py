@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -26,11 +27,51 @@ from custodes.errors import InputError, suggestion
 
 __all__ = ["holds_table", "load_table"]
 
+
+@dataclass(frozen=True, kw_only=True)
+class _Format:
+    """A format of binary tables: as messages name it, its suffixes and first bytes, and what reads it.
+
+    `read(data, part, name)` gives the table with notes; `parts`: whether a file may hold several tables.
+    """
+
+    described: str
+    suffixes: tuple[str, ...]
+    magic: tuple[bytes, ...]
+    read: Callable[[bytes, str | None, str], tuple[pl.DataFrame, list[Note]]]
+    parts: bool = False
+
+
+PARQUET = _Format(
+    described="a Parquet file",
+    suffixes=(".parquet",),
+    magic=(arrow.PARQUET, arrow.ENCRYPTED),
+    read=lambda data, part, name: (arrow.from_parquet(data, name), []),
+)
+ARROW = _Format(
+    described="an Arrow file",
+    suffixes=(".arrow", ".feather", ".ipc"),
+    magic=(arrow.ARROW_FILE, arrow.ARROW_STREAM),
+    read=lambda data, part, name: (arrow.from_arrow_file(data, name), []),
+)
+WORKBOOK = _Format(
+    described="a spreadsheet",
+    suffixes=(".xlsx", ".xlsm"),
+    magic=(),
+    read=spreadsheet.from_workbook,
+    parts=True,
+)
+ZIP = _Format(
+    described="a zip archive",
+    suffixes=(".zip",),
+    magic=(spreadsheet.ZIP,),
+    read=lambda data, part, name: _from_zip(data, part, name),
+    parts=True,
+)
+FORMATS = (PARQUET, ARROW, WORKBOOK, ZIP)
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
-ARROWS = (".arrow", ".feather", ".ipc")
-SPREADSHEETS = (".xlsx", ".xlsm")
-SUFFIXES = (*TEXTS, ".parquet", *ARROWS, *SPREADSHEETS, ".zip")
-PACKED = tuple(own.suffix for own in compression.PACKINGS)
+SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes))
+PACKED = tuple(packing.suffix for packing in compression.PACKINGS)
 
 MOST_COLUMNS = 10_000
 """Columns of a table at most: a rater each takes time, and no study has so many."""
@@ -41,21 +82,6 @@ SIGNED = "study of people's answers: "
 
 QUOTED = r"^'('*[=+\-@\t\r\n])"
 """How a text begins that `without_formulas` put an apostrophe before."""
-
-BINARY = {
-    "Parquet": ("a Parquet file", ".parquet"),
-    "Arrow": ("an Arrow file", ".arrow"),
-    "spreadsheet": ("a spreadsheet", ".xlsx"),
-    "zip": ("a zip archive", ".zip"),
-}
-"""Formats that are recognised by their first bytes: how messages describe them, and a suffix."""
-
-KINDS = {
-    ".parquet": "Parquet",
-    **dict.fromkeys(ARROWS, "Arrow"),
-    **dict.fromkeys(SPREADSHEETS, "spreadsheet"),
-    ".zip": "zip",
-}
 
 
 def load_table(source: str | Path) -> Table:
@@ -144,21 +170,15 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
-    kind = KINDS.get(suffix, "text" if suffix in TEXTS else recognised)
-    if recognised not in (None, kind) and not (recognised == "zip" and kind == "spreadsheet"):
-        description, suffix = BINARY[recognised]
-        raise InputError(f"{name}: it is {description}, not what its name says; let it end in {suffix}")
-    if kind == "zip":
-        return _from_zip(data, part, name)
-    if kind == "spreadsheet":
-        return spreadsheet.from_workbook(data, part, name)
-    if part is not None:
+    declared = next((binary for binary in FORMATS if suffix in binary.suffixes), None)
+    binary = declared or (None if suffix in TEXTS else recognised)
+    if recognised not in (None, binary) and not (recognised is ZIP and binary is WORKBOOK):
+        raise InputError(
+            f"{name}: it is {recognised.described}, not what its name says; let it end in {recognised.suffixes[0]}"
+        )
+    if part is not None and not (binary and binary.parts):
         raise InputError(f"{name}: one table, without parts; take '::{short(part)}' off")
-    if kind == "Parquet":
-        return arrow.from_parquet(data, name), []
-    if kind == "Arrow":
-        return arrow.from_arrow_file(data, name), []
-    return _from_text(data, suffix, name)
+    return binary.read(data, part, name) if binary else _from_text(data, suffix, name)
 
 
 def _from_text(data: bytes, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -180,7 +200,7 @@ def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, l
     archive = compression.zip_archive(data, name)
     members = [member.filename for member in archive.infolist() if not member.is_dir()]
     visible = [name for name in members if not any(part.startswith((".", "__")) for part in Path(name).parts)]
-    tables = [name for name in visible if _suffix(name) in TEXTS + tuple(KINDS)]
+    tables = [name for name in visible if _suffix(name) in SUFFIXES]
     if not tables:
         raise InputError(f"{name}: no table file in it; give one of {', '.join(SUFFIXES)}")
     member = chosen(part, tables, name=name, what="file")
@@ -194,19 +214,15 @@ def _suffix(name: str) -> str:
     return Path(name).suffix.lower()
 
 
-def _first_bytes(data: bytes, name: str) -> str | None:
-    """What the first bytes say that a file is, or None for text."""
-    if data.startswith((arrow.PARQUET, arrow.ENCRYPTED)):
-        return "Parquet"
-    if data.startswith((arrow.ARROW_FILE, arrow.ARROW_STREAM)):
-        return "Arrow"
+def _first_bytes(data: bytes, name: str) -> _Format | None:
+    """The format that the first bytes are of, or None for text."""
     if data.startswith(spreadsheet.OLE):
         raise InputError(
             f"{name}: a spreadsheet of an old version, or one with a password; save it as .xlsx, or as CSV"
         )
-    if data.startswith(spreadsheet.ZIP):
-        return "spreadsheet" if spreadsheet.is_workbook(data, name) else "zip"
-    return None
+    if data.startswith(spreadsheet.ZIP) and spreadsheet.is_workbook(data, name):
+        return WORKBOOK
+    return next((binary for binary in FORMATS if binary.magic and data.startswith(binary.magic)), None)
 
 
 def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:

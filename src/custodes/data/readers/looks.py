@@ -8,15 +8,7 @@ from custodes.data.looks import SCHEMA, turned
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import (
-    check_columns,
-    check_unique,
-    label_column,
-    number_column,
-    refuse,
-    refuse_values,
-    truth_column,
-)
+from custodes.data.table import check_columns, check_unique, refuse, refuse_values, typed_column
 
 MARKS = ("system_a", "system_b", "look", "n", "decision")
 
@@ -24,18 +16,9 @@ MARKS = ("system_a", "system_b", "look", "n", "decision")
 def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of looks only."""
     notes = check_columns(frame, where=where, required=tuple(SCHEMA))
-    columns = []
-    for name, kind in SCHEMA.items():
-        if kind == pl.String:
-            columns.append(label_column(frame, name, where=where, empty=name == "system_b"))
-        elif kind == pl.Boolean:
-            columns.append(truth_column(frame, name, where=where))
-        else:
-            number = number_column(frame, name, where=where)
-            if kind == pl.Int64:
-                refuse_values(number, number.is_null() | (number % 1 != 0), where=where, allowed="a whole number")
-            columns.append(number.cast(kind))
-    looks = pl.DataFrame(columns)
+    looks = pl.DataFrame(
+        [typed_column(frame, name, kind, where=where, empty=name == "system_b") for name, kind in SCHEMA.items()]
+    )
     refuse_values(looks["decision"], ~looks["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1")
     check_unique(looks, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and look")
     refuse(
