@@ -89,7 +89,7 @@ def test_a_value_that_comes_late_is_not_lost() -> None:
         ({"images": ['[["a"]]']}, "table, row 1: images must be a text or a list of texts"),
         ({"meta": ["[1]"]}, "table, row 1: meta must be a JSON object"),
         ({"meta": ["newspaper"]}, "table, row 1: malformed JSON at column 1"),
-        ({"context": [["a"]]}, "table: column 'context' holds List(String), not labels"),
+        ({"context": [["a"]]}, "table, row 1: context must be a text, or a list of turns with role and text"),
         ({"contxt": ["a"]}, "table: column 'contxt' is unknown (did you mean 'context'?)"),
     ],
 )

@@ -5,6 +5,7 @@ list of turns with role and text), `meta`."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +14,7 @@ import polars as pl
 from custodes.data.items import one_value_per_item
 from custodes.data.loading import parse_json
 from custodes.data.notes import Note, noted
-from custodes.data.outputs import IMAGES, SCHEMA, Outputs, dialogue, turns_in
+from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_in, turns_of
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
@@ -42,19 +43,20 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             images += [(item, system, image) for image in of_output]
     if not texts:
         raise InputError(f"{where}: no output at all; give outputs as an object {{system: text}}")
-    contexts, unlike = _contexts(facts, where)
-    columns = [facts["item"], label_column(facts, "source", where=where, empty=True), contexts]
-    for name in {"references", "image", "images"} & set(facts.columns):
-        several = [_several(cell, name, f"{where}, row {row}") for row, cell in enumerate(facts[name], start=1)]
-        columns.append(pl.Series("images" if name == "image" else name, several, dtype=pl.List(pl.String)))
-    if "meta" in facts.columns:
-        metas = [_meta(cell, f"{where}, row {row}") for row, cell in enumerate(facts["meta"], start=1)]
-        columns.append(pl.Series("meta", metas, dtype=pl.String))
+    columns = [facts["item"], label_column(facts, "source", where=where, empty=True)]
+    for name in CELLS.keys() & set(facts.columns):
+        plain = name == "context" and not facts[name].dtype.is_nested()
+        given = label_column(facts, name, where=where, empty=True) if plain else facts[name]
+        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(given, start=1)]
+        column = "images" if name == "image" else name
+        columns.append(pl.Series(column, values, dtype=SOURCES[column]))
     outputs = Outputs.of(
         pl.DataFrame(texts, schema=SCHEMA, orient="row"),
         pl.DataFrame(columns),
         pl.DataFrame(images, schema=IMAGES, orient="row"),
     )
+    contexts = outputs.sources["context"].filter(outputs.sources["context"].str.starts_with("["))
+    lists = sum(turns_of(text) is None and any(isinstance(turn, dict) for turn in _list_in(text)) for text in contexts)
     notes += noted(
         (
             "output-not-text",
@@ -63,8 +65,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ),
         (
             "context-not-turns",
-            unlike,
-            f"{where}: {unlike} contexts are lists, but no turns with role and text, and are taken as they are written",
+            lists,
+            f"{where}: {lists} contexts are lists, but no turns with role and text, and are taken as they are written",
         ),
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
@@ -118,26 +120,6 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     return one_value_per_item(rows.select("item", pl.col("^(" + "|".join(OF_ITEM) + ")$")), where=where), cells, []
 
 
-def _contexts(frame: pl.DataFrame, where: str) -> tuple[pl.Series, int]:
-    """The context of every row, turns of a dialogue as JSON of one form; and how many lists are no dialogue."""
-    given = frame["context"] if "context" in frame.columns else pl.Series(dtype=pl.Null)
-    if not (given.dtype.is_nested() or given.dtype == pl.String):
-        return label_column(frame, "context", where=where, empty=True), 0
-    contexts, odd = list[str | None](), 0
-    for cell in given:
-        inner = cell.to_list() if isinstance(cell, pl.Series) else cell
-        if isinstance(cell, str) and cell.lstrip().startswith("["):
-            with suppress(ValueError, RecursionError):
-                inner = json.loads(cell)
-        turns = turns_in(inner)
-        if turns is None and cell is not None and not isinstance(cell, str):
-            return label_column(frame, "context", where=where), 0  # which says that it holds no text
-        odd += turns is None and isinstance(inner, list) and any(isinstance(turn, dict) for turn in inner)
-        contexts.append(cell if turns is None else dialogue(turns))
-    column = pl.DataFrame({"context": pl.Series(contexts, dtype=pl.String)})
-    return label_column(column, "context", where=where, empty=True), odd
-
-
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     """Text and images of an output: a text, or an object that says both. Of a dataframe's structs, which have the keys
     of all rows, an output of nulls is none."""
@@ -162,16 +144,32 @@ def _several(value: Any, name: str, where: str) -> list[str]:
     return several
 
 
-def _meta(value: Any, where: str) -> str:
+def _meta(value: Any, name: str, where: str) -> str:
     """An object as JSON; of a dataframe's structs, which have the keys of all rows, those with a value."""
     if value is None or value == "":
         return ""
     meta = _decoded(value, where)
     if not isinstance(meta, dict):
-        raise InputError(f'{where}: meta must be a JSON object, such as {{"year": 2024}}; context takes a text')
+        raise InputError(f'{where}: {name} must be a JSON object, such as {{"year": 2024}}; context takes a text')
     if isinstance(value, str):
         return value
     return json.dumps({key: part for key, part in meta.items() if part is not None}, ensure_ascii=False, default=str)
+
+
+def _context(value: Any, name: str, where: str) -> str:
+    """A text; of a dialogue its turns as JSON of one form."""
+    turns = turns_in(_list_in(value))
+    if turns is None and isinstance(value, pl.Series | dict):
+        raise InputError(f"{where}: {name} must be a text, or a list of turns with role and text")
+    return dialogue(turns) if turns is not None else value or ""
+
+
+def _list_in(value: Any) -> Any:
+    """What a cell holds: a list, also one that is written as JSON, else the cell."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value.to_list() if isinstance(value, pl.Series) else value
 
 
 def _decoded(value: Any, where: str) -> Any:
@@ -179,6 +177,13 @@ def _decoded(value: Any, where: str) -> Any:
         return value.to_list()
     return parse_json(value, where=where) if isinstance(value, str) else value
 
+
+CELLS: dict[str, Callable[[Any, str, str], Any]] = {
+    **dict.fromkeys(("references", "image", "images"), _several),
+    "meta": _meta,
+    "context": _context,
+}
+"""What reads the cells of a column, by its name and place."""
 
 READER = TableReader(
     name="outputs",
