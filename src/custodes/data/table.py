@@ -160,7 +160,9 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
 
 def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     """A column of finite numbers; empty cells become null, text and infinities raise with their row."""
-    column = frame[name] if name in frame.columns else pl.repeat(None, frame.height, dtype=pl.Float64, eager=True)
+    if name not in frame.columns:
+        return pl.repeat(None, frame.height, dtype=pl.Float64, eager=True).alias(name)
+    column = frame[name]
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.Boolean:
