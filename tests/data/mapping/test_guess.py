@@ -374,7 +374,7 @@ def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
     ],
 )
 def test_what_is_no_cross_of_people(columns: tuple[str, ...]) -> None:
-    assert people_cross(columns) is None
+    assert people_cross(columns) == ((), "")
 
 
 def test_scores_that_are_not_whole_are_no_ratings_by_aspect() -> None:

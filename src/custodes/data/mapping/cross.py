@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os.path import commonprefix
+from typing import NamedTuple
 
 from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.words import (
@@ -22,43 +22,35 @@ from custodes.data.mapping.words import (
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CLEAN = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*")
 """Aspects as they may stand in a comma list of globs."""
+AFTER = re.compile(r"(?P<gap>[\W_]+)(?P<rater>.*?[^\W_])(?P<end>[\W_]*)")
+BEFORE = re.compile(r"(?P<fixed>[\W_]*)(?P<rater>[^\W_].*?)(?P<gap>[\W_]+)")
+"""What stands after an aspect, or before it, where that is a rater."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cross:
-    """Columns of people by aspect and rater, and the pattern that says so."""
+class _Split(NamedTuple):
+    """A column, the fixed texts in its name (before, between and after the labels), and the labels."""
 
-    columns: tuple[str, ...]
-    pattern: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Split:
     name: str
-    fixed: str
+    fixed: tuple[str, str, str]
     aspect: str
-    gap: str
     rater: str
-    end: str
 
 
-def people_cross(columns: Sequence[str]) -> Cross | None:
-    """The columns that are crossed by two or more known aspects and two or more rests that name no machine.
+def people_cross(columns: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The columns that are crossed by two or more known aspects and two or more rests that name no machine, and the
+    pattern of these columns alone; nothing where there are none.
 
-    >>> people_cross(["style_al", "style_bo", "depth_al", "depth_bo", "bleu", "depth_gpt4"]).columns
-    ('style_al', 'style_bo', 'depth_al', 'depth_bo')
+    >>> people_cross(["style_al", "style_bo", "depth_al", "depth_bo", "bleu", "depth_gpt4"])
+    (('style_al', 'style_bo', 'depth_al', 'depth_bo'), 'human:{aspect:style,depth}_{rater:al,bo}')
     """
-    spans = {name: span for name in columns if (span := _aspect(name))}
     for rater_last in (True, False):
-        splits = _splits(spans, rater_last=rater_last)
-        for form in dict.fromkeys((group.fixed, group.gap, group.end) for group in splits):
-            group = [split for split in splits if (split.fixed, split.gap, split.end) == form]
-            crossed = _crossed(group)
-            if crossed:
-                cross = _cross(crossed, columns, rater_last=rater_last)
-                if cross:
-                    return cross
-    return None
+        splits = _splits(columns, rater_last=rater_last)
+        for fixed in dict.fromkeys(split.fixed for split in splits):
+            crossed = _crossed([split for split in splits if split.fixed == fixed])
+            pattern = _pattern(crossed, columns, rater_last=rater_last) if crossed else ""
+            if pattern:
+                return tuple(split.name for split in crossed), pattern
+    return (), ""
 
 
 def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
@@ -67,37 +59,27 @@ def beside_people(judges: Sequence[str], people: Sequence[str]) -> set[str]:
     >>> sorted(beside_people(["depth_al", "depth_bo", "bleu"], ["style_al", "style_bo"]))
     ['depth_al', 'depth_bo']
     """
-    cross = people_cross([*people, *judges])
-    return set(judges) & set(cross.columns) if cross and set(people) & set(cross.columns) else set()
+    crossed, _ = people_cross([*people, *judges])
+    return set(judges) & set(crossed) if set(people) & set(crossed) else set()
 
 
-def _aspect(name: str) -> tuple[int, int] | None:
-    """Where the known aspects of a name begin and end."""
-    words = [word for word in WORD.finditer(name) if word[0].lower() in ASPECTS | SHORT_ASPECTS]
-    return (words[0].start(), words[-1].end()) if words else None
-
-
-def _splits(spans: dict[str, tuple[int, int]], *, rater_last: bool) -> list[_Split]:
-    """Names parted into fixed text, aspect, gap and rater, where the rest behind (or before) the aspect is a rater."""
+def _splits(columns: Sequence[str], *, rater_last: bool) -> list[_Split]:
+    """Names with a known aspect, where the rest behind it (or before it) is a rater that may be a person."""
+    spans: dict[str, tuple[int, int]] = {}
+    for name in columns:
+        words = [word for word in WORD.finditer(name) if word[0].lower() in ASPECTS | SHORT_ASPECTS]
+        if words:
+            spans[name] = (words[0].start(), words[-1].end())
     leads = [name[:start] for name, (start, _) in spans.items()]
     # What all names begin with before the aspect, up to the end of a word (they are no paths).
     lead = leads[0] if len(set(leads)) == 1 else re.sub(r"[^\W_]*$", "", commonprefix(leads))  # noqa: RUF071
     splits = []
     for name, (start, end) in spans.items():
-        if rater_last:
-            match = re.fullmatch(r"([\W_]+)(.*?[^\W_])([\W_]*)", name[end:])
-            if match:
-                gap, rater, close = match.groups()
-                splits.append(
-                    _Split(name=name, fixed=lead, aspect=name[len(lead) : end], gap=gap, rater=rater, end=close)
-                )
-        else:
-            match = re.fullmatch(r"([\W_]*)([^\W_].*?)([\W_]+)", name[:start])
-            if match:
-                fixed, rater, gap = match.groups()
-                splits.append(
-                    _Split(name=name, fixed=fixed, aspect=name[start:end], gap=gap, rater=rater, end=name[end:])
-                )
+        match = AFTER.fullmatch(name[end:]) if rater_last else BEFORE.fullmatch(name[:start])
+        if match:
+            text = {"fixed": lead, "end": name[end:], **match.groupdict()}
+            aspect = name[len(lead) if rater_last else start : end]
+            splits.append(_Split(name, (text["fixed"], text["gap"], text["end"]), aspect, text["rater"]))
     return [split for split in splits if CLEAN.fullmatch(split.aspect) and _may_be_a_person(split.rater)]
 
 
@@ -111,26 +93,22 @@ def _may_be_a_person(label: str) -> bool:
 def _crossed(splits: Sequence[_Split]) -> list[_Split]:
     """The splits of raters who share two or more aspects, and of others who have some of these."""
     aspects: dict[str, set[str]] = {}
-    for own in splits:
-        aspects.setdefault(own.rater, set()).add(own.aspect)
+    for split in splits:
+        aspects.setdefault(split.rater, set()).add(split.aspect)
     sets = list(aspects.values())
-    full = [own for own in sets if len(own) > 1 and sets.count(own) > 1]
-    if not full:
-        return []
-    core = max(full, key=len)
-    return [own for own in splits if own.aspect in core and aspects[own.rater] <= core]
+    core = max((names for names in sets if len(names) > 1 and sets.count(names) > 1), key=len, default=set())
+    return [split for split in splits if split.aspect in core and aspects[split.rater] <= core]
 
 
-def _cross(splits: Sequence[_Split], columns: Sequence[str], *, rater_last: bool) -> Cross | None:
-    """The cross with a pattern that matches its columns and no other ones."""
-    names = tuple(split.name for split in splits)
+def _pattern(splits: Sequence[_Split], columns: Sequence[str], *, rater_last: bool) -> str:
+    """A pattern that matches these columns and no other ones."""
     aspects = ",".join(dict.fromkeys(split.aspect for split in splits))
     raters = ",".join(dict.fromkeys(split.rater for split in splits))
-    fixed, gap, end = (literal(text) for text in (splits[0].fixed, splits[0].gap, splits[0].end))
+    fixed, gap, end = map(literal, splits[0].fixed)
     kind = "" if "human" in parts(f"{fixed} {end}") else "human:"
     for rater in ("{rater}", f"{{rater:{raters}}}"):
         first, second = (f"{{aspect:{aspects}}}", rater) if rater_last else (rater, f"{{aspect:{aspects}}}")
         pattern = f"{kind}{fixed}{first}{gap}{second}{end}"
-        if set(matches(pattern, columns)) == set(names):
-            return Cross(columns=names, pattern=pattern)
-    return None
+        if set(matches(pattern, columns)) == {split.name for split in splits}:
+            return pattern
+    return ""

@@ -17,9 +17,8 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
     named_so = [name for name in plain if looks_human(name)]
     doubled = {name: numbers_of(frame[name]).drop_nulls() * 2 for name in plain}
     # Human ratings are mostly whole numbers or halves.
-    cross = people_cross([name for name, values in doubled.items() if (values == values.round()).all()])
-    crossed = set(cross.columns) if cross else set[str]()
-    if not crossed - set(named_so):
+    crossed, cross = people_cross([name for name, values in doubled.items() if (values == values.round()).all()])
+    if set(crossed) <= set(named_so):
         of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
         for people in dict.fromkeys([tuple(named_so), tuple(of_aspects)]):
             pattern = people_pattern(people, scores) if people else "{aspect"
@@ -27,9 +26,9 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
                 return ((pattern,) if people else ()), list(people)
     if not cross:
         return (), named_so
-    others = [name for name in named_so if name not in crossed and crossed - set(named_so)]
+    others = [name for name in named_so if name not in crossed and not set(crossed) <= set(named_so)]
     more = (people_pattern(others, scores),) if others else ()
-    return (cross.pattern, *more), [*cross.columns, *others]
+    return (cross, *more), [*crossed, *others]
 
 
 def rest_pattern(scores: Sequence[str], people: Sequence[str]) -> tuple[str, ...]:
