@@ -107,16 +107,13 @@ def read(
         for own in opened
     ]
     study = replace(join(made), selection=said.selection)
-    if raters is not None:
-        table = _table(raters, "raters")
-        study = replace(study, notes=(*study.notes, *table.notes))
-        study = study.describe(raters=table.frame, raters_name=table.name)
-    study = replace(study, notes=(*study.notes, *study.raters.untold()))
-    if items is not None:
-        table = _table(items, "items")
-        study = replace(study, notes=(*study.notes, *table.notes))
-        study = study.describe(items=table.frame, items_name=table.name)
-    return study
+    for what, side in (("raters", raters), ("items", items)):
+        if side is not None:
+            table = _table(side, what)
+            study = replace(study, notes=(*study.notes, *table.notes))
+            side_table: dict[str, Any] = {what: table.frame, f"{what}_name": table.name}
+            study = study.describe(**side_table)
+    return replace(study, notes=(*study.notes, *study.raters.untold()))
 
 
 def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Table:
@@ -139,25 +136,27 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Tab
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The same without raters tables that lie beside other sources: `*.csv` of a shell names them, too."""
-    paths = {path: source for source in sources if (path := _file(source)) is not None}
-    files = without_sidecars([*paths])
-    return [source for source in sources if (path := _file(source)) is None or path in files]
+    files = without_sidecars([place[0] for place in map(_place, sources) if place])
+    return [source for source in sources if (place := _place(source)) is None or place[0] in files]
 
 
-def _file(source: Any) -> Path | None:
-    """The file that a source names, None where it is none."""
+def _place(source: Any) -> tuple[Path, str | None] | None:
+    """The file that a source names, and the part of it; None where it names none."""
     if not isinstance(source, str | Path):
         return None
-    path, _ = path_and_part(source)
-    return path if exists(path) and path.is_file() else None
+    path, part = path_and_part(source)
+    return (path, part) if exists(path) and path.is_file() else None
 
 
 def _described(study: Study, table: Table, raters: Any) -> Study:
     """A study with what the raters tables beside its files say, but for the one that is given as `raters`."""
-    given = _place(raters)
+    place = _place(raters)
     for file in table.files if study.raters.frame.height else ():
         sidecars = sidecar_raters(file, table.part)
-        if given is not None and given in map(_place, sidecars):
+        if place and any(
+            path.resolve() == place[0].resolve() and part == place[1]
+            for path, part in filter(None, map(_place, sidecars))
+        ):
             continue
         if len(sidecars) > 1:
             raise InputError(
@@ -173,10 +172,11 @@ def _described(study: Study, table: Table, raters: Any) -> Study:
                     f"{error}; it is read because it lies beside {file.name}: mend it, or give it another name"
                 ) from None
             message = f"{file.name}: what its raters are is said by {side.name} beside it"
-            named = list(side.frame["rater"].cast(pl.String).drop_nulls())
-            metrics = [name for name, kind in study.raters.kind.items() if kind != "human"]
+            patterns = list(side.frame["rater"].cast(pl.String).drop_nulls())
             silent = [
-                name for name in metrics if not any(name == pattern or fnmatchcase(name, pattern) for pattern in named)
+                name
+                for name, kind in study.raters.kind.items()
+                if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in patterns)
             ]
             lacks = (
                 f"{side.name} beside {file.name} does not name {listed(silent)}: is it of another file of that name?"
@@ -189,12 +189,6 @@ def _described(study: Study, table: Table, raters: Any) -> Study:
         message = f"{plain.name}, which stands beside {file.name}, is not read by itself; give it as --raters"
         study = replace(study, notes=(*study.notes, *noted(("raters-not-read", unread, message))))
     return study
-
-
-def _place(source: Any) -> tuple[Path, str | None] | None:
-    """The file that a source names, wherever links to it stand, and the part of it; None where it is none."""
-    file = _file(source)
-    return None if file is None else (file.resolve(), path_and_part(source)[1])
 
 
 def takes_raters(file: Path) -> bool:
