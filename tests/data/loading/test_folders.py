@@ -90,7 +90,7 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     (path / "state.json").write_text("[]")
     refused("state.json: no JSON object")
     (path / "data-00000-of-00002.arrow").write_bytes(b"\xff\xff\xff\xff junk")
-    refused("mine/data-00000-of-00002.arrow: not an Arrow file or stream, or a damaged one")
+    refused("data-00000-of-00002.arrow: not an Arrow file or stream, or a damaged one")
     saved(path, [ONE, TWO.rename({"ann": "bob"})])
     refused("mine: data-00000-of-00002.arrow and data-00001-of-00002.arrow differ in columns ann, bob")
     with pytest.raises(InputError, match="^mine: one split only; take '::train' off$"):

@@ -15,7 +15,6 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.arrow import from_arrow_file, from_parquet
 from custodes.data.loading.records import parse_json
 from custodes.data.loading.source import exists, file_bytes
 from custodes.data.loading.table import chosen
@@ -37,8 +36,8 @@ def holds_table(folder: Path) -> bool:
         return False
 
 
-def load_folder(folder: Path, part: str | None) -> tuple[pl.DataFrame, str]:
-    """The table of a folder, and the digest of its files."""
+def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
+    """The files of the table in a folder, which are to be stacked, and the features that its description names."""
     name = folder.resolve().name
     try:
         if (folder / SPLITS).is_file():
@@ -50,7 +49,7 @@ def load_folder(folder: Path, part: str | None) -> tuple[pl.DataFrame, str]:
             if part is not None:
                 raise InputError(f"{name}: one split only; take '::{part}' off")
             return _saved(folder, name)
-        return _shards(_parquet_files(folder), part, name)
+        return _shards(_parquet_files(folder), part, name), {}
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from None
 
@@ -81,23 +80,18 @@ def _parquet_files(folder: Path) -> list[Path]:
     return sorted(file for file in files if file.is_file())
 
 
-def _shards(files: Sequence[Path], part: str | None, name: str) -> tuple[pl.DataFrame, str]:
+def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
     """The files of one split; those that are not named as shards are one table."""
     splits: dict[str, list[Path]] = {}
     for file in files:
         match = SHARD.fullmatch(file.stem)
         splits.setdefault(match[1] if match else "", []).append(file)
     if set(splits) == {""} and part is None:
-        chosen_files = splits[""]
-    else:
-        singles = {file.stem: [file] for file in splits.pop("", [])}
-        parts = singles | splits
-        split = chosen(part, parts, name=name, what="split")
-        chosen_files = parts[split]
-        _check_complete(chosen_files, split, name)
-    contents = [(file.name, file_bytes(file)) for file in chosen_files]
-    frames = [from_parquet(data, f"{name}/{file}") for file, data in contents]
-    return stacked(frames, [file for file, _ in contents], where=name), digest_of(contents)
+        return splits[""]
+    parts = {file.stem: [file] for file in splits.pop("", [])} | splits
+    split = chosen(part, parts, name=name, what="split")
+    _check_complete(parts[split], split, name)
+    return parts[split]
 
 
 def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
@@ -116,7 +110,7 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
         )
 
 
-def _saved(folder: Path, name: str) -> tuple[pl.DataFrame, str]:
+def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
     """A split that `save_to_disk` wrote."""
     state = _json(folder / STATE)
     listing = state.get("_data_files")
@@ -132,14 +126,10 @@ def _saved(folder: Path, name: str) -> tuple[pl.DataFrame, str]:
         raise InputError(
             f"{name}: data files are missing: {listed(missing) or 'all'}; copy or download the folder again"
         )
-    contents = [(file.name, file_bytes(file)) for file in files]
-    frames = [from_arrow_file(data, f"{name}/{file}") for file, data in contents]
-    features = _json(folder / INFO).get("features")
-    frame = _with_class_names(stacked(frames, [file for file, _ in contents], where=name), features)
-    return frame, digest_of(contents)
+    return files, _json(folder / INFO).get("features")
 
 
-def _with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
+def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
     """Labels that are stored as numbers, by their names; -1 is a missing one."""
     for column, feature in (features if isinstance(features, dict) else {}).items():
         names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None

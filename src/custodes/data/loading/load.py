@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
 from custodes.data.loading import arrow, compression, database, running, spreadsheet
 from custodes.data.loading.delimited import from_delimited
-from custodes.data.loading.folders import digest_of, holds_table, load_folder, stacked
+from custodes.data.loading.folders import digest_of, files_of, holds_table, stacked, with_class_names
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
@@ -94,14 +94,15 @@ def load_table(source: str | Path) -> Table:
     check_exists(path)
     matching = without_sidecars(matches(path))
     if matching and not path.exists():
-        return _several(matching, path.name)
+        return _several(matching, path.name, root=Path(os.path.commonpath([file.parent for file in matching])))
     name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
     named = name if part is None else f"{name}::{short(part)}"
     if path.is_dir():
         if not holds_table(path):
             raise InputError(f"{name}: a folder, not a table file")
-        frame, digest = load_folder(path, part)
-        return Table(frame=_checked(frame, named), name=named, digest=digest)
+        members, features = files_of(path, part)
+        table = _several(members, name, root=path)
+        return replace(table, frame=with_class_names(table.frame, features), name=named, files=())
     data = running.whole(path) if running.is_study(path) else file_bytes(path)
     frame, notes = _of_bytes(data, path, part, name)
     if path.suffix == ".csv":
@@ -129,11 +130,10 @@ def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataF
     return frame
 
 
-def _several(files: Sequence[Path], name: str) -> Table:
-    """Files that a pattern names, as one table."""
+def _several(files: Sequence[Path], name: str, *, root: Path) -> Table:
+    """Files below a folder as one table."""
     tables = [load_table(file) for file in files]
-    shared = os.path.commonpath([file.parent for file in files])
-    names = [file.relative_to(shared).as_posix() for file in files]
+    names = [file.relative_to(root).as_posix() for file in files]
     return Table(
         frame=stacked([table.frame for table in tables], names, where=name),
         name=name,
