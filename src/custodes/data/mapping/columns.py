@@ -13,7 +13,7 @@ from custodes.data.items import one_value_per_item
 from custodes.data.mapping.pattern import ColumnPattern, split_columns
 from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, looks_human, parts, stem
 from custodes.data.notes import Note, noted
-from custodes.data.table import check_unique, counted_cells, label_column, number_column
+from custodes.data.table import check_unique, counted_cells, label_column, number_column, typed_column
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
@@ -198,18 +198,9 @@ def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataF
     """One row per item of what a table says of items; two values for one item raise."""
     if "item" not in mapped.columns:
         raise OptionError(f"columns: {facts.columns[0]} is said of items, and {where} has no column of items; map item")
-    numbers = [name for name in facts.columns if ITEM_SCHEMA[name] == pl.Float64]
-    rows = pl.DataFrame(
-        [
-            label_column(mapped, "item", where=where, empty=True),
-            *(
-                number_column(facts, name, where=where)
-                if name in numbers
-                else label_column(facts, name, where=where, empty=True).replace("", None)
-                for name in facts.columns
-            ),
-        ]
-    ).filter(pl.col("item") != "")
+    values = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
+    rows = pl.DataFrame([label_column(mapped, "item", where=where, empty=True), *values])
+    rows = rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
     return one_value_per_item(rows, where=where)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from string import Formatter
@@ -85,28 +85,21 @@ class ColumnPattern:
         """Every way in which a name is of this pattern: placeholder to label; none where there are too many to try."""
         if len(self.fields) > 2 and sum(column.count(text) for text in set(self.texts[1:-1])) > MOST_GAPS:
             return []
-        return [dict(zip(self.fields, labels, strict=True)) for labels in self._labels(column)]
-
-    def _labels(self, column: str) -> Iterator[tuple[str, ...]]:
-        first, *rest = self.texts
-        if not rest:
-            yield from [()] if column == first else []
-        elif column.startswith(first):
-            yield from self._after(column[len(first) :], 0)
-
-    def _after(self, text: str, place: int) -> Iterator[tuple[str, ...]]:
-        """The labels of this placeholder and of those behind it, in a text that begins with its label."""
-        fixed, last = self.texts[place + 1], place + 1 == len(self.fields)
-        if last:
-            label = text.removesuffix(fixed)
-            if text.endswith(fixed) and self._allows(place, label):
-                yield (label,)
-            return
-        for match in re.finditer(f"(?={re.escape(fixed)})", text):
-            label = text[: match.start()]
-            if self._allows(place, label):
-                for others in self._after(text[match.start() + len(fixed) :], place + 1):
-                    yield (label, *others)
+        if not self.fields:
+            return [{}] if column == self.texts[0] else []
+        first, *between, last = self.texts
+        ways: list[tuple[tuple[str, ...], str]] = [((), column[len(first) :])] if column.startswith(first) else []
+        for place, fixed in enumerate(between):
+            ways = [
+                ((*labels, text[: match.start()]), text[match.start() + len(fixed) :])
+                for labels, text in ways
+                for match in re.finditer(f"(?={re.escape(fixed)})", text)
+                if self._allows(place, text[: match.start()])
+            ]
+        ends = [(*labels, text.removesuffix(last)) for labels, text in ways if text.endswith(last)]
+        return [
+            dict(zip(self.fields, labels, strict=True)) for labels in ends if self._allows(len(between), labels[-1])
+        ]
 
     def _allows(self, place: int, label: str) -> bool:
         if not label.strip() or (self.fields[place] == "kind" and label.lower() not in KINDS):
