@@ -76,15 +76,23 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
 
 def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
     name = str(column.name)
-    values = [None if _is_missing(value) else value for value in column.to_list()]
+    try:
+        return series_of(name, [None if _is_missing(value) else value for value in column.to_list()])
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: column {name!r} holds a lone surrogate, which is no text; mend the cell") from None
+
+
+def series_of(name: str, values: Sequence[Any]) -> pl.Series:
+    """Values of one type as such; of several types, and integers beyond 64 bits, as text.
+
+    >>> series_of("cells", [1, "a", None]).to_list()
+    ['1', 'a', None]
+    """
     try:
         return pl.Series(name, values, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         texts = [None if value is None else str(value) for value in values]
-    try:
         return pl.Series(name, texts, dtype=pl.String)
-    except UnicodeEncodeError:
-        raise InputError(f"{where}: column {name!r} holds a lone surrogate, which is no text; mend the cell") from None
 
 
 def _is_missing(value: Any) -> bool:

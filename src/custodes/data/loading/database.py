@@ -20,6 +20,7 @@ from custodes.data.loading.compression import allowed, mebibytes
 from custodes.data.loading.running import ANNOTATION_STUDY
 from custodes.data.loading.size import AT_ONCE
 from custodes.data.loading.table import chosen, named_columns, with_column_names
+from custodes.data.table import series_of
 from custodes.errors import InputError, MissingExtraError
 
 SQLITE = b"SQLite format 3\0"
@@ -84,7 +85,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
-    return pl.DataFrame({column: _column(column, [row[at] for row in rows]) for at, column in enumerate(columns)})
+    return pl.DataFrame([series_of(column, [row[at] for row in rows]) for at, column in enumerate(columns)])
 
 
 def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, ...]]:
@@ -161,15 +162,3 @@ def _select(tables: Sequence[str], part: str | None, name: str) -> str:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def _column(name: str, values: list[Any]) -> pl.Series:
-    """Values of one type as such; of several types as text, as SQLite lets every cell have its own."""
-    kinds = set(map(type, values)) - {type(None)}
-    try:
-        if len(kinds) == 1:
-            return pl.Series(name, values, strict=True)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError):
-        pass  # integers beyond 64 bits
-    texts = [value if value is None else str(value) for value in values]
-    return pl.Series(name, texts, dtype=pl.String)

@@ -172,14 +172,12 @@ def _verdicts(
     """
     for (a, b), item in product(sides(free)[:CHOICES], items):
         for winner in known["winner"][:2]:
-            roles = ("preference", "winner") if winner == "preference" else ("winner", "preference")
-            base = {"item": item, "system_a": a, "system_b": b, roles[0]: winner}
-            more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
-            more |= _others({**base, **more}, known, ("order",))
-            yield {**base, **more}, ()
-            if roles[1] == "winner" or numbers_of(frame[winner]).lt(0).any():
-                base[roles[1]] = base.pop(roles[0])
-                yield {**base, **more}, ()
+            signs = numbers_of(frame[winner]).lt(0).any()
+            for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
+                if role == winner or role == "winner" or signs:
+                    base = {"item": item, "system_a": a, "system_b": b, role: winner}
+                    more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
+                    yield {**base, **more, **_others({**base, **more}, known, ("order",))}, ()
 
 
 def _others(base: Mapping[str, str], known: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from custodes.data.loading import small_file
+from custodes.data.loading import small_file, utf8_text
 from custodes.data.mapping.columns import Columns
 from custodes.data.patterns import Patterns
 from custodes.data.study import SELECTION
@@ -35,11 +35,9 @@ class Schema:
         """The schema in a TOML file; an unknown key is an error with a suggestion. Paths in it are beside the file."""
         place = Path(path)
         try:
-            values = tomllib.loads(small_file(place, "a schema").decode("utf-8"))
+            values = tomllib.loads(utf8_text(small_file(place, "a schema"), place.name))
         except OSError as error:
             raise InputError(f"schema {place}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{place.name}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f'{place.name}: not TOML: {error}; an example: reader = "ratings"') from None
         for key, value in values.items():
