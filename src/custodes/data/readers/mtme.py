@@ -25,7 +25,7 @@ from custodes.data.ratings import SCHEMA as RATINGS
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study, digest_of
-from custodes.data.table import number_column, refuse
+from custodes.data.table import counted, number_column, refuse
 from custodes.errors import InputError, listed, suggestion
 
 GZIP = b"\x1f\x8b"
@@ -170,12 +170,11 @@ def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:
     scores = pl.concat(tables)
     spare = [file.rpartition("/")[2] for file in files if file.endswith(SPARE)]
     missing = scores.filter(pl.col("score").is_null())
-    by_rater = listed(f"{rater} {n}" for rater, n in missing.group_by("rater", maintain_order=True).len().iter_rows())
     notes = noted(
         (
             "missing-score",
             missing.height,
-            f"{name}: {missing.height} scores are None and count as not rated ({by_rater})",
+            f"{name}: {missing.height} scores are None and count as not rated ({counted(missing['rater'])})",
         ),
         ("unused-files", len(spare), f"{name}: files not used: {listed(spare)}"),
     )

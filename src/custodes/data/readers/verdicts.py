@@ -13,6 +13,7 @@ from custodes.data.preferences import Preferences, option
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
+from custodes.data.table import counted
 from custodes.errors import InputError, listed
 
 DROPPED = 0.05
@@ -57,8 +58,8 @@ def read_verdicts(
     notes = [note for note in notes if note.rule != "missing-verdict"]
     reason = pl.col("invalid") if "invalid" in table.columns else pl.lit("")
     empty, lost = table.filter((pl.col("verdict") == "") & (reason == "")).height, unreadable.height
-    dropped = f"{where}: {lost} verdicts could not be read and were dropped ({_by_rater(unreadable)})"
-    unparsed = f"{where}: {failed.height} answers of judges could not be parsed: not rated ({_by_rater(failed)})"
+    dropped = f"{where}: {lost} verdicts could not be read and were dropped ({counted(unreadable['rater'])})"
+    unparsed = f"{where}: {failed.height} answers of judges could not be parsed: not rated ({counted(failed['rater'])})"
     return preferences, [
         *notes,
         *noted(
@@ -67,11 +68,6 @@ def read_verdicts(
             ("unreadable-verdict", lost, dropped),
         ),
     ]
-
-
-def _by_rater(rows: pl.DataFrame) -> str:
-    counts = rows.group_by("rater", maintain_order=True).len()
-    return listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
 
 
 def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
