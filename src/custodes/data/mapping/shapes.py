@@ -9,6 +9,20 @@ from custodes.data.mapping.pattern import matches
 from custodes.data.mapping.words import ASPECTS, GENERIC, SHORT_ASPECTS, looks_human, looks_like_rater, parts, stem
 
 HUMAN = "human"
+WITH_WORD = (
+    "{kind}{word}{gap}{{aspect}}{gap}{{rater}}",
+    "{kind}{word}{gap}{{rater}}{gap}{{aspect}}",
+    "{kind}{word}{gap}{{aspect}}{gap}{{rater:{globs}}}",
+    "{kind}{word}{gap}{{rater:{globs}}}{gap}{{aspect}}",
+    "{kind}{{aspect}}{gap}{word}{gap}{{rater}}",
+    "{kind}{{rater}}{gap}{word}{gap}{{aspect}}",
+    "{alone}",
+    "{kind}{word}{gap}{{aspect}}",
+    "{kind}{{aspect}}{gap}{word}",
+)
+"""Shapes of names that share a word for people."""
+WITHOUT_WORD = ("human:{{aspect}}{gap}{{rater:{globs}}}", "human:{{rater:{globs}}}{gap}{{aspect}}")
+"""Shapes of names that share none."""
 
 
 def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
@@ -55,21 +69,12 @@ def _templates(people: Sequence[str]) -> Iterator[str]:
         if gap in "{}":
             continue
         globs = ",".join(sorted({glob for name in people for glob in _globs(name.split(gap), gap, fixed)}))
-        for word in sorted(fixed, key=lambda own: own != HUMAN):
+        for word in sorted(fixed, key=lambda word: word != HUMAN):
             kind = "" if word.lower() == HUMAN else "human:"
-            yield f"{kind}{word}{gap}{{aspect}}{gap}{{rater}}"
-            yield f"{kind}{word}{gap}{{rater}}{gap}{{aspect}}"
-            if globs:
-                yield f"{kind}{word}{gap}{{aspect}}{gap}{{rater:{globs}}}"
-                yield f"{kind}{word}{gap}{{rater:{globs}}}{gap}{{aspect}}"
-            yield f"{kind}{{aspect}}{gap}{word}{gap}{{rater}}"
-            yield f"{kind}{{rater}}{gap}{word}{gap}{{aspect}}"
-            yield f"{word}{gap}{{rater}}" if not kind else f"human:{{rater:{word}{gap}*}}"
-            yield f"{kind}{word}{gap}{{aspect}}"
-            yield f"{kind}{{aspect}}{gap}{word}"
-        if globs:
-            yield f"human:{{aspect}}{gap}{{rater:{globs}}}"
-            yield f"human:{{rater:{globs}}}{gap}{{aspect}}"
+            alone = f"human:{{rater:{word}{gap}*}}" if kind else f"{word}{gap}{{rater}}"
+            texts = {"kind": kind, "word": word, "gap": gap, "globs": globs, "alone": alone}
+            yield from (shape.format(**texts) for shape in WITH_WORD if globs or "{globs}" not in shape)
+        yield from (shape.format(gap=gap, globs=globs) for shape in WITHOUT_WORD if globs)
     globs = ",".join(sorted({glob for name in people for glob in _globs([name], "", [])}))
     if globs:
         yield f"human:{{rater:{globs}}}"
