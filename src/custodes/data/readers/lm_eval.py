@@ -154,12 +154,8 @@ def _results(file: Path) -> Any:
     return parsed(log_bytes(results[-1]), RESULTS, where=results[-1].name, what="results of lm-evaluation-harness")
 
 
-def _is_named(file: Path) -> bool:
-    return bool(NAME.fullmatch(file.name))
-
-
-def _is_single_log(file: Path) -> bool:
-    if not _is_named(file) or not file.is_file():
+def _is_log(file: Path) -> bool:
+    if not NAME.fullmatch(file.name) or not file.is_file():
         return False
     with file.open("rb") as stream:
         head = stream.read(2**20)
@@ -171,7 +167,6 @@ READER = log_reader(
     what=WHAT,
     patterns=[f"{depth}samples_*.jsonl" for depth in ("", "*/", "*/*/")],
     contents="no file samples_TASK_DATE.jsonl",
-    is_log=_is_named,
-    is_single_log=_is_single_log,
+    is_log=_is_log,
     make=read_lm_eval,
 )

@@ -202,7 +202,6 @@ def log_reader(
     contents: str,
     is_log: Callable[[Path], bool],
     make: Callable[..., Study],
-    is_single_log: Callable[[Path], bool] | None = None,
 ) -> PathReader:
     """The reader of a format of log files.
 
@@ -215,18 +214,16 @@ def log_reader(
     contents
         What a folder lacks that holds no log, for the message.
     is_log
-        Whether a file in a folder is a log; it sees names and first bytes only.
+        Whether a file is a log, by its name and first bytes.
     make
         Makes a study: `make(files, where=, invalid=)`.
-    is_single_log
-        The same as `is_log` for the path of a single file (default: `is_log`).
     """
 
     def logs(path: Path) -> Iterator[Path]:
         return (file for glob in patterns for file in sorted(path.glob(glob)) if file.is_file() and is_log(file))
 
     def fits(path: Path) -> bool:
-        return next(logs(path), None) is not None if path.is_dir() else (is_single_log or is_log)(path)
+        return next(logs(path), None) is not None if path.is_dir() else is_log(path)
 
     def read(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         where = path.resolve().name
