@@ -64,6 +64,12 @@ def test_the_first_version_has_two_sides(tmp_path: Path) -> None:
     assert read(write_json(tmp_path / "bare.json", rewardbench(text_chosen=None, text_rejected=None))).outputs is None
 
 
+def test_an_empty_list_of_the_first_version_is_not_whole(tmp_path: Path) -> None:
+    for name in ("scores_chosen", "text_rejected"):
+        expected = "reward.json: its lists have 0, 2 entries; each needs one a prompt; is the file whole?"
+        assert message(write_json(tmp_path / "reward.json", rewardbench(**{name: []}))) == expected
+
+
 def test_several_models_in_a_folder_or_in_a_row(tmp_path: Path) -> None:
     files = [
         write_json(tmp_path / f"eval-set-scores/{name}.json", rewardbench2(model=name))

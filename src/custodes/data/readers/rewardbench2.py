@@ -83,7 +83,8 @@ def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], in
         texts = [[None] * len(row) for row in table.scores] if table.text is None else table.text
         columns = [table.scores, table.num_correct, texts]
     elif table.scores_chosen is not None and table.scores_rejected is not None:
-        columns = [getattr(table, name) or [None] * len(table.id) for name in FIRST]
+        lists = [getattr(table, name) for name in FIRST]
+        columns = [[None] * len(table.id) if each is None else each for each in lists]
     else:
         raise InputError(
             f"{where}: not the layout of {WHAT}: neither scores and num_correct (RewardBench 2) nor scores_chosen and"
