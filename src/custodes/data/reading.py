@@ -81,32 +81,32 @@ def read(
         sources = tuple(sources[0])
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe, or 'demo'")
-    said = Schema() if schema is None else Schema.load(schema)
-    said = said.under(
+    setting = Schema() if schema is None else Schema.load(schema)
+    setting = setting.under(
         Columns.make({} if columns is None else columns),
         {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
     )
-    reader, raters, items = (said.reading.get(name) for name in ("reader", "raters", "items"))
-    invalid = said.reading.get("invalid", "error")
+    reader, raters, items = (setting.reading.get(name) for name in ("reader", "raters", "items"))
+    invalid = setting.reading.get("invalid", "error")
     if reader is not None and reader not in OURS and reader not in plugged_readers(OURS):
-        known = (*OURS, *plugged_readers(OURS))
-        raise OptionError(f"reader={shown(reader)} is unknown{suggestion(reader, known)}; readers: {', '.join(known)}")
+        names = (*OURS, *plugged_readers(OURS))
+        raise OptionError(f"reader={shown(reader)} is unknown{suggestion(reader, names)}; readers: {', '.join(names)}")
     if invalid not in get_args(Invalid):
         raise OptionError(f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}")
-    if items is not None and set(FACTS) & set(said.columns.roles):
-        raise OptionError(f"items: columns say {listed(set(FACTS) & set(said.columns.roles))} already; say it once")
-    if sum(is_standard_input(own) for own in (*sources, raters, items)) > 1:
+    if items is not None and set(FACTS) & set(setting.columns.roles):
+        raise OptionError(f"items: columns say {listed(set(FACTS) & set(setting.columns.roles))} already; say it once")
+    if sum(is_standard_input(source) for source in (*sources, raters, items)) > 1:
         raise OptionError("standard input can be read once; give the other inputs as files")
     opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
-    if said.columns:
-        said.columns.check([own.frame.columns for own in opened if isinstance(own, Table)])
-    made = [
-        own
-        if isinstance(own, Study)
-        else _described(_made(own, reader=reader, invalid=invalid, columns=said.columns), own, raters)
-        for own in opened
+    if setting.columns:
+        setting.columns.check([source.frame.columns for source in opened if isinstance(source, Table)])
+    studies = [
+        source
+        if isinstance(source, Study)
+        else _described(_study_in(source, reader=reader, invalid=invalid, columns=setting.columns), source, raters)
+        for source in opened
     ]
-    study = replace(join(made), selection=said.selection)
+    study = replace(join(studies), selection=setting.selection)
     for what, side in (("raters", raters), ("items", items)):
         if side is not None:
             table = _table(side, what)
@@ -197,13 +197,13 @@ def takes_raters(file: Path) -> bool:
         opened = _opened(file, reader=None, invalid="force")
         if not isinstance(opened, Table):
             return False
-        study = _made(opened, reader=None, invalid="force", columns=Columns.make({}))
+        study = _study_in(opened, reader=None, invalid="force", columns=Columns.make({}))
     except CustodesError:
         return False
     return bool(study.raters.frame.height)
 
 
-def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+def _study_in(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
     """The study in a table; where its columns are not what a reader expects, the error says which mapping reads it."""
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
@@ -230,33 +230,33 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
     table = replace(table, frame=mapped.frame)
     if mapped.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(f"reader={reader!r} takes no patterns of columns; leave it out, or map single columns")
-    found = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
-    unfit = not found.fits(table.frame.columns)
+    chosen = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
+    unfit = not chosen.fits(table.frame.columns)
     names = table.frame.columns
-    orders = named("order", names) if found is TABLE_READERS["battles"] and "order" not in names else []
+    orders = named("order", names) if chosen is TABLE_READERS["battles"] and "order" not in names else []
     try:
-        make = partial(read_ratings, unit="cells") if mapped.wide else found.make
+        make = partial(read_ratings, unit="cells") if mapped.wide else chosen.make
         study: Study = make(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
-        if unfit or orders or found is TABLE_READERS["wide"]:
+        if unfit or orders or chosen is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars makes text of only now
         raise InputError(f"{table.name}: holds a lone surrogate (\\ud800 to \\udfff); mend the cell") from None
-    told = f"{table.name}: columns that look like the order shown are not used: {listed(orders)}; map one to order"
-    unused = noted(("unused-order", len(orders), told))
+    message = f"{table.name}: columns that look like the order shown are not used: {listed(orders)}; map one to order"
+    unused = noted(("unused-order", len(orders), message))
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
         study = replace(study, outputs=study.outputs.beside(*folders))
     study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes, *unused))
-    said = (study.ratings, study.preferences, study.second_ratings, study.second)
-    if not any(own.frame.height for own in said) and study.outputs is None and study.looks.is_empty():
+    tables = (study.ratings, study.preferences, study.second_ratings, study.second)
+    if not any(rows.frame.height for rows in tables) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
     if columns and table.digest:
         study = replace(study, digest=digest_of(table.digest, repr(columns)))
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {found.name} says {listed(mapped.items.columns[1:])} of items itself"
+            f"{table.name}: the reader {chosen.name} says {listed(mapped.items.columns[1:])} of items itself"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 

@@ -46,8 +46,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     columns = [facts["item"], label_column(facts, "source", where=where, empty=True)]
     for name in CELLS.keys() & set(facts.columns):
         plain = name == "context" and not facts[name].dtype.is_nested()
-        given = label_column(facts, name, where=where, empty=True) if plain else facts[name]
-        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(given, start=1)]
+        cells_of = label_column(facts, name, where=where, empty=True) if plain else facts[name]
+        values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(cells_of, start=1)]
         column = "images" if name == "image" else name
         columns.append(pl.Series(column, values, dtype=SOURCES[column]))
     outputs = Outputs.of(

@@ -55,12 +55,12 @@ def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
     return [(str(turn.get("role") or ""), _text(turn.get("content"), where=where)) for turn in turns]
 
 
-def spoken(said: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
-    """What a role said, in one turn (counted from 1, where there are so many) or in all; None if it said nothing."""
-    own = [text for who, text in said if (who == "user") == (role == "user") and who != "system"]
-    if not own:
+def spoken(turns: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
+    """The text of a role in one turn (counted from 1, where there are so many) or in all; None without any."""
+    texts = [text for who, text in turns if (who == "user") == (role == "user") and who != "system"]
+    if not texts:
         return None
-    return own[turn - 1] if 0 < turn <= len(own) else "\n\n".join(own)
+    return texts[turn - 1] if 0 < turn <= len(texts) else "\n\n".join(texts)
 
 
 def _text(content: Any, *, where: str) -> str:
