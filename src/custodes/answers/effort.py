@@ -99,7 +99,7 @@ def effort(
         chosen |= {"metrics": None} if chosen.get("metrics") == NONE else {}
         study = study.select(**selection_of(chosen), one_side=True)
         rows = study.ratings.frame.height + study.preferences.frame.height
-        labels = (study.item_labels(), study.systems, study.metrics, study.humans, study.aspects)
+        labels = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
         sizes = {name: len(names) for name, names in zip(sizes, labels, strict=True)}
     pairs = max(1, sizes["systems"] * (sizes["systems"] - 1) // 2)
     drawn = draws["resamples"] * (1 + sizes["metrics"]) + REPLAY * draws["replications"] * pairs

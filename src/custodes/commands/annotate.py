@@ -144,7 +144,7 @@ def rehearse(
     from custodes.annotate.rehearsal import rehearse as asked
 
     output.check([study, *(plan or ())], Rehearsal.declared())
-    given = {
+    given: dict[str, Any] = {
         "plans": {own.stem: read_plan(own) for own in plan} if plan else None,
         "people": people,
         "margins": None if margins is None else numbers("--margins", margins),

@@ -74,12 +74,11 @@ def count(
         "batches": batches,
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
+    columns: Any = Reading(column=column).mapping  # without a list of columns of scores
     with (
         Stoppable(NOTHING_KEPT),
         progress("counting", quiet=quiet) as track,
-        scanned(
-            files, engine=engine, columns=Reading(column=column).mapping, memory_limit=memory_limit, spill=spill
-        ) as table,
+        scanned(files, engine=engine, columns=columns, memory_limit=memory_limit, spill=spill) as table,
     ):
         scores = "score" in _columns(table)
         idle = {"orders": orders} if scores else of_scores
@@ -89,9 +88,9 @@ def count(
                 raise OptionError(f"{name}={shown(value)} would change nothing: the table holds {what}")
         options = {"metrics": metrics, "systems": systems, **of_scores, "orders": orders}
         options = {name: value for name, value in options.items() if value is not None}
-        if scores and not human:
-            raise OptionError("count: say who are people, as in --human ann; all others are metrics")
         if scores:
+            if not human:
+                raise OptionError("count: say who are people, as in --human ann; all others are metrics")
             made: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
         else:
             made = cu.count_battles(table, human=human, aspect=aspect, **options)

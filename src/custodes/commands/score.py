@@ -28,7 +28,7 @@ from custodes.words import SWITCH
 def score(
     *inputs: Inputs,
     metrics: Annotated[
-        list[str] | None, Parameter(name="--metric", help=cu.score.helps["metrics"], negative="")  # type: ignore[attr-defined]
+        list[str] | None, Parameter(name="--metric", help=cu.score.helps["metrics"], negative="")
     ] = None,
     output: Annotated[
         str | None,
