@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from custodes.judging.judge import REASON, Judge
@@ -65,13 +65,13 @@ class ReadReply:
     tokens_out: int | None = None
 
 
-def read_answer(body: Any, judge: Judge, shown: Sequence[str]) -> ReadReply:
-    """What a chat completion says, whatever JSON it is; `shown` are the texts that it was shown, and may quote."""
+def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadReply:
+    """What a chat completion says, whatever JSON it is; `prompt_texts` are those that it was shown, and may quote."""
     body = _object(body)
     choice = _first(body.get("choices"))
     message = _object(choice.get("message"))
     usage = _object(body.get("usage"))
-    known: dict[str, Any] = {
+    common: dict[str, Any] = {
         "model": _short(_text(body.get("model"))),
         "tokens_in": token_count(usage.get("prompt_tokens")),
         "tokens_out": token_count(usage.get("completion_tokens")),
@@ -79,67 +79,59 @@ def read_answer(body: Any, judge: Judge, shown: Sequence[str]) -> ReadReply:
     content = _content(message.get("content"))
     finish = choice.get("finish_reason")
     if _text(message.get("refusal")).strip():
-        return ReadReply(why="refusal", reason=_text(message["refusal"]), **known)
+        return ReadReply(why="refusal", reason=_text(message["refusal"]), **common)
     if finish == "content_filter":
-        return ReadReply(why="filtered", **known)
+        return ReadReply(why="filtered", **common)
     if finish == "length":  # also where what came can be parsed: a reason that was cut leads to another verdict
-        return ReadReply(why="truncated", **known)
+        return ReadReply(why="truncated", **common)
     if not content.strip():
-        return ReadReply(why="empty", **known)
-    found = _said(content, judge, shown) if len(content) <= LONGEST else None
-    if found is None:
-        return ReadReply(why="no-verdict", reason=content.strip(), **known)
-    if not found.label:
-        return ReadReply(why="label", reason=content.strip(), **known)
+        return ReadReply(why="empty", **common)
+    verdict = _last_verdict(content, judge, prompt_texts) if len(content) <= LONGEST else None
+    if verdict is None:
+        return ReadReply(why="no-verdict", reason=content.strip(), **common)
+    if not verdict.label:
+        return ReadReply(why="label", reason=content.strip(), **common)
     tokens = _objects_of(_object(choice.get("logprobs")).get("content"))
-    chances = _chances(tokens, content, found.at, judge.labels) if judge.logprobs else None
-    return ReadReply(label=found.label, chances=chances, reason=found.reason, **known)
+    chances = _chances(tokens, content, verdict.at, judge.labels) if judge.logprobs else None
+    return ReadReply(label=verdict.label, chances=chances, reason=verdict.reason, **common)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """An answer in a text: its label ('': none of those allowed), where that begins, and the reason beside it."""
+class _Verdict:
+    """An answer in a text: where it begins and ends, its label ('': none of those allowed), where that stands, and the
+    reason beside it."""
 
+    start: int
+    end: int
     label: str
     at: int
-    reason: str
+    reason: Any = ""
 
 
 class _UnclearError(Exception):
     """A key stands twice in one object, or there is too much to look through: nobody knows which answer counts."""
 
 
-def _said(text: str, judge: Judge, shown: Sequence[str]) -> _Found | None:
+def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
     """The last object with the key of the answer, where it is clear that it is one; or a label that is all there is."""
     thought = text.rfind(THOUGHT)
     try:
-        answers = [own for own in _answers(text, judge) if own.end > thought]
+        answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought]
     except _UnclearError:
         return None
     if not answers:
         begin = thought + len(THOUGHT) if thought >= 0 else 0
         label, at = _label(text[begin:], judge.labels)
-        return _Found(label, begin + at, "") if label else None
+        return _Verdict(begin, len(text), label, begin + at) if label else None
     last = answers[-1]
     unfinished = thought < 0 and text.lstrip().startswith(THINKING)
-    if unfinished or _quoted(text, last, shown) or _disputed(text, answers, judge.labels):
+    if unfinished or _quoted(text, last, prompt_texts) or _disputed(text, answers, judge.labels):
         return None
     before = text[: last.start].rpartition(THOUGHT)[2]
-    return _Found(last.label, last.at, _text(last.reason) or before.strip(ENDING))
+    return replace(last, reason=_text(last.reason) or before.strip(ENDING))
 
 
-@dataclass(frozen=True)
-class _Object:
-    """An object with the key of the answer: where it begins and ends, its label, where that stands, and its reason."""
-
-    start: int
-    end: int
-    label: str
-    at: int
-    reason: Any
-
-
-def _answers(text: str, judge: Judge) -> Iterator[_Object]:
+def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
     """The objects that hold an answer."""
     for start, end, value in _objects(text):
         keys = [key for key in value if key.casefold() == judge.key]
@@ -149,10 +141,10 @@ def _answers(text: str, judge: Judge) -> Iterator[_Object]:
             label, offset = _label(value[key], judge.labels)
             begun = [*re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.IGNORECASE)]
             at = start + begun[-1].end() + offset if begun else end
-            yield _Object(start, end, label, at, value.get(REASON))
+            yield _Verdict(start, end, label, at, value.get(REASON))
 
 
-def _disputed(text: str, answers: Sequence[_Object], labels: Sequence[str]) -> bool:
+def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
     """Whether what stands around the last answer leaves open that it is one: others are told beside it, or the
     sentence goes on."""
     last = answers[-1]
@@ -172,10 +164,10 @@ def _disputed(text: str, answers: Sequence[_Object], labels: Sequence[str]) -> b
     return goes_on or (bool(named) and last.label not in named)
 
 
-def _ends(text: str, own: _Object) -> bool:
+def _ends(text: str, verdict: _Verdict) -> bool:
     """Whether an object is all that stands on the last line."""
-    line = text[text.rfind("\n", 0, own.start) + 1 : own.start]
-    return bool(CLOSED.fullmatch(text, own.end) and CLOSED.fullmatch(line))
+    line = text[text.rfind("\n", 0, verdict.start) + 1 : verdict.start]
+    return bool(CLOSED.fullmatch(text, verdict.end) and CLOSED.fullmatch(line))
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -202,10 +194,10 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise _UnclearError from None
 
 
-def _quoted(text: str, own: _Object, shown: Sequence[str]) -> bool:
+def _quoted(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
     """Whether an object may be a quotation of a text that was shown: it stands in one, and not alone at the end."""
-    said = _squeezed(text[own.start : own.end])
-    return any(said in _squeezed(other) for other in shown) and not _ends(text, own)
+    quoted = _squeezed(text[verdict.start : verdict.end])
+    return any(quoted in _squeezed(other) for other in prompt_texts) and not _ends(text, verdict)
 
 
 def _squeezed(text: str) -> str:
@@ -217,19 +209,19 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
     if not isinstance(value, str):
         return _numbered(_number(value), labels), 0
     word = value.rstrip(ENDING).lstrip(AROUND)
-    said = SAID.fullmatch(word) if len(word) <= SHORT else None
-    if said is None or (said["high"] and _numbered(float(said["high"]), labels) != labels[-1]):
+    matched = SAID.fullmatch(word) if len(word) <= SHORT else None
+    if matched is None or (matched["high"] and _numbered(float(matched["high"]), labels) != labels[-1]):
         return "", 0
-    word, at = said["word"], value.index(word) + said.start("word")
-    found = next((own for own in labels if own.casefold() == word.casefold()), "")
-    if not found and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", word):
-        found = _numbered(float(word), labels)
-    return found, at
+    word, at = matched["word"], value.index(word) + matched.start("word")
+    label = next((name for name in labels if name.casefold() == word.casefold()), "")
+    if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", word):
+        label = _numbered(float(word), labels)
+    return label, at
 
 
 def _numbered(value: float, labels: Sequence[str]) -> str:
     """The label of a number; '' for none."""
-    return next((own for own in labels if _is_number(own) and math.isclose(float(own), value)), "")
+    return next((label for label in labels if _is_number(label) and math.isclose(float(label), value)), "")
 
 
 def _number(value: Any) -> float:
@@ -254,7 +246,7 @@ def _chances(
 
     Under a schema some servers tell the probabilities of the model without it, where other words come first.
     """
-    texts = [_text(own.get("token")) for own in tokens]
+    texts = [_text(entry.get("token")) for entry in tokens]
     whole = "".join(texts)
     shift = whole.rfind(content)
     if shift < 0:
@@ -267,8 +259,8 @@ def _chances(
         return None
     sums: dict[str, float] = {}
     alternatives = _objects_of(tokens[token].get("top_logprobs"))
-    for own in {_text(other.get("token")): other for other in (tokens[token], *alternatives)}.values():
-        label, log = _begun(_text(own.get("token")), labels), _number(own.get("logprob"))
+    for entry in {_text(other.get("token")): other for other in (tokens[token], *alternatives)}.values():
+        label, log = _begun(_text(entry.get("token")), labels), _number(entry.get("logprob"))
         if label and log <= 1e-6:
             sums[label] = sums.get(label, 0.0) + math.exp(log)
     total = sum(sums.values())
@@ -282,13 +274,13 @@ def _begun(token: str, labels: Sequence[str]) -> str:
     word = token.strip().strip('"').strip().casefold()
     if not word:
         return ""
-    exact = [own for own in labels if own.casefold() == word]
-    begun = [own for own in labels if own.casefold().startswith(word)]
+    exact = [label for label in labels if label.casefold() == word]
+    begun = [label for label in labels if label.casefold().startswith(word)]
     return exact[0] if exact else begun[0] if len(begun) == 1 else ""
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:
-    return [own for own in value if isinstance(own, Mapping)] if isinstance(value, list) else []
+    return [part for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
 
 
 def _first(value: Any) -> Mapping[str, Any]:
