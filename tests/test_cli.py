@@ -117,7 +117,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("correction", "demo", "--gamma", "1"), ("--gamma 1", "between 0 and 1")),
         (("correction", "demo", "--equivalence", "-0.1"), ("--equivalence -0.1", "between 0 and 1")),
         (("protocol", "demo", "--batch", "0"), ("--batch 0", "at least 1")),
-        (("protocol", "demo", "--batch", "-5"), ("-5", "whole numbers")),
+        (("protocol", "demo", "--batch", "-5"), ("-5", "whole number")),
         (("protocol", "demo", "--budget", "0"), ("--budget 0", "at least 1")),
         (("protocol", "demo", "--replications", "0"), ("--replications 0", "at least 1")),
         (("protocol", "demo", "--gamma", "1.5"), ("--gamma 1.5", "between 0 and 1")),

@@ -175,7 +175,7 @@ def test_forms_for_programs_are_exact_and_all_are_harmless_on_a_terminal(
         ("agreement", "nasty.csv", "-o", f"{NASTY[0]}.xlsx"),
         ("agreement", "nasty.csv", "--seed", NASTY[1]),
         ("agreement", "nasty.csv", f"--{NASTY[0]}"),
-        ("combine", "score", NASTY[0], "nasty.csv"),
+        ("combine", "score", "nasty.csv", "--model", NASTY[0]),
     ],
 )
 def test_no_error_sends_a_code_to_a_terminal(nasty: Run, argv: tuple[str, ...]) -> None:

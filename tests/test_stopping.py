@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import custodes as cu
-from custodes import cli, process, verbs
+from custodes import cli, process
 from custodes.annotate import rehearsal
 from custodes.commands import score as score_command  # noqa: F401  (it reads what `cu.score` documents)
+from custodes.options import Output
 
 TEXTS = [{"item": str(n), "outputs": {"X": "x" * (n + 1), "Y": "y" * 3}} for n in range(10)]
 AGAIN = "nothing is written; the same command starts again"
@@ -42,7 +43,7 @@ SCORE = ("score", "texts.jsonl", "--metric", "length", "-o", "s.csv")
         ((*SCORE, "--cache", "none"), (cu, "score"), AGAIN),
         (("count", "scores.csv", "--human", "ann", "-o", "a.counts.json"), (cu, "count_pairs"), AGAIN),
         (("annotate", "rehearse", "study.db"), (rehearsal, "rehearse"), AGAIN),
-        (("check", "demo"), (verbs, "answered"), ""),
+        (("check", "demo"), (Output, "timed"), ""),
     ],
 )
 def test_an_interrupted_verb_says_what_the_same_command_does(
@@ -63,7 +64,7 @@ def test_an_interrupted_verb_says_what_the_same_command_does(
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"custodes: interrupted{': ' if follows else ''}{follows}\n")
     assert sorted(path.name for path in texts.iterdir()) == before
-    monkeypatch.setattr(verbs, "answered", interrupt)
+    monkeypatch.setattr(Output, "timed", interrupt)
     assert cli.run(["check", "demo"]) == 130
     assert capsys.readouterr().err == "custodes: interrupted\n"  # and not what the verb before would say
 

@@ -119,8 +119,9 @@ def test_another_process_scores_the_same_bytes(custodes: Run, study: pl.DataFram
         "from custodes.cli import main; main()",
         "combine",
         "score",
-        "model.json",
         "ratings.csv",
+        "--model",
+        "model.json",
     ]
     there = subprocess.run(command, capture_output=True, check=True)
     assert there.stdout == here.out.encode()
@@ -144,8 +145,8 @@ def test_the_loop_closes(custodes: Run, study: pl.DataFrame) -> None:
         "check": (),
         "agreement": ("--resamples", "20"),
         "favoritism": ("--resamples", "20"),
-        "rank": ("--resamples", "20"),
-        "correct": ("--estimator", "ppi"),
+        "ranking": ("--resamples", "20"),
+        "correction": ("--estimator", "ppi"),
         "protocol": ("--estimator", "ppi", "--replications", "2"),
         "complementarity": ("--resamples", "20"),
     }.items():
@@ -178,16 +179,16 @@ def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: p
 @pytest.mark.parametrize(
     ("options", "fragments"),
     [
-        (("--method", "rigde"), ("method='rigde'", "did you mean 'ridge'")),
+        (("--method", "rigde"), ("--method 'rigde'", "did you mean 'ridge'")),
         (("--objective", "kendal"), ("--objective", "kendall", "accuracy")),
-        (("--folds", "sytem"), ("folds='sytem'", "did you mean 'system'")),
+        (("--folds", "sytem"), ("--folds 'sytem'", "did you mean 'system'")),
         (("--folds", "group"), ("items without a group",)),
-        (("--repeats", "0"), ("repeats=0",)),
+        (("--repeats", "0"), ("--repeats 0",)),
         (("--repeats", "1.5"), ("--repeats", "whole number")),
         (("--top", "-1"), ("--top", "whole number")),
-        (("--target", "style"), ("target='style'", "no aspects")),
+        (("--target", "style"), ("--target 'style'", "no aspects")),
         (("--aspect", "style"), ("aspect: the target says which aspect is meant",)),
-        (("--metrics", "nois"), ("metrics='nois'", "did you mean 'noise'")),
+        (("--metrics", "nois"), ("--metrics 'nois'", "did you mean 'noise'")),
         (("--systems", "A"), ("only 1 system",)),
         (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),
         (("--table", "weigths"), ("no table 'weigths'", "did you mean 'weights'")),
@@ -234,7 +235,10 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     Path("out.csv").write_text("of before")
     ask = ("combine", "score", "ratings.csv", "--model", "model.json", "-o", "out.csv")
     study.filter(pl.col("rater") != "a").write_csv("less.csv")
-    refused(custodes(*ask[:3], "less.csv", "-o", "out.csv"), "needs scores of the metric 'a', which is not here")
+    refused(
+        custodes("combine", "score", "less.csv", "--model", "model.json", "-o", "out.csv"),
+        "needs scores of the metric 'a', which is not here",
+    )
     refused(
         custodes("combine", "score", "ratings.csv", "--model", "modle.json"),
         "no such file",
@@ -246,7 +250,7 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     )
     refused(custodes("combine", "score", "--model", "model.json"), "no input")
     refused(custodes("combine", "score"), "no such file")
-    refused(custodes(*ask[:4], "-o", "out.xml"), "suffix")
+    refused(custodes(*ask[:5], "-o", "out.xml"), "suffix")
     text = Path("model.json").read_text()
     content = json.loads(text)
     content["columns"][0]["weight"] += 1e-9

@@ -24,12 +24,12 @@ from custodes.scoring.scripts import script_of
 from custodes.verbs import READING, arguments_of, with_options
 from custodes.words import SWITCH
 
+METRICS: str = cu.score.helps["metrics"]
+
 
 def score(
     *inputs: Inputs,
-    metrics: Annotated[
-        list[str] | None, Parameter(name="--metric", help=cu.score.helps["metrics"], negative="")
-    ] = None,
+    metrics: Annotated[list[str] | None, Parameter(name="--metric", help=METRICS, negative="")] = None,
     output: Annotated[
         str | None,
         Parameter(
