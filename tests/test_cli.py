@@ -155,7 +155,10 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("plan", "--channel", "nowhere.csv"), ("nowhere.csv: no such file", "ideal")),
         (("plan", "demo", "--margins", "0"), ("margins and a pilot", "contradict")),
         (("plan", "--aspect", "fluency"), ("aspect", "there is none")),
-        (("plan", "--margins", "0.2", "--raters", "raters.csv"), ("--raters raters.csv", "nothing is; give a file")),
+        (
+            ("plan", "--margins", "0.2", "--raters", "raters.csv"),
+            ("--raters raters.csv", "no file is given"),
+        ),
         (("plan", "--metric-items", "50"), ("--metric-items 50 would change nothing", "channel")),
         (("plan", "--confidence", "0.5"), ("--confidence 0.5 would change nothing", "pilot")),
         (("plan", "--looks", "10,20", "--batch", "5"), ("--batch 5 would change nothing", "looks")),

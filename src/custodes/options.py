@@ -95,11 +95,11 @@ class Reading:
         Parameter(help="Unreadable verdicts: refuse (the default), drop and count up to 5 %, or drop however many."),
     ] = None
 
-    def refuse(self) -> None:
-        """Refuse what says how to read where nothing is read."""
-        for own in fields(self):
-            if (value := getattr(self, own.name)) != own.default:
-                raise OptionError(f"--{own.name} {value} describes what is read, and nothing is; give a file")
+    def refuse(self, why: str) -> None:
+        """Refuse options of what is read where they would have no effect."""
+        for option in fields(self):
+            if (value := getattr(self, option.name)) != option.default:
+                raise OptionError(f"--{option.name} {value} would change nothing: {why}")
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
@@ -114,9 +114,7 @@ class Reading:
     def about(self, inputs: Sequence[str]) -> Any:
         """What a question is asked about: counts, if their file is the one input, else a study."""
         if len(inputs) == 1 and is_counts(inputs[0]):
-            for own in fields(self):
-                if getattr(self, own.name) != own.default:
-                    raise OptionError(f"--{own.name} would change nothing: {inputs[0]} holds counts")
+            self.refuse(f"{inputs[0]} holds counts")
             return read_counts(inputs[0])
         return self.study(inputs)
 

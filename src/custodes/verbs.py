@@ -58,7 +58,7 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
             with progress(reading_of(inputs), quiet=output.quiet):
                 study = reading.about(inputs)
         else:
-            reading.refuse()
+            reading.refuse("no file is given")
         if dry_run:
             tell_effort(question, study, arguments)
             return 0
@@ -82,17 +82,20 @@ def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
 
 
 def with_options(command: Callable[..., Any], *functions: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with arguments of functions as its options; a default that is a group of options is its type. An
-    argument that the command declares itself is left to it."""
+    """A command with arguments of functions as its options. An argument that the command declares itself is left to
+    it."""
+    return with_parameters(command, [_parameter(option) for function in functions for option in _options(function)])
+
+
+def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+    """A command with more parameters behind its first; a default that is a group of options is its type."""
     hints = get_type_hints(command, include_extras=True)
     first, *others = (
         p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Output) else hints[p.name])
         for p in inspect.signature(command).parameters.values()
         if p.kind is not p.VAR_KEYWORD
     )
-    options = [
-        _parameter(option) for function in functions for option in _options(function) if option.name not in hints
-    ]
+    options = [parameter for parameter in more if parameter.name not in hints]
     command.__signature__ = inspect.Signature([first, *options, *others])  # type: ignore[attr-defined]
     return command
 

@@ -15,6 +15,7 @@ from custodes.annotate.plan import KEYS, StudyPlan, rows
 from custodes.annotate.plan_file import changed, plan_of, read_plan
 from custodes.arguments import members, value_list
 from custodes.errors import OptionError, shown
+from custodes.verbs import with_parameters
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
 """Options that are not called as their key."""
@@ -26,19 +27,7 @@ IN_A_FILE = {("people", "codes")}
 
 def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command whose `**options` are the keys of a plan."""
-    own = [
-        parameter.replace(annotation=annotation)
-        for parameter, annotation in (
-            (one, get_type_hints(command, include_extras=True).get(one.name, one.annotation))
-            for one in inspect.signature(command).parameters.values()
-            if one.kind is not one.VAR_KEYWORD
-        )
-    ]
-    keys = [_option(*row) for row in rows() if row[:2] not in IN_A_FILE]
-    inputs = [one for one in own if one.kind is not one.KEYWORD_ONLY]
-    given = [one for one in own if one.kind is one.KEYWORD_ONLY]
-    command.__signature__ = inspect.Signature([*inputs, *given, *keys])  # type: ignore[attr-defined]
-    return command
+    return with_parameters(command, [_option(*row) for row in rows() if row[:2] not in IN_A_FILE])
 
 
 def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
