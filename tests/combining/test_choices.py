@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from custodes.combining import choices, validation
-from custodes.combining.lessons import lesson_of
+from custodes.combining import choices, trial
+from custodes.combining.lessons import fitted, lesson_of
 from custodes.combining.methods import METHODS
 from custodes.combining.task import Task, outer_folds, task
-from custodes.combining.validation import tried
+from custodes.combining.terms import Terms
+from custodes.combining.trial import tried
 from custodes.progress import silent
 from tests.combining.runs import generator, terms
 from tests.combining.tasks import ITEMS, planted, table_of_items
@@ -84,15 +86,15 @@ def test_the_model_is_chosen_by_the_fits_of_the_first_repeat() -> None:
 
 
 def test_no_fit_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-    whole = validation.said_of
+    fits: list[tuple[int, int]] = []
 
-    def spy(*given: object) -> object:
-        made.append(len(given[2]))  # type: ignore[arg-type]
-        return whole(*given)  # type: ignore[arg-type]
+    def spy(of: Task, terms: Terms, methods: Any, parts: Any, **rest: Any) -> object:
+        fits.append((len(methods), len(parts)))
+        return fitted(of, terms, methods, parts, **rest)
 
-    monkeypatch.setattr(choices, "said_of", spy)
-    monkeypatch.setattr(validation, "said_of", spy)
+    monkeypatch.setattr(choices, "fitted", spy)
+    monkeypatch.setattr(trial, "fitted", spy)
     names = ("auto", *(own.name for own in AMONG))
     tried(clustered(), terms(*names, repeats=2), generator(), silent)
-    assert sorted(made) == [len(AMONG) - 1] * 20 + [len(names)] * 10
+    # Ten pairs of folds and five folds, in two repeats; the mean of others is fitted with them.
+    assert sorted(fits) == [(len(AMONG) - 1, 20), (len(names), 10)]

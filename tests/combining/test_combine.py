@@ -119,7 +119,7 @@ def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated(name: str
 
 def test_auto_names_what_it_chose() -> None:
     made = asked(planted(), method="auto")
-    assert METHODS[made.model.method].in_auto
+    assert METHODS[made.model.method].by_default
     assert rules(made)["auto"] == f"auto chose {made.model.method} on everything"
     assert made.comparison["method"].to_list() == ["auto"]
     assert content(made.model) == content(asked(planted(), method=made.model.method).model)

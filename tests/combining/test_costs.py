@@ -14,7 +14,7 @@ from custodes.combining.combine import Combine
 from custodes.combining.costs import STEPS, costs_of, path_columns
 from custodes.combining.task import Task, outer_folds
 from custodes.combining.terms import Terms
-from custodes.combining.validation import Trial
+from custodes.combining.trial import Trial
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.selection import nested_path
 from tests.combining.tasks import drawn, made, planted, with_noise

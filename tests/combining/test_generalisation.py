@@ -16,7 +16,7 @@ from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, general
 from custodes.combining.methods import METHODS, Lesson
 from custodes.combining.task import task
 from custodes.combining.terms import Terms
-from custodes.combining.validation import tried
+from custodes.combining.trial import tried
 from custodes.data.study import Study
 from custodes.progress import silent
 from tests.combining.tasks import ITEMS, N_SYSTEMS, planted, table_of_items
@@ -124,7 +124,7 @@ def lessons(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Le
 
     with monkeypatch.context() as patch:
         patch.setattr(lessons_of, "lesson_of", spy)
-        patch.setattr(generalisation, "each", in_turn)
+        patch.setattr(lessons_of, "each", in_turn)
         generalised(trial, rng, silent)
     return trial, seen, parts
 

@@ -13,11 +13,10 @@ from itertools import combinations
 
 import numpy as np
 
-from custodes.combining.lessons import Scores, said_of
+from custodes.combining.lessons import Part, Scores, fitted, without
 from custodes.combining.methods import Method, with_means
 from custodes.combining.task import Task
 from custodes.combining.terms import Terms
-from custodes.evaluate.parallel import each
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.objective import objective
@@ -29,27 +28,19 @@ def in_pairs(
     """By repeat and fold: what methods score on each of the other folds, fitted without both."""
     numbers = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
     jobs = [(repeat, *pair) for repeat, own in enumerate(numbers) for pair in combinations(own, 2)]
-    fitted = [own for own in among if not own.mean_of]
-
-    def answer(job: tuple[int, int, int], rng: np.random.Generator) -> list[dict[str, float]]:
-        """What methods score on each of the two folds, by name."""
-        repeat, *out = job
-        fold = folds[repeat]
-        held = [np.flatnonzero((fold == k).ravel()) for k in out]
-        answers = said_of(of, terms, fitted, (fold >= 0) & ~np.isin(fold, out), np.concatenate(held), rng, {})
-        said = {own.name: values for own, (_, _, values) in zip(fitted, answers, strict=True)}
-        first = len(held[0])
-        return [
-            _scores(of, terms, held[0], {name: values[:first] for name, values in said.items()}, among),
-            _scores(of, terms, held[1], {name: values[first:] for name, values in said.items()}, among),
-        ]
-
-    found: dict[tuple[int, int], list[dict[str, float]]] = {(r, k): [] for r, own in enumerate(numbers) for k in own}
-    told = each(answer, jobs, rng=rng, progress=progress, desc="inner folds", label=str)
-    for (repeat, j, k), (of_j, of_k) in zip(jobs, told, strict=True):
-        found[repeat, k].append(of_j)
-        found[repeat, j].append(of_k)
-    return {key: _by_name(scores, among) for key, scores in found.items()}
+    parts = []
+    for repeat, *out in jobs:
+        held = np.isin(folds[repeat], out)
+        parts.append(Part(str((repeat, *out)), (folds[repeat] >= 0) & ~held, np.flatnonzero(held)))
+    alone = [own for own in among if not own.mean_of]
+    fits = fitted(of, terms, alone, parts, rng=rng, progress=progress, desc="inner folds")
+    scores: dict[tuple[int, int], list[dict[str, float]]] = {(r, k): [] for r, own in enumerate(numbers) for k in own}
+    for (repeat, *out), part, fit in zip(jobs, parts, fits, strict=True):
+        for scored, chosen_for in (out, out[::-1]):
+            inside = folds[repeat].ravel()[part.held] == scored
+            predicted = {own.name: values[inside] for own, values in zip(alone, fit.predicted, strict=True)}
+            scores[repeat, chosen_for].append(_scores(of, terms, part.held[inside], predicted, among))
+    return {key: _by_name(own, among) for key, own in scores.items()}
 
 
 def of_all(
@@ -64,19 +55,15 @@ def of_all(
     """What methods score on each fold (items, systems), fitted without it: `known` are predictions (items, systems) by
     name, and other methods are fitted here."""
     wanting = [own for own in among if own.name not in known and not own.mean_of]
-    said = {own.name: np.full(of.human.shape, np.nan) for own in wanting} | {**known}
-    held = [np.flatnonzero((fold == k).ravel()) for k in np.unique(fold[fold >= 0])]
-
-    def answer(k: int, rng: np.random.Generator) -> None:
-        answers = said_of(of, terms, wanting, (fold >= 0) & (fold != k), held[k], rng, {})
-        for own, (_, _, values) in zip(wanting, answers, strict=True):
-            said[own.name].reshape(-1)[held[k]] = values
-
-    if wanting:
-        each(answer, range(len(held)), rng=rng, progress=progress, desc="inner folds", label=str)
-    flat = {name: own.ravel() for name, own in said.items()}
-    parts = [{name: own[cells] for name, own in flat.items()} for cells in held]
-    return _by_name([_scores(of, terms, cells, own, among) for cells, own in zip(held, parts, strict=True)], among)
+    predicted = {own.name: np.full(of.human.size, np.nan) for own in wanting}
+    predicted |= {name: own.ravel() for name, own in known.items()}
+    parts = [without(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
+    fits = fitted(of, terms, wanting, parts, rng=rng, progress=progress, desc="inner folds") if wanting else []
+    for part, fit in zip(parts, fits, strict=False):
+        for own, values in zip(wanting, fit.predicted, strict=True):
+            predicted[own.name][part.held] = values
+    held = [(part.held, {name: own[part.held] for name, own in predicted.items()}) for part in parts]
+    return _by_name([_scores(of, terms, cells, own, among) for cells, own in held], among)
 
 
 def _scores(

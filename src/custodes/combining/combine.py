@@ -28,7 +28,6 @@ from custodes.combining.tables import (
     comparison_columns,
     difference_columns,
     favoritism_columns,
-    generalisation_columns,
     group_columns,
     held_out_ratings,
     pruning_columns,
@@ -36,7 +35,7 @@ from custodes.combining.tables import (
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, task
 from custodes.combining.terms import Terms, Unseen
-from custodes.combining.validation import STATISTICS, Trial, tried
+from custodes.combining.trial import STATISTICS, Trial, tried
 from custodes.data.notes import Note, noted
 from custodes.data.ratings import Ratings
 from custodes.data.scale import BEYOND
@@ -298,7 +297,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     tables = Combine.part(
         of.target,
         comparison=comparison_columns(trial, repeats),
-        generalisation=generalisation_columns(general, terms.confidence),
+        generalisation=general,
         differences=difference_columns(trial),
         favoritism=favoritism,
         weights=weight_columns(trial, formula, base, lesson, rng),

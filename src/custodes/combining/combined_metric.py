@@ -236,7 +236,6 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             share=self.share,
             intercept=self.intercept,
             trees=self.trees,
-            pool=METHODS[self.method].pool,
         )
 
     @checked

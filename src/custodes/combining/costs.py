@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.combining.task import Task, keyed
-from custodes.combining.validation import Trial
+from custodes.combining.trial import Trial
 from custodes.data.notes import Note, noted
 from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, listed, suggestion

@@ -1,8 +1,11 @@
-"""What methods learn from a part of the outputs, and what they then say of others."""
+"""What methods learn from a part of the outputs, and what they then predict of others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +14,9 @@ from custodes.combining.methods import Lesson, Method
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.task import Task
 from custodes.combining.terms import Terms
-from custodes.stats.arrays import Floats
+from custodes.evaluate.parallel import each
+from custodes.progress import Progress
+from custodes.stats.arrays import Floats, Ints
 
 Scores = Mapping[str, Floats]
 """What methods score on inner folds that they have not seen, by name (folds,)."""
@@ -36,19 +41,47 @@ def lesson_of(
     )
 
 
-def said_of(
+class Part(NamedTuple):
+    """What methods learn from and predict: `train` (items, systems), the outputs `held` (flat) and `inner`, as in
+    `lesson_of`; `label` seeds the generator of the part."""
+
+    label: str
+    train: NDArray[np.bool_]
+    held: NDArray[np.intp]
+    inner: Scores = MappingProxyType({})
+
+
+def without(fold: Ints, k: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
+    """The part that holds out fold k of `fold` (items, systems)."""
+    return Part(label, (fold >= 0) & (fold != k), np.flatnonzero((fold == k).ravel()), inner)
+
+
+class Fits(NamedTuple):
+    """Methods fitted on one part: the `seconds` of each fit and the number of metrics `used` (methods,), and what they
+    predict of the outputs held out (methods, outputs)."""
+
+    seconds: Floats
+    used: Ints
+    predicted: Floats
+
+
+def fitted(
     of: Task,
     terms: Terms,
     methods: Sequence[Method],
-    train: NDArray[np.bool_],
-    held: NDArray[np.intp],
+    parts: Sequence[Part],
+    *,
     rng: np.random.Generator,
-    inner: Scores,
-) -> Iterator[tuple[float, int, Floats]]:
-    """What each method, fitted on a training part (items, systems), says of some outputs (flat): the seconds of the
-    fit, the number of metrics it uses, and predictions; `inner` as in `lesson_of`."""
-    scales, lesson = lesson_of(of, terms, train, rng, inner)
-    x = scales.apply(of.rows(held))
-    for method in methods:
-        seconds, formula = lesson.learn(method)
-        yield seconds, len(formula.used), formula.predict(x)
+    progress: Progress,
+    desc: str,
+) -> list[Fits]:
+    """Fit every method on every part, and predict what the part holds out."""
+
+    def fit(part: Part, rng: np.random.Generator) -> Fits:
+        scales, lesson = lesson_of(of, terms, part.train, rng, part.inner)
+        x = scales.apply(of.rows(part.held))
+        seconds, formulas = zip(*map(lesson.learn, methods), strict=True)
+        used, predicted = zip(*((len(own.used), own.predict(x)) for own in formulas), strict=True)
+        return Fits(np.array(seconds), np.array(used), np.stack(predicted))
+
+    return each(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"))

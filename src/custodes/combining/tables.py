@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
-from custodes.combining.generalisation import Generalisation
 from custodes.combining.methods import Formula, Lesson, Method
 from custodes.combining.task import Task, aspect_of
-from custodes.combining.validation import STATISTICS, Trial
+from custodes.combining.trial import STATISTICS, Trial
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
@@ -52,13 +51,6 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
         "difference_low": low,
         "difference_high": high,
     }
-
-
-def generalisation_columns(parts: Sequence[Generalisation], confidence: float) -> dict[str, Any]:
-    """What was not seen, and what was reached there."""
-    made = [part.columns(confidence) for part in parts]
-    names = made[0] if made else ()
-    return {name: np.concatenate([np.asarray(own[name]) for own in made]) for name in names}
 
 
 def group_columns(trial: Trial) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, con
 from custodes.combining.methods import Lesson
 from custodes.combining.normalise import LEAST_USED
 from custodes.combining.task import MEAN, Task, aspect_of, task
-from custodes.combining.validation import STATISTICS
+from custodes.combining.trial import STATISTICS
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import Preferences
@@ -331,27 +331,19 @@ def _gains(rivals: Sequence[_Rival], compared: Moves, of: Task, human: Floats, c
     used = np.isfinite(human)
     others = np.arange(1, len(rivals) + 1)
     gain = compared.minus(np.zeros_like(others), others)
-    rows = []
     sizes = {ITEMS: len(np.unique(of.design.units[used.any(axis=1)])), SYSTEMS: int(used.any(axis=0).sum())}
-    for k, rival in enumerate(rivals):
-        for unseen, n in sizes.items():
-            low, high = gain.interval("units" if unseen == ITEMS else "systems", confidence=confidence)
-            known = unseen == ITEMS or n >= LEAST_SYSTEMS
-            rows.append(
-                {
-                    "rater": rival.part,
-                    "metric": rival.name,
-                    "unseen": unseen,
-                    "n": n,
-                    "gain": float(gain.value[k]),
-                    "gain_low": float(low[k]) if known else np.nan,
-                    "gain_high": float(high[k]) if known else np.nan,
-                    "conclusion": conclusion(low[k]) if known and rival.part == SINGLE else None,
-                }
-            )
-    return {name: _column([row[name] for row in rows]) for name in rows[0]}
-
-
-def _column(values: list[Any]) -> Any:
-    """Numbers as an array, whose NaN is undefined."""
-    return np.array(values) if isinstance(values[0], float) else values
+    bounds = [gain.interval(over, confidence=confidence) for over in ("units", "systems")]
+    low, high = np.array(bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
+    if sizes[SYSTEMS] < LEAST_SYSTEMS:
+        low[:, 1] = high[:, 1] = np.nan
+    parts = np.repeat([own.part for own in rivals], 2)
+    return {
+        "rater": parts,
+        "metric": np.repeat([own.name for own in rivals], 2),
+        "unseen": [*sizes] * len(rivals),
+        "n": [*sizes.values()] * len(rivals),
+        "gain": np.repeat(gain.value, 2),
+        "gain_low": low.ravel(),
+        "gain_high": high.ravel(),
+        "conclusion": [conclusion(end) if part == SINGLE else None for part, end in zip(parts, low.flat, strict=True)],
+    }

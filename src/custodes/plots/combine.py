@@ -15,7 +15,7 @@ import custodes.plots.theme as theme
 from custodes.arguments import one_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
-from custodes.combining.validation import STATISTICS
+from custodes.combining.trial import STATISTICS
 from custodes.errors import InputError
 from custodes.plots.choice import of_aspect, titled
 from custodes.plots.favoritism import MEAN, against_accuracy

@@ -13,7 +13,7 @@ from custodes.stats.learning import boost
 from custodes.stats.learning.folds import splits
 from tests.combining.methods.lessons import fill, fitted, lesson
 
-AUTO = [name for name, own in METHODS.items() if own.in_auto]
+AUTO = [name for name, own in METHODS.items() if own.by_default and name != "auto"]
 
 
 @pytest.mark.parametrize(("seed", "by"), [(5, "spearman"), (0, "kendall"), (1, "accuracy")])

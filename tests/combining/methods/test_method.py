@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.combining.methods import Formula
-from custodes.combining.methods.method import narrowed, pooled
+from custodes.combining.methods.method import narrowed
 from tests.combining.methods.lessons import fill, lesson, tau
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -58,10 +58,8 @@ def test_a_formula_by_hand() -> None:
     formula = Formula(weights=np.array([2.0, 0.0, -1.0]), fill=np.array([0.5, 0.5, 0.25]), intercept=1.0)
     assert formula.used.tolist() == [0, 2]
     assert formula.predict(np.array([[0.5, 9, 0.5], [np.nan, 9, np.nan]])).tolist() == [1.5, 1.75]
-    largest = Formula(weights=np.array([2.0, 0.0, 1.0]), fill=np.zeros(3), intercept=1.0, pool=lambda t: t.max(axis=1))
-    assert largest.predict(np.array([[0.2, 9, 0.9], [0.6, 9, 0.9]])).tolist() == [1.9, 2.2]
-    # what no metric has a weight in is the intercept alone, whatever the pool
-    assert pooled(np.ones((2, 3)), np.zeros(3), lambda terms: terms.max(axis=1)).tolist() == [0, 0]
+    # what no metric has a weight in is the intercept alone
+    assert replace(formula, weights=np.zeros(3)).predict(np.ones((2, 3))).tolist() == [1.0, 1.0]
 
 
 def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:

@@ -25,7 +25,8 @@ def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge() -> None:
     reference = trained(of.x, of.y)(fresh.x)
     np.testing.assert_allclose(fitted("xgboost", of).predict(fresh.x), reference, atol=1e-6)
     learnt = ridge.ridge(of.x, of.y, groups=of.groups)
-    clipped = trained(np.clip(of.x, learnt.low, learnt.high), of.y)(np.clip(fresh.x, learnt.low, learnt.high))
+    limits = learnt.scaling.low, learnt.scaling.high
+    clipped = trained(np.clip(of.x, *limits), of.y)(np.clip(fresh.x, *limits))
     both = (ridge.predict(learnt, fresh.x) + clipped) / 2
     np.testing.assert_allclose(fitted("blend", of).predict(fresh.x), both, atol=1e-6)
 

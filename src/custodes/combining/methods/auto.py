@@ -19,7 +19,7 @@ CLEARLY = 2.0
 
 def automatic(methods: Sequence[Method]) -> Method:
     """The method that chooses among others, by `CLEARLY` standard errors of the paired difference from the blend."""
-    among = tuple(own for own in methods if own.in_auto)
+    among = tuple(own for own in methods if own.by_default)
 
     def fit(lesson: Lesson) -> Formula:
         known = lesson.inner or scored(lesson, among)

@@ -50,9 +50,7 @@ BEST = Method(
     family="weights",
     fit=best,
     refits=best,
-    in_auto=True,
-    quick=True,
-    fast=True,
+    speed="fast",
     by_default=True,
 )
 EQUAL = Method(
@@ -62,9 +60,7 @@ EQUAL = Method(
     family="weights",
     fit=equal,
     refits=equal,
-    in_auto=True,
-    quick=True,
-    fast=True,
+    speed="fast",
     by_default=True,
 )
 RIDGE = Method(
@@ -75,9 +71,7 @@ RIDGE = Method(
     family="weights",
     fit=linear,
     refits=linear,
-    in_auto=True,
-    quick=True,
-    fast=True,
+    speed="fast",
     by_default=True,
 )
 PAIRWISE = Method(
@@ -88,7 +82,6 @@ PAIRWISE = Method(
     family="weights",
     fit=pairwise,
     refits=pairwise,
-    in_auto=True,
-    quick=True,
+    speed="quick",
     by_default=True,
 )

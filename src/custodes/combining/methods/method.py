@@ -16,20 +16,12 @@ from custodes.stats.learning import folds
 from custodes.stats.learning.boost import PruningStep, Trees
 from custodes.stats.learning.objective import Objective, objective
 
-Pool = Callable[[Floats], Floats]
-"""How the terms of the metrics (rows, metrics) become one number a row; twice the terms give twice the number."""
-
-
-def total(terms: Floats) -> Floats:
-    """The sum of the terms: what most formulas are."""
-    return np.asarray(terms.sum(axis=1))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Formula:
     """What a method learnt. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again;
-    the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing;
-    or what else `pool` makes of the weighted metrics) plus `share` times that of `trees`, for which each metric has an
+    the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing)
+    plus `share` times that of `trees`, for which each metric has an
     `importance` (metrics,). `pruned` are the steps of pruning;
     `chosen` is the method behind `auto`."""
 
@@ -43,7 +35,6 @@ class Formula:
     share: float = 0.0
     pruned: tuple[PruningStep, ...] = ()
     chosen: str = ""
-    pool: Pool = total
 
     @property
     def used(self) -> NDArray[np.intp]:
@@ -53,17 +44,17 @@ class Formula:
     def predict(self, x: Floats) -> Floats:
         """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The same row gives the same bits beside any others."""
         scaled = narrowed(x, self.low, self.high)
-        line = pooled(np.where(np.isfinite(scaled), scaled, self.fill), self.weights, self.pool) + self.intercept
+        line = weighted_sum(np.where(np.isfinite(scaled), scaled, self.fill), self.weights) + self.intercept
         if self.trees is None:
             return line
         return np.asarray(line + self.share * self.trees.predict(scaled))
 
 
-def pooled(x: Floats, weights: Floats, pool: Pool) -> Floats:
-    """What `pool` makes of x (rows, metrics) times weights (metrics,); 0 where none has a weight."""
+def weighted_sum(x: Floats, weights: Floats) -> Floats:
+    """The sum of x (rows, metrics) times weights (metrics,): the same for a row beside any others."""
     kept = np.flatnonzero(weights)
     # The order of a sum follows the layout in memory, which must not matter.
-    return pool(np.ascontiguousarray(x[:, kept] * weights[kept])) if len(kept) else np.zeros(len(x))
+    return np.asarray(np.ascontiguousarray(x[:, kept] * weights[kept]).sum(axis=1))
 
 
 def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -158,15 +149,15 @@ class Lesson:
         """The objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
         return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
 
-    def calibrated(self, weights: Floats, pool: Pool = total) -> Formula:
-        """Weights whose sum (or `pool`) is put on people's scale by least squares; its order never turns."""
+    def calibrated(self, weights: Floats) -> Formula:
+        """Weights whose sum is put on people's scale by least squares; its order never turns."""
         x, fill = self.filled
-        score, mean = pooled(x, weights, pool), self.y.mean()
+        score, mean = weighted_sum(x, weights), self.y.mean()
         spread = float(score.var())
         slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
         # Where the sum runs against people it keeps its direction, shrunk to next to nothing.
         slope = slope if slope > 0 else 1e-6
-        return Formula(weights=slope * weights, fill=fill, intercept=float(mean - slope * score.mean()), pool=pool)
+        return Formula(weights=slope * weights, fill=fill, intercept=float(mean - slope * score.mean()))
 
 
 Family = Literal["weights", "importances", "both"]
@@ -177,10 +168,11 @@ Fit = Callable[[Lesson], Formula]
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """`fit` learns a formula, with this `pool`: a model file holds numbers alone. `refits` learns its weights again,
+    """`fit` learns a formula. `refits` learns its weights again,
     on resampled data, for their intervals (None: they have none). `mean_of` are the methods whose predictions it
-    averages, `among` those that it chooses among. `in_auto`: `auto` tries it; `quick`: it takes seconds; `fast`: a fit
-    takes milliseconds; `by_default`: it is fitted unless others are named; `takes_top`: it weighs the best so many
+    averages, `among` those that it chooses among. `speed`: a fit takes milliseconds
+    ('fast'), all fits take seconds ('quick'), or they take longer; `by_default`: it is fitted unless others are named,
+    and `auto` tries it; `takes_top`: it weighs the best so many
     metrics alone."""
 
     name: str
@@ -188,13 +180,10 @@ class Method:
     doc: str
     family: Family
     fit: Fit
-    pool: Pool = total
     refits: Fit | None = None
     mean_of: tuple[Method, ...] = ()
     among: tuple[Method, ...] = ()
-    in_auto: bool = False
-    quick: bool = False
-    fast: bool = False
+    speed: Literal["fast", "quick", "slow"] = "slow"
     by_default: bool = False
     takes_top: bool = False
 

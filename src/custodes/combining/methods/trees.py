@@ -84,7 +84,6 @@ XGBOOST = Method(
     doc="100 boosted trees of depth 2, rate .05, each on 80 % of the outputs",
     family="importances",
     fit=xgboost,
-    in_auto=True,
     by_default=True,
 )
 XGBOOST_PRUNED = Method(
@@ -103,6 +102,5 @@ BLEND = Method(
     fit=blend,
     refits=half,
     mean_of=(RIDGE, XGBOOST),
-    in_auto=True,
     by_default=True,
 )

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from custodes.combining import validation
+from custodes.combining import lessons as lessons_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS, Lesson
 from custodes.combining.task import outer_folds, task
-from custodes.combining.validation import tried
+from custodes.combining.trial import tried
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.progress import silent
@@ -63,7 +63,7 @@ def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> 
 
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
-        patch.setattr(validation, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
+        patch.setattr(lessons_of, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
         made = asked(scores, method="best", unseen="none", **options)
     return seen, made
 

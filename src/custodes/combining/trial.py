@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining import choices
-from custodes.combining.lessons import Scores, said_of
+from custodes.combining.lessons import Scores, fitted, without
 from custodes.combining.methods import BEST
 from custodes.combining.task import Task, outer_folds
 from custodes.combining.terms import Terms
-from custodes.evaluate.parallel import each
 from custodes.memory import check_memory
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
@@ -140,21 +139,11 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     of_items = terms.folds == "item"
     inner = choices.in_pairs(of, terms, folds, among, aside, progress) if among and of_items else {}
 
-    def answer(job: tuple[int, int], rng: np.random.Generator) -> list[tuple[float, int]]:
-        """The seconds of each fit, and the number of metrics it uses."""
-        repeat, out = job
-        fold = folds[repeat]
-        held = np.flatnonzero((fold == out).ravel())
-        train = (fold >= 0) & (fold != out)
-        told = []
-        for m, (seconds, used, said) in enumerate(said_of(of, terms, methods, train, held, rng, inner.get(job, {}))):
-            predicted[repeat, m].reshape(-1)[held] = said
-            told.append((seconds, used))
-        return told
-
-    told = np.array(each(answer, jobs, rng=rng, progress=progress, desc="combine", label=str))
+    parts = [without(folds[repeat], k, str((repeat, k)), inner.get((repeat, k), {})) for repeat, k in jobs]
+    fits = fitted(of, terms, methods, parts, rng=rng, progress=progress, desc="combine")
+    for (repeat, _), part, fit in zip(jobs, parts, fits, strict=True):
+        predicted[repeat].reshape(len(methods), -1)[:, part.held] = fit.predicted
     n = len(terms.methods)
-    seconds, used = told.mean(axis=0)[:n].T
     known = {own.name: grid for own, grid in zip(methods, predicted[0], strict=True)} if of_items else {}
     # The model depends on neither the kind of the folds nor their repeats.
     dealt = folds[0] if of_items else outer_folds(of, "item", repeats=1, rng=at_first)[0]
@@ -164,8 +153,8 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
         folds=folds,
         predicted=predicted[:, :n],
         single=predicted[:, [own.name for own in methods].index(BEST.name)],
-        seconds=seconds,
-        used=used,
+        seconds=np.mean([fit.seconds for fit in fits], axis=0)[:n],
+        used=np.mean([fit.used for fit in fits], axis=0)[:n],
         times=of.design.counted(terms.resamples, rng),
         inner=choices.of_all(of, terms, dealt, among, known, aside, progress) if among else {},
     )
