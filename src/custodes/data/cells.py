@@ -22,7 +22,6 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes
 from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
 
-Counts = NDArray[np.int64]
 Sums = Callable[[Floats], NDArray[Any]]
 
 BY_ORDER = {
@@ -134,9 +133,9 @@ class OutcomeCounts:
         How a table was counted, and what was left out then.
     """
 
-    paired: Counts
-    metric_only: Counts
-    human_only: Counts
+    paired: Ints
+    metric_only: Ints
+    human_only: Ints
     system_a: tuple[str, ...]
     system_b: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -153,7 +152,7 @@ class OutcomeCounts:
         read_only(self)
 
     @classmethod
-    def of_tables(cls, tables: Counts, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
+    def of_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
         """From (pairs, metrics, 4, 4) [human, metric], the last of each: absent; all pairs of the sorted systems."""
         first, second = pairs_of(systems)
         return cls(
@@ -179,14 +178,14 @@ class OutcomeCounts:
         return cls.of_tables(tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
 
     @property
-    def human(self) -> Counts:
+    def human(self) -> Ints:
         """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
         if not self.metrics:
             return np.zeros((len(self.system_a), 3), dtype=np.int64)
         return np.asarray((self.paired.sum(axis=3) + self.human_only)[:, 0])
 
     @property
-    def metric(self) -> Counts:
+    def metric(self) -> Ints:
         """(pairs, metrics, 3): outcomes by each metric, over all items that it rated."""
         return np.asarray(self.paired.sum(axis=2) + self.metric_only)
 
@@ -271,7 +270,7 @@ def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame
     return collected(rows.agg(*(nw.col(name).sum() for name in hits)))
 
 
-def summed(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Counts:
+def summed(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
     """Tables (pairs, metrics, 4, 4) over all pairs of the sorted systems, from the rows of every batch of items."""
     n_pairs = len(systems) * (len(systems) - 1) // 2
     tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from custodes.arguments import LARGEST, argument, check_storable, checked, declared
 from custodes.data.comparisons import pairs_of
@@ -22,9 +22,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed, shown, suggestion
 from custodes.memory import check_memory
-from custodes.stats.arrays import Floats
-
-Counts = NDArray[np.int64]
+from custodes.stats.arrays import Floats, Ints
 
 LIKERT = 5
 """People rate from 1 to this many points."""
@@ -223,7 +221,7 @@ def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Gener
     return _rounded(latent + noise * rng.normal(size=latent.shape), LIKERT)
 
 
-def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.random.Generator) -> Counts:
+def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.random.Generator) -> Ints:
     """Paired counts (..., 3, 3) of n items: people's outcome drawn from p (..., 3), seen through a channel.
 
     `channel` (..., 3, 3) [human, metric], rows sum to 1: the mixture matrix mu of the correction paper, transposed.

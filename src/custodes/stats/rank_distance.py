@@ -19,7 +19,7 @@ from custodes.stats.correlation import concordance, tied_with
 from custodes.stats.ranks import mid_ranks, ordinal_ranks
 from custodes.stats.ratios import ratio
 
-Counts = NDArray[Any]
+PairTable = NDArray[Any]
 Rule = Literal["tau-b", "strict", "half", "ordinal"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
@@ -91,7 +91,7 @@ def _checked(rules: Sequence[Rule]) -> Sequence[Rule]:
     return rules
 
 
-def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, Counts]]:
+def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, PairTable]]:
     """Some pairs and units at a time: their counts by thing (5, units, n, P); ties are `broken` by position or kept.
 
     All rules are made of five: concordant minus discordant pairs, those not tied by the first and by the second rater,
@@ -108,7 +108,7 @@ def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Itera
 _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
-def _combined(counts: Counts, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
+def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
     """Distances (units, P), and the derivatives by w as coefficients of the counts by thing, 0 where undefined.
 
     The total of a count K over ordered pairs has the derivative 2 K_i.
@@ -134,7 +134,7 @@ def _combined(counts: Counts, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]
     return distance, {place: np.where(defined, own, 0.0) for place, own in coefficients.items()}
 
 
-def _compared(ranks: Floats, first: Ints, second: Ints) -> Counts:
+def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     """Count by comparing every thing with every other: products of signs, some things against all at a time."""
     raters, (left, right) = _relabelled(first, second)
     ranks = np.ascontiguousarray(ranks[raters].swapaxes(0, 1))  # (units, raters, n)
@@ -189,7 +189,7 @@ def _gathered(signs: NDArray[np.float32], left: Ints, right: Ints) -> NDArray[np
     return np.asarray(flat.take(left * signs.shape[2] + right, axis=-1))
 
 
-def _ordered(ranks: Floats, first: Ints, second: Ints) -> Counts:
+def _ordered(ranks: Floats, first: Ints, second: Ints) -> PairTable:
     """Count by sorting, in n sqrt(n) steps."""
     n_units, n = ranks.shape[1:]
     x, y = (ranks[raters].reshape(len(raters) * n_units, n) for raters in (first, second))

@@ -19,18 +19,17 @@ from custodes.errors import listed
 from custodes.evaluate.consistency.committee import committee_columns
 from custodes.evaluate.consistency.confidence import confidence_columns
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
-from custodes.evaluate.consistency.length import length_columns, points_of_margin
+from custodes.evaluate.consistency.length import length_columns
 from custodes.evaluate.consistency.material import Material, materials
-from custodes.evaluate.consistency.missing import ALL, REASON, missing_columns
+from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
-from custodes.evaluate.consistency.own import Owned, own_columns, own_systems
+from custodes.evaluate.consistency.own import own_columns, own_systems
 from custodes.evaluate.consistency.repeats import repeat_columns
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.progress import Progress, silent
-from custodes.stats.judging.bias_tests import Tested
 
 RATER = label("rater", "who judged: a judge, a metric or a person")
 
@@ -307,7 +306,7 @@ class _Part(NamedTuple):
 
 def _answer(
     study: Study,
-    owned: dict[str, list[Owned]],
+    owned: dict[str, list[Finding]],
     part: Material,
     rng: np.random.Generator,
     *,
@@ -316,21 +315,14 @@ def _answer(
     resamples: int,
 ) -> _Part:
     times = part.design.resampled(resamples, rng)
-    orders, confusion, slot = order_columns(study, part, times, confidence)
+    orders, confusion, by_position = order_columns(study, part, times, confidence)
     of_missing, of_length = rng.spawn(2)  # estimates do not depend on the number of resamples
     missing = missing_columns(part, times, confidence, of_missing)
     own = owned.get(part.aspect, [])
-    length, long = length_columns(part, own, confidence, of_length)
+    length, by_length = length_columns(part, own, confidence, of_length)
     committee, panels = committee_columns(study, part, times, confidence)
-    found = _slot_findings(part.aspect, orders, slot)
-    for r, made, reason in long:
-        excess, low, high = map(points_of_margin, (made.excess, made.low, made.high))
-        found.append(Finding(part.aspect, part.raters[r], LENGTH, "", excess, low, high, made.p_value, reason))
-    for o in own:
-        found.append(Finding(part.aspect, o.rater, OWN, o.system, o.estimate, o.low, o.high, o.p_value, o.reason))
-    found += _failures(part.aspect, missing)
-    sure, reliability, told = confidence_columns(study, part, setting, times, confidence)
-    found += told
+    sure, reliability, by_confidence = confidence_columns(study, part, setting, times, confidence)
+    found = [*by_position, *by_length, *own, *failure_findings(part.aspect, missing), *by_confidence]
     cells = confusion.pop("cells", np.zeros((0, 9)))
     tables = {
         "orders": orders,
@@ -349,29 +341,6 @@ def _answer(
         ("item-weights", part.design.item_weights is not None, "item weights do not act here: every item counts once")
     )
     return _Part(part.aspect, tables, found, notes)
-
-
-def _slot_findings(aspect: str, orders: dict[str, Any], slot: Tested) -> list[Finding]:
-    names = ("rater", "margin", "margin_low", "margin_high", "reason")
-    rows = zip(*(orders.get(name, ()) for name in names), slot.p_value, strict=True)
-    return [
-        Finding(aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))
-        for rater, margin, low, high, reason, p_value in rows
-    ]
-
-
-def _failures(aspect: str, missing: dict[str, Any]) -> list[Finding]:
-    """One row per rater whose failures could be tested: the clearest of systems, orders and lengths, for all three."""
-    if not missing:
-        return []
-    frame = pl.DataFrame({name: missing[name] for name in ("rater", "by", "p_value")})
-    tested = frame.filter(pl.col("p_value").is_finite()).unique(["rater", "by"], keep="first", maintain_order=True)
-    found = []
-    for (rater,), rows in tested.group_by("rater", maintain_order=True):
-        clearest = rows.sort("p_value", maintain_order=True).row(0, named=True)
-        p = min(1.0, clearest["p_value"] * rows.height)
-        found.append(Finding(aspect, str(rater), FAILURES, clearest["by"], np.nan, np.nan, np.nan, p, ""))
-    return found
 
 
 def _notes(made: Consistency, study: Study) -> list[Note]:

@@ -28,12 +28,12 @@ class Finding(NamedTuple):
     aspect: str
     rater: str
     kind: str
-    about: str
-    estimate: float
-    low: float
-    high: float
-    p_value: float
-    reason: str
+    about: str = ""
+    estimate: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    p_value: float = np.nan
+    reason: str = ""
 
 
 def finding_columns(found: Sequence[Finding], *, alpha: float) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from custodes.evaluate.consistency.findings import LENGTH, Finding
 from custodes.evaluate.consistency.material import Material
-from custodes.evaluate.consistency.own import Owned
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs
@@ -39,9 +39,9 @@ NO_AGREEMENT = "within pairs of systems people hardly agree with each other beyo
 
 
 def length_columns(
-    part: Material, owned: Sequence[Owned], confidence: float, rng: np.random.Generator
-) -> tuple[dict[str, Any], list[tuple[int, LengthBias, str]]]:
-    """The columns of `length`, and for every rater what is beyond people's preference or why that cannot be told.
+    part: Material, owned: Sequence[Finding], confidence: float, rng: np.random.Generator
+) -> tuple[dict[str, Any], list[Finding]]:
+    """The columns of `length`, and the test of every rater for what goes beyond human preference.
 
     Comparisons of a rater's own systems are left out: what it adds to these would pass for a taste for their length.
     """
@@ -51,7 +51,7 @@ def length_columns(
     found = []
     for r, own in enumerate(part.signs):
         others = [p for p in people if p != r]
-        mine = [part.design.systems.index(o.system) for o in owned if o.rater == part.raters[r]]
+        mine = [part.design.systems.index(o.about) for o in owned if o.rater == part.raters[r]]
         used = known & (own != ABSENT) & ~np.isin(part.design.pairs[part.pair], mine).any(axis=1)
         if not used.any() or not part.length[used].any():
             continue
@@ -59,7 +59,8 @@ def length_columns(
         bias, reason = _beyond(own[used], panel, part, used, confidence)
         mean_people = mean_of_defined(np.where(panel != ABSENT, panel, np.nan), axis=0)
         slopes = logit_slopes(own[used], mean_people, part.length[used], units=part.unit[used], confidence=confidence)
-        found.append((r, bias, reason))
+        excess, low, high = map(_points_of_margin, (bias.excess, bias.low, bias.high))
+        found.append(Finding(part.aspect, part.raters[r], LENGTH, "", excess, low, high, bias.p_value, reason))
         rows.append(
             {
                 "rater": part.raters[r],
@@ -68,16 +69,16 @@ def length_columns(
                 **_columns("plain", slopes, 0),
                 **_columns("given_people", slopes, 1),
                 **_columns("people", slopes, 2),
-                "beyond": points_of_margin(bias.excess),
-                "beyond_low": points_of_margin(bias.low),
-                "beyond_high": points_of_margin(bias.high),
+                "beyond": excess,
+                "beyond_low": low,
+                "beyond_high": high,
                 "reason": reason,
             }
         )
     return {name: np.array([own[name] for own in rows]) for name in rows[0]} if rows else {}, found
 
 
-def points_of_margin(correlation: float) -> float:
+def _points_of_margin(correlation: float) -> float:
     """Points of margin of the longer output that a correlation behind verdicts makes."""
     return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 

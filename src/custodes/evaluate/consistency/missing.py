@@ -10,6 +10,7 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.preferences import EMPTY, UNREADABLE
+from custodes.evaluate.consistency.findings import FAILURES, Finding
 from custodes.evaluate.consistency.material import Material
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import bootstrap, intervals
@@ -33,6 +34,22 @@ def missing_columns(part: Material, times: Floats, confidence: float, rng: np.ra
         place = int(str(rater))
         blocks += _of_rater(part, part.raters[place], rows, times, confidence, generators[place])
     return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]} if blocks else {}
+
+
+def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
+    """One test per rater whose failures could be tested: the clearest of systems, orders and lengths, for all three."""
+    if not missing:
+        return []
+    frame = pl.DataFrame({name: missing[name] for name in ("rater", "by", "p_value")})
+    tested = frame.filter(pl.col("p_value").is_finite()).unique(["rater", "by"], keep="first", maintain_order=True)
+    clearest = tested.sort("p_value", maintain_order=True).group_by("rater", maintain_order=True)
+    rows = clearest.agg(pl.col("by", "p_value").first(), pl.len()).join(
+        tested.select("rater").unique(maintain_order=True), on="rater", maintain_order="right"
+    )
+    return [
+        Finding(aspect, rater, FAILURES, by, p_value=min(1.0, p_value * n))
+        for rater, by, p_value, n in rows.iter_rows()
+    ]
 
 
 def _of_rater(

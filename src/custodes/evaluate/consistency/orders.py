@@ -9,6 +9,7 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
+from custodes.evaluate.consistency.findings import POSITION, Finding
 from custodes.evaluate.consistency.material import Material
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
@@ -23,12 +24,11 @@ KEY = ["rater", "comparison"]
 
 def order_columns(
     study: Study, part: Material, times: Floats, confidence: float
-) -> tuple[dict[str, Any], dict[str, Any], Tested]:
-    """The columns of `orders` and of `confusion`, and the test of the first slot; of raters whose orders
-    are known."""
+) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
+    """The columns of `orders` and of `confusion`, and the test of the first slot of raters whose orders are known."""
     known = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     if known.is_empty():
-        return {}, {}, Tested(*[np.zeros(0)] * 4)
+        return {}, {}, []
     raters, n_units = known["rater"].unique().sort().to_numpy(), part.n_units
     tables = _tables(known, raters, n_units)  # (raters, units, 9)
     drawn = bootstrap.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
@@ -42,7 +42,7 @@ def order_columns(
     half = dict(answered_once.group_by("rater").len().iter_rows())
     alone = dict(shown.agg((pl.col("orders") == 1).sum()).iter_rows())
     ends: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
-    columns = {
+    columns: dict[str, Any] = {
         "rater": [part.raters[r] for r in raters],
         "both": [counts.get(r, 0) for r in raters],
         "one_order": [alone.get(r, 0) for r in raters],
@@ -62,7 +62,14 @@ def order_columns(
     seen = total[0] > 0
     cells = drawn[0].reshape(len(raters), 9)[seen].astype(np.int64)
     confusion = {"rater": [part.raters[r] for r in raters[seen]], "cells": cells}
-    return columns, confusion if seen.any() else {}, test
+    names = ("rater", "margin", "margin_low", "margin_high", "reason")
+    found = [
+        Finding(part.aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))
+        for rater, margin, low, high, reason, p_value in zip(
+            *(columns[name] for name in names), test.p_value, strict=True
+        )
+    ]
+    return columns, confusion if seen.any() else {}, found
 
 
 def _tables(known: pl.DataFrame, raters: Any, n_units: int) -> Floats:
