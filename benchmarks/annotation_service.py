@@ -2,8 +2,8 @@
 
 `python benchmarks/annotation_service.py [ANSWERS]`. 500 people answer in turn about 45 pairs of 10 systems (2,500
 items, looks at 20 and 2,500 answers, second opinions as by default, no known comparisons), in one process, without a
-disk; then the file is opened anew (in seconds of the processor, which others beside it do not change) and the
-owner's view is made, the best of three.
+disk; then the file is opened anew (in seconds of the processor, which others beside it do not change) and the owner's
+view is made, the best of three.
 """
 
 from __future__ import annotations

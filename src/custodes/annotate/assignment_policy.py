@@ -130,7 +130,7 @@ def below_cap(state: StudyState, worker: Worker) -> set[int]:
 def primaries(state: StudyState, worker: Worker) -> list[Unit]:
     """Of every eligible pair the unit that this person would get."""
     own = below_cap(state, worker)
-    units = [_first(state, worker, pair) for pair in state.assignments.engine.open_pairs() if pair in own]
+    units = [_first(state, worker, pair) for pair in state.assignments.open_pairs() if pair in own]
     return [unit for unit in units if unit is not None]
 
 
@@ -180,7 +180,7 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
     """An output of an item that this person has begun, not the one before; or of a new item; or what others left."""
     worker = session.worker
     free: dict[int, list[Unit]] = {}
-    for pair in state.assignments.engine.open_pairs():
+    for pair in state.assignments.open_pairs():
         for unit in state.assignments.wanted(pair):
             if unit.id not in worker.had:
                 free.setdefault(unit.item, []).append(unit)

@@ -111,6 +111,10 @@ class Assignments:
             self._wanted[pair] = [places[place] for place in self.engine.wanted(pair)]
         return self._wanted[pair]
 
+    def open_pairs(self) -> list[int]:
+        """Pairs with a unit of the present look that is free."""
+        return [pair for pair in range(len(self.places)) if self.wanted(pair)]
+
     def changed(self) -> None:
         """Looks may have begun or ended anywhere."""
         self._wanted.clear()

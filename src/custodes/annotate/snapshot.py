@@ -47,7 +47,7 @@ def reach_of(state: StudyState) -> Reach:
     assignments, plan, known = state.assignments, state.plan.people, assignment_policy.there(state)
     people = [own for own in state.workers.values() if own.is_able]
     free, short, able = 0, 0, set[int]()
-    for pair in assignments.engine.open_pairs():
+    for pair in assignments.open_pairs():
         units = {unit.id: assignments.lacks(unit) for unit in assignments.wanted(pair)}
         most, lacking = assignment_policy.cap(plan, assignments.engine.target[pair], known), sum(units.values())
         free, short = free + lacking, short + lacking
