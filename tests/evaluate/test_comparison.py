@@ -155,6 +155,14 @@ def test_system_level_scores_are_kept_apart() -> None:
     np.testing.assert_array_equal(made.metric_system, [[40.0, np.nan]])
 
 
+def test_scores_of_outputs_are_compared_with_system_scores_of_people() -> None:
+    # The file scores both systems for people; m1 scored an output of both, but of another item, and m2 of one alone.
+    rows = [*grid("ann", "", [[1.0, 2.0]]), ("", "S0", "ann", "", 1.0), ("", "S1", "ann", "", 2.0)]
+    rows += [("i1", "S0", "m1", "", 1.0), ("i1", "S1", "m1", "", 2.0), ("i1", "S0", "m2", "", 1.0)]
+    (made,) = compare(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}))
+    assert made.whole.tolist() == [True, False]
+
+
 def test_a_system_that_no_person_rated_is_named() -> None:
     scores = np.array([[[1.0, 2.0, np.nan]], [[1.0, 2.0, 3.0]]])
     (made,) = compare(study_of(scores))

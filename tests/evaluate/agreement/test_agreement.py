@@ -231,11 +231,13 @@ def test_no_decision_depends_on_the_seed() -> None:
 
 
 def test_metrics_with_system_scores_in_the_file_are_counted() -> None:
-    scores = scores_of(0, raters=3, items=5, systems=3)
-    rows = [row for name, own in zip(("ann", "m1", "m2"), scores, strict=True) for row in grid(name, "", own.tolist())]
-    rows += [("", f"S{k}", "m2", "", float(k)) for k in range(3)]
-    result = agreement(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}), resamples=0)
-    assert [note.count for note in result.notes if note.rule == "system-scores-given"] == [1]
+    names = ("ann", "m1", "m2", "m3")
+    scores = scores_of(0, raters=4, items=5, systems=3)
+    rows = [row for name, own in zip(names, scores, strict=True) for row in grid(name, "", own.tolist())]
+    rows += [("", f"S{k}", metric, "", float(k)) for k in range(3) for metric in ("m1", "m3")]
+    kinds = {name: "human" if name == "ann" else "metric" for name in names}
+    result = agreement(rated(rows, kinds), resamples=0)
+    assert [note.count for note in result.notes if note.rule == "system-scores-given"] == [2]
 
 
 def test_common_comparisons_of_verdicts_are_those_of_every_metric() -> None:

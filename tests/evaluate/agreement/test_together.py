@@ -58,6 +58,17 @@ def test_those_that_people_rated_alike_are_together() -> None:
     assert groups[0] is not groups[1]
 
 
+def test_one_output_that_people_did_not_rate_keeps_aspects_apart() -> None:
+    whole = list(rows(fewer=""))
+    some = [row for row in whole if row[:4] != ("i0", "C", "ann", "truth")]
+    assert len(some) == len(whole) - 1
+    frame = pl.DataFrame(some, schema=["item", "system", "rater", "aspect", "score"], orient="row")
+    compared = compare(Study(ratings=Ratings.make(frame)[0], raters=Raters.infer(KINDS)))
+    groups = together([own.of_people for own in compared])
+    assert groups[0] is groups[2]
+    assert groups[0] is not groups[1]
+
+
 def test_aspects_share_their_draws() -> None:
     frame = pl.DataFrame(list(rows(fewer="")), schema=["item", "system", "rater", "aspect", "score"], orient="row")
     style = frame.filter(pl.col("aspect").is_in(["", "style"]))
