@@ -1,5 +1,7 @@
 """What is compared: selection, people, tie rules, presentation orders, aspects, system-level scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
+from custodes.evaluate import comparison as module
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.edges import CELLS
 from custodes.stats import ABSENT
@@ -217,3 +220,13 @@ def test_nothing_to_compare() -> None:
     with pytest.raises(OptionError, match="which raters are people"):
         compare(unknown)
     assert compare(unknown, human="x")[0].metrics == ("y",)
+
+
+def test_comparisons_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(np.arange(60.0).reshape(3, 5, 4))  # 3 raters, 5 items, 6 pairs of systems
+    memory = module.ROW_BYTES * 3 * 5 * 6
+    monkeypatch.setattr(module, "MOST_CELLS", memory)
+    assert compare(study)
+    monkeypatch.setattr(module, "MOST_CELLS", memory - 1)
+    with pytest.raises(InputError, match="5 items x 4 systems x 3 raters are too many"):
+        compare(replace(study))
