@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.agreement.statistics.accuracy_with_ties import WITH_TIES
 from tests.evaluate.studies import scores_of, study_of
 
@@ -50,3 +51,7 @@ def test_people_tie_as_they_are_told_to() -> None:
 def test_only_the_accuracy_has_a_better_end() -> None:
     accuracy, epsilon = WITH_TIES
     assert (accuracy.best, epsilon.best) == ("high", "")
+
+
+def test_a_reader_sees_the_accuracy_and_the_threshold_on_demand() -> None:
+    assert [STATISTICS[name].essential for name in ("acc_eq", "acc_eq_epsilon")] == [True, False]
