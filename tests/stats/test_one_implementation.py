@@ -90,6 +90,7 @@ FORMS = {
         "data/comparisons.py",
         "stats/calibrated_accuracy.py",
         "stats/correlation.py",
+        "stats/learning/objective.py",
     },
 }
 
