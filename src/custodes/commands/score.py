@@ -24,7 +24,7 @@ from custodes.scoring.scripts import script_of
 from custodes.verbs import READING, arguments_of, with_options
 from custodes.words import SWITCH
 
-METRICS: str = cu.score.helps["metrics"]
+METRICS: str = cu.score.helps["metrics"]  # type: ignore[attr-defined]
 
 
 def score(
