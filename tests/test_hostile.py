@@ -79,7 +79,7 @@ def outputs(*columns: str) -> pl.DataFrame:
 
 
 def test_the_commands_are_those_of_every_verb() -> None:
-    assert {command[0] for command in COMMANDS} == set(cli._places()) - UNREAD
+    assert {command[0] for command in COMMANDS} == set(cli.VERBS) - UNREAD
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -261,4 +261,4 @@ def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
             assert "python -O in place of -OO" in told
         else:
             assert status in (0, 1), (command, told)
-    assert {command[0] for command in commands} == set(cli._places()) - {"doctor"}
+    assert {command[0] for command in commands} == set(cli.VERBS) - {"doctor"}
