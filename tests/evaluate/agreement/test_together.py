@@ -69,6 +69,18 @@ def test_one_output_that_people_did_not_rate_keeps_aspects_apart() -> None:
     assert groups[0] is not groups[1]
 
 
+def test_a_metric_of_the_first_aspect_alone() -> None:
+    columns = ["item", "system", "rater", "aspect", "score"]
+    frame = pl.DataFrame(list(rows(fewer="")), schema=columns, orient="row")
+    frame = frame.with_columns(aspect=pl.when(pl.col("rater") == "late").then(pl.lit("style")).otherwise("aspect"))
+    whole = Study(ratings=Ratings.make(frame)[0], raters=Raters.infer(KINDS))
+    for aspect in ("style", "truth"):
+        expected = cu.agreement(whole, resamples=20).metrics.filter(pl.col("aspect") == aspect)
+        alone = cu.agreement(whole, resamples=20, aspect=aspect).metrics
+        assert ("late" in alone["metric"]) == (aspect == "style")
+        assert_frame_equal(alone, expected, rel_tol=1e-9, abs_tol=1e-12)
+
+
 def test_aspects_share_their_draws() -> None:
     frame = pl.DataFrame(list(rows(fewer="")), schema=["item", "system", "rater", "aspect", "score"], orient="row")
     style = frame.filter(pl.col("aspect").is_in(["", "style"]))
