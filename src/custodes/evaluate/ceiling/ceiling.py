@@ -179,7 +179,7 @@ def ceiling(
     study: Study,
     *,
     folds: Folds = "item",
-    model: Model = "xgboost",
+    model: Model = "ridge",
     in_use: Patterns = None,
     steps: int = 10,
     confidence: float = 0.95,
@@ -191,7 +191,8 @@ def ceiling(
     """How much of people's judgement of each aspect can be predicted: from all metrics, from other aspects, from both.
 
     Held out: five folds, of whole items (or clusters) with folds='item', of single outputs with 'plain' (the item
-    leaks; for reproducing the paper). model: 'xgboost' or 'ridge'; forward path and gains always use ridge regression.
+    leaks; for reproducing the paper). model: 'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs
+    the extra `learn`); forward path and gains always use ridge regression.
     in_use: patterns of the metrics that you have; the path starts there (default: from nothing), up to `steps` more;
     the backward path takes out up to `steps` of them (default: of all), its order chosen on the folds that score it.
     Missing scores: XGBoost has its own way, ridge and lasso take the mean in training.

@@ -6,6 +6,7 @@ from an untrusted file never reach it: XGBoost does not check nodes, and wrong o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple, TypedDict
 
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import MissingExtraError
+from custodes.errors import MissingExtraError, OptionError
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 
@@ -145,6 +146,12 @@ def boosted(
         import xgboost
     except ImportError as problem:
         raise MissingExtraError("boosted trees need XGBoost: pip install 'custodes[learn]'") from problem
+    except AttributeError:
+        if sys.flags.optimize < 2:
+            raise
+        raise OptionError(
+            "XGBoost, which fits boosted trees, needs docstrings: run python -O in place of -OO"
+        ) from None
     data = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
     options: dict[str, Any] = {"objective": "reg:squarederror", "tree_method": "hist", "nthread": 1, "verbosity": 0}
     options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample, "seed": seed}
