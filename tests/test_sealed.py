@@ -24,8 +24,8 @@ def test_types_are_looked_up_at_import_only() -> None:
     for path in Path(custodes.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         # Some convert to layouts, which are looked up where they are declared: by what `sealed` has for that; the
-        # options of a plan are words of the command line, made numbers and truth values before there are threads.
-        converts = path.name in ("logs.py", "worker.py", "sealed.py", "annotate_plan.py")
+        # options of a plan and parameters of metrics are words, made numbers and truth values before there are threads.
+        converts = path.name in ("logs.py", "worker.py", "sealed.py", "annotate_plan.py", "spec.py")
         if not converts and path.parts[-2:] != ("annotate", "plan.py"):
             assert not late.search(text), path
         if "readers" in path.parts or path.name == "worker.py":

@@ -314,7 +314,10 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
         (duckdb.OutOfMemoryException("failed to pin block"), "raise its memory_limit, or set temp_directory"),
         (duckdb.IOException("could not write: No space left on device"), "raise its memory_limit, or set temp"),
         (duckdb.IOException('Failed to create directory "x": File exists'), "raise its memory_limit, or set temp"),
-        (pl.exceptions.ComputeError("memory allocation failed"), "hold the table in DuckDB, which spills, or count"),
+        (
+            pl.exceptions.ComputeError("memory allocation failed"),
+            r"hold the table in DuckDB \(--engine duckdb\), which",
+        ),
         (pl.exceptions.SchemaError("extra column"), "is the table whole, and still there"),
     ],
 )

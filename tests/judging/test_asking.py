@@ -506,7 +506,7 @@ def test_progress_counts_every_request_and_an_interrupt_keeps_what_came(server: 
 def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:
     class Full(Cache):
         def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
-            with self._told():
+            with self._transaction():
                 raise sqlite3.OperationalError("database or disk is full")
 
     with pytest.raises(InputError, match=r"no file of kept answers \(database or disk is full\)"):

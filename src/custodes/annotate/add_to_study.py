@@ -26,6 +26,8 @@ from custodes.data.patterns import Patterns
 from custodes.errors import InputError, OptionError, shown
 from custodes.progress import Progress, silent
 
+NOTE = msgspec.json.Decoder(Note)
+
 
 @checked
 def add(
@@ -131,7 +133,7 @@ class StoredStudy:
             pairs=pairs,
             asked=asked,
             plain=frozenset(name for kind, content in events if kind == "plain" for name in json.loads(content)),
-            notes=tuple(msgspec.json.decode(content, type=Note) for kind, content in events if kind == "note"),
+            notes=tuple(NOTE.decode(content) for kind, content in events if kind == "note"),
             has_metric=bool(metrics),
         )
 

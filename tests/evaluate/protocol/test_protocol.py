@@ -35,6 +35,7 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
     early, late = np.array([7, 1, 1]) / 9, np.array([31, 1, 1]) / 33
     assert row["kld"] == pytest.approx((early * np.log(early / late)).sum())
     assert result.reference["self_agreement"].to_list() == [1]
+    assert result.naive.height == 0
 
 
 def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None:
@@ -140,10 +141,14 @@ def test_boundary_lowers_false_decisions() -> None:
     assert rows[1]["share"] > rows[0]["share"]
 
 
-def test_ideal_rows() -> None:
+def test_ideal_rows_and_naive_errors() -> None:
     study = study_of(scores_of(9))
     result = protocol(study, metrics="m1", estimator=["human", "poststratified"], ideal=1000, **FAST)
     assert result.protocol["metric"].to_list() == ["none", "m1", "ideal"]
+    assert result.naive["metric"].to_list() == ["m1", "ideal"]
+    assert result.naive["n"].to_list() == [240, 240 + 6000]
+    shares = result.naive.select("correct", "inversion", "omission", "insertion").sum_horizontal()
+    assert shares.to_list() == pytest.approx([1, 1])
     assert set(result.protocol["kld"].is_null()) == {False}
     helped = protocol(study, metrics="m1", estimator="ppi", **FAST).protocol.filter(metric="m1")
     assert helped["kld"].to_list() == [None]
@@ -229,7 +234,7 @@ def test_what_a_terminal_shows() -> None:
     assert shown["protocol"][:4] == ("metric", "estimator", "stopping", "share")
     assert "null_error" not in shown["protocol"]
     assert list(shown) == ["protocol", "reference"]
-    assert list(Protocol.declared()) == ["protocol", "reference", "curve"]
+    assert list(Protocol.declared()) == ["protocol", "reference", "curve", "naive"]
 
 
 def clustered(study: Study, size: int) -> Study:

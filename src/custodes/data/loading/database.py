@@ -85,7 +85,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
-    return pl.DataFrame([series_of(column, [row[at] for row in rows]) for at, column in enumerate(columns)])
+    return pl.DataFrame({column: series_of(column, [row[at] for row in rows]) for at, column in enumerate(columns)})
 
 
 def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, ...]]:

@@ -27,6 +27,7 @@ WHAT = "scores of RewardBench"
 DATA_WHAT = "the data of RewardBench"
 COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 PERSON = "ref"
+TEXTS = msgspec.json.Decoder(list[str])
 FIRST = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
 """Lists of RewardBench, whose entries are of one right and one wrong text."""
 SCORES = layout(
@@ -118,7 +119,7 @@ def _texts(cell: Any, place: str) -> list[str]:
     """The texts of a side: a list, its JSON, or one text."""
     if isinstance(cell, str):
         try:
-            texts: list[str] = msgspec.json.decode(cell, type=list[str])
+            texts = TEXTS.decode(cell)
         except msgspec.MsgspecError:
             texts = [cell]
         return texts

@@ -27,6 +27,7 @@ from custodes.evaluate.protocol.annotations import (
     in_order,
     permuted,
     rated_pairs,
+    shares_of,
     with_ideal,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
@@ -34,11 +35,12 @@ from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, bootstrap
 from custodes.stats.arrays import chunks
+from custodes.stats.clusters import pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.decision_errors import error_types
-from custodes.stats.stopping.replay import Answers, fixed, replay
+from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """Kinds of decisions, in the order of `error_types`."""
@@ -117,6 +119,14 @@ class Protocol(Result):
         score("kld", "as in `protocol`, if it ended here", "KLD (nats)"),
         essential=False,
     )
+    naive: pl.DataFrame = table(
+        "Decisions by the ratings of a metric alone, on all items that it rated.",
+        label("metric", "whose ratings decide"),
+        count("n", "its ratings", "n"),
+        *error_columns(*MEANINGS),
+        score("kld", KLD, "KLD (nats)", best="low"),
+        essential=False,
+    )
 
 
 @question(
@@ -150,7 +160,7 @@ def protocol(
 
     `metrics` 'none' (the default) asks people alone; otherwise each metric helps. `estimator`: one or several. `ideal`:
     a simulated metric with the paper's confusion. `null`: the systems are permuted within every cluster, or item where
-    there are none.  All tables and columns: `help(cu.Protocol)`.
+    there are none. All tables and columns: `help(cu.Protocol)`.
 
     Source: Deriu et al. 2023, Algorithm 2, Tables 3 to 5, Appendix E; the rest is ours.
 
@@ -189,10 +199,10 @@ def protocol(
         worlds = [[rated] * replications, *[[permuted(rated, np.random.default_rng([s, 1])) for s in seeds]] * null]
         replayed = [in_order(world, seeds) for world in worlds]
         seed = int(_rng(root, comparison, 1).integers(2**63))
-        return [
-            Protocol.part(comparison.aspect, **_row(metric, estimator, rule, seed, rated, replayed))
-            for estimator, rule in ways
-        ]
+        rows = [_row(metric, estimator, rule, seed, rated, replayed) for estimator, rule in ways]
+        if metric != NONE:
+            rows.append({"naive": _naive(metric, rated, rules[0].gamma)})
+        return [Protocol.part(comparison.aspect, **row) for row in rows]
 
     answers = each(answer, tasks, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1])
     parts = [part for of_task in answers for part in of_task]
@@ -248,6 +258,15 @@ def _row(
         },
         "curve": keys | curve,
     }
+
+
+def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
+    """Decisions by a metric alone, on all items that it rated (the paper's Table 4)."""
+    outcome = rated.metric_outcome
+    effective = outcome / pooled_design_effect(rated.metric, units=rated.units)[:, np.newaxis]
+    decision = decide(human_theta(effective[:, 0], effective[:, 2]), gamma=gamma)
+    errors = errors_of(rated.reference(gamma), np.where(outcome.sum(axis=1), decision, np.nan))
+    return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), rated.truth)}
 
 
 def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
