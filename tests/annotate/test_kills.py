@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPException
 from pathlib import Path
@@ -221,15 +222,12 @@ def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
 
             ready.wait()
             views = [(token, service.act(token, Begin())) for token in own]
-            for token, future in views:
-                if isinstance(view := future.result(), Ask):
-                    service.act(token, said(service, view, 0))
+            asks = [(token, view) for token, future in views if isinstance(view := future.result(), Ask)]
+            for answer in [service.act(token, said(service, view, 0)) for token, view in asks]:
+                answer.result()  # an answer that is not accepted is an error here
 
-        threads = [threading.Thread(target=race, args=(tokens[k::20],)) for k in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(20) as pool:
+            list(pool.map(race, [tokens[k::20] for k in range(20)]))
         now = service.snapshot().result()
         assert (now.primary, now.pairs[0].n) == (50, 50)
     with closing(sqlite3.connect(service.path)) as base:
