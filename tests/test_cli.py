@@ -942,8 +942,8 @@ def test_ceiling_starts_from_what_is_in_use(custodes: Run) -> None:
 
 def test_ceiling_without_xgboost_names_the_extra(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    refused(custodes("ceiling", "demo", *QUICK), "XGBoost", "pip install 'custodes[learn]'")
-    assert custodes("ceiling", "demo", *QUICK, "--model", "ridge").status == 0
+    refused(custodes("ceiling", "demo", *QUICK, "--model", "xgboost"), "XGBoost", "pip install 'custodes[learn]'")
+    assert custodes("ceiling", "demo", *QUICK).status == 0
 
 
 def test_a_study_of_verdicts_alone_has_nothing_to_rank(custodes: Run) -> None:

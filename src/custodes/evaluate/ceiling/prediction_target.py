@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.evaluate.judges import METRIC, Judges
-from custodes.stats.arrays import Floats, read_only
+from custodes.stats.arrays import Floats, read_only, up_to_rounding
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
 from custodes.stats.pooled_correlation import pooled_correlation
@@ -100,7 +100,7 @@ class Target:
         return heldout.heldout(
             partial(pooled_correlation, "kendall"),
             self.y[:, np.newaxis],  # every output an item of its own with one system: all are pooled
-            predictions[..., np.newaxis],
+            np.stack([up_to_rounding(model) for model in predictions])[..., np.newaxis],  # ties on any processor
             self.fold[:, np.newaxis],
             units=self.groups,
             weights=self.times,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, up_to_rounding
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 
 Predictor = Callable[[Floats], Floats]
@@ -77,8 +77,7 @@ def heldout(
         items = np.flatnonzero((fold == f).any(axis=1))
         people = np.where(fold[items] == f, target[items], np.nan)
         present, own = np.unique(units[items], return_inverse=True)  # clusters of other folds add nothing
-        predicted = np.stack([up_to_rounding(model[items]) for model in predictions])  # equal on any processor
-        values = statistic(people, predicted, units=own, weights=weights[:, present])
+        values = statistic(people, predictions[:, items], units=own, weights=weights[:, present])
         total += np.nan_to_num(values, nan=0.0)
         defined += ~np.isnan(values)
     return np.where(defined > 0, total / np.maximum(defined, 1), np.nan)
