@@ -791,3 +791,28 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
         state = service.state()
     with at_once(service.path) as service:
         assert service.state() == state
+
+
+def test_items_that_come_later_have_their_documents(tmp_path: Path) -> None:
+    """A look on them has the interval of one that knows their documents from the start."""
+    plan = plan_of(people={**FREE, "batch": 99}, stopping={"looks": (8, 16), "stop": "decided", "boundary": 9.0})
+    with opened(tmp_path, plan=plan, items=8) as service:
+        token = begun(service)
+        while isinstance(service.view(token).result(), Ask):
+            answer(service, token)
+        with closing(study_file.connect(service.path, durable=False)) as base, study_file.whole(base):
+            base.executemany(
+                "INSERT INTO item VALUES (?, ?, ?, '', '', '', '', '[]', '{}', '[]')",
+                [(k, f"i{k}", f"d{k // 4}") for k in range(8, 16)],
+            )
+            base.executemany(
+                "INSERT INTO output VALUES (?, ?, 'new', 'new', '[]')", [(k, s) for k in range(8, 16) for s in range(2)]
+            )
+            base.executemany("INSERT INTO unit (pair, place, item) VALUES (0, ?, ?)", [(k, k) for k in range(8, 16)])
+        service.reload().result()
+        while isinstance(service.view(token).result(), Ask):
+            answer(service, token)
+        looks, state = rows(service, "SELECT * FROM look"), service.state()
+        assert len(looks) == 2
+    with at_once(service.path) as service:
+        assert service.state() == state
