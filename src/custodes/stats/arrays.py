@@ -67,13 +67,15 @@ def unit_of(values: Floats) -> float:
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 1.0
 
 
-def up_to_rounding(values: Floats) -> Floats:
+def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
     """Keys for sorting: values that differ by no more than rounding error are equal, whatever the processor.
+
+    `digits` are kept after the first one of the largest value.
 
     >>> up_to_rounding(np.array([0.1 + 0.2, 0.3, 1.0])).tolist()
     [0.3, 0.3, 1.0]
     """
-    return np.asarray(np.round(values / unit_of(values), 9) * unit_of(values))
+    return np.asarray(np.round(values / unit_of(values), digits) * unit_of(values))
 
 
 @cache

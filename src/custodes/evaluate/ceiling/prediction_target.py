@@ -17,6 +17,9 @@ from custodes.stats.learning.folds import grouped_folds, plain_folds
 from custodes.stats.pooled_correlation import pooled_correlation
 
 Folds = Literal["item", "plain"]
+DIGITS = 13
+"""Of predictions that are ranked: more depend on the processor, fewer make outputs of heavy-tailed metrics equal."""
+
 Model = Literal["xgboost", "ridge"]
 N_FOLDS = 5
 
@@ -100,7 +103,7 @@ class Target:
         return heldout.heldout(
             partial(pooled_correlation, "kendall"),
             self.y[:, np.newaxis],  # every output an item of its own with one system: all are pooled
-            np.stack([up_to_rounding(model) for model in predictions])[..., np.newaxis],  # ties on any processor
+            np.stack([up_to_rounding(model, DIGITS) for model in predictions])[..., np.newaxis],
             self.fold[:, np.newaxis],
             units=self.groups,
             weights=self.times,
