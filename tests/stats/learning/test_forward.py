@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 
 from custodes.stats.learning.ridge import predict, ridge
-from custodes.stats.learning.selection import nested_path, stepwise_path, toggled_predictions
+from custodes.stats.learning.selection import nested_path, ranks_alone, stepwise_path, toggled_predictions
 from tests.stats.learning.forward_reference import reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -236,3 +237,19 @@ def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
     assert alone.chosen.tolist() == [0, 0]
     for f in range(2):
         np.testing.assert_allclose(alone.predicted[:, fold == f], y[fold != f].mean())
+
+
+@pytest.mark.parametrize("power", [1, 60])
+def test_ranks_alone_are_those_of_the_column(power: int) -> None:
+    """Of values over one or over sixty orders of magnitude: by SciPy, within three deviations of the training part."""
+    rng = np.random.default_rng(0)
+    fold, y = np.arange(80) % 4, rng.normal(size=80)
+    x = np.column_stack([10.0 ** (power * rng.uniform(-1, 0, 80)), -y, np.ones(80)])
+    ranks = ranks_alone(x, y, fold)
+    for f in range(4):
+        train, held = x[fold != f, 0], fold == f
+        low, high = (train.mean() + end * train.std() for end in (-3, 3))
+        sign = np.sign(np.corrcoef(np.clip(train, low, high), y[fold != f])[0, 1])
+        assert ranks[0, held].tolist() == rankdata(sign * np.clip(x[held, 0], low, high)).tolist()
+        assert ranks[1, held].tolist() == rankdata(y[held]).tolist()
+        assert np.ptp(ranks[2, held]) == 0

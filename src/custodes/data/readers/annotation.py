@@ -50,8 +50,6 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
     "looks": LOOKS,
 }
 """What is read of each view."""
-LATER = {"references"}
-"""Columns that files of version 1 lack."""
 
 EXCLUDED = """
 SELECT count(DISTINCT rater), count(*) FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
@@ -178,20 +176,20 @@ def _asked(
     that differ were shown."""
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
+    for view in sorted(there.intersection(VIEWS)):  # SQLite would take the quoted name of a missing column for a text
+        columns = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
+        lacking += [f"{view}.{name}" for name in VIEWS[view] if name not in columns]
     if lacking:
         raise InputError(
             f"{where}: a study of another version of custodes: it has no {listed(lacking)}; upgrade custodes"
         )
     frames = {}
     for view, schema in VIEWS.items():
-        columns_there = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
-        schema = {name: kind for name, kind in schema.items() if name in columns_there or name not in LATER}
         columns = ", ".join(f'"{name}"' for name in schema)
         rows = opened.execute(f"SELECT {columns} FROM {view}").fetchall()
         frames[view] = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
-    sources = frames["sources"]
-    if "references" in sources.columns and (sources["references"] == "[]").all():
-        frames["sources"] = sources.drop("references")  # the digest is that of version 1
+    if (frames["sources"]["references"] == "[]").all():
+        frames["sources"] = frames["sources"].drop("references")
     frames["waiting"] = pl.DataFrame(
         opened.execute(WAITING).fetchall(), schema=dict.fromkeys(COMPARED, pl.String), orient="row"
     )
@@ -204,9 +202,10 @@ def _asked(
 
 def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
     """Sources with references as lists, where the file has them."""
-    names = LATER & {*sources.columns}
+    if "references" not in sources.columns:
+        return sources
     try:
-        return sources.with_columns(pl.col(name).str.json_decode(pl.List(pl.String)) for name in names)
+        return sources.with_columns(pl.col("references").str.json_decode(pl.List(pl.String)))
     except pl.exceptions.PolarsError:
         raise InputError(f"{where}: the references of an item are no list of texts; take a backup") from None
 

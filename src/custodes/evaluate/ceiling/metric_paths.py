@@ -63,6 +63,8 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     used = given if len(given) else np.arange(len(names))
     more = np.setdiff1d(np.arange(len(names)), given)
     with_each = selection.toggled_predictions(x, target.y, target.fold, included=given)[np.append(0, 1 + more)]
+    if not len(given):
+        with_each[1:] = selection.ranks_alone(x, target.y, target.fold)
     without = selection.toggled_predictions(x, target.y, target.fold, included=used)[np.append(0, 1 + used)]
     draws = target.agreement(np.concatenate([with_each, without]))
     # A constant ranks nothing: no agreement, rather than undefined.

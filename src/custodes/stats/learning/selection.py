@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints, up_to_rounding
 from custodes.stats.learning.folds import inner_folds, splits
 from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
+from custodes.stats.ranks import mid_ranks
 
 _TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
 
@@ -99,6 +100,40 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included: Ints) -> 
     for model in _models(x, y, fold, included):
         predicted[:, model.held] = model.predictions()
     return predicted
+
+
+def ranks_alone(x: Floats, y: Floats, fold: Ints) -> Floats:
+    """Rank the rows of each fold as ridge regression on one column would, by a model that has not seen the fold.
+
+    Such a prediction rises or falls with the column, so that the column itself is ranked, within the limits of
+    `scaling`. Predictions of a column whose values differ by many orders of magnitude are equal in floating point.
+
+    Parameters
+    ----------
+    x
+        Values (rows, p), NaN = missing, which has the rank of the mean.
+    y, fold
+        Target (rows,) and fold (rows,), -1 for rows that are not used.
+
+    Returns
+    -------
+    :
+        Ranks (p, rows), NaN for rows that are not used. Equal in a fold if the column is constant in training or
+        uncorrelated with the target.
+
+    Examples
+    --------
+    >>> x = np.array([1e-90, 1e-80, 1e-9, 1e-70, 1e-60, 1e-8])[:, np.newaxis]
+    >>> ranks_alone(x, -np.arange(6.0), np.array([0, 0, 0, 1, 1, 1])).tolist()
+    [[3.0, 2.0, 1.0, 3.0, 2.0, 1.0]]
+    """
+    ranks = np.full(x.shape[::-1], np.nan)
+    for train, held in splits(fold):
+        by = scaling(x[train])
+        sign = np.sign(up_to_rounding(standardised(x[train], by).T @ (y[train] - y[train].mean()) / len(y)))
+        values = np.where(np.isnan(x[held]), by.mean, np.clip(x[held], by.low, by.high))
+        ranks[:, held] = mid_ranks(np.where(np.isfinite(by.scale), sign * values, 0.0).T)
+    return ranks
 
 
 class StepwisePath(NamedTuple):
