@@ -177,8 +177,8 @@ def _asked(
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
     for view in sorted(there.intersection(VIEWS)):  # SQLite would take the quoted name of a missing column for a text
-        columns = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
-        lacking += [f"{view}.{name}" for name in VIEWS[view] if name not in columns]
+        present = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
+        lacking += [f"{view}.{name}" for name in VIEWS[view] if name not in present]
     if lacking:
         raise InputError(
             f"{where}: a study of another version of custodes: it has no {listed(lacking)}; upgrade custodes"
