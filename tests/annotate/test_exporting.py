@@ -21,7 +21,6 @@ from tests.data.annotation_files import Said, connected, exclude, look, new_file
 
 FILES = {
     *("battles.csv", "raters.csv", "items.csv", "outputs.jsonl", "looks.csv", "answers.csv", "comments.csv"),
-    "margins.csv",
     *("plan.json", "signature.txt"),
 }
 

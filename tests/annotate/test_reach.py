@@ -1,5 +1,5 @@
-"""Whether the people there are can finish, of whom decisions speak, and what margins are without careless answers: told
-by `status`, by `check`, and on the owner's page."""
+"""Whether the people there are can finish, and of how many people decisions speak, by `status`, `check` and the
+owner's page."""
 
 from __future__ import annotations
 
@@ -99,34 +99,3 @@ def test_few_people_are_told_before_they_answer(tmp_path: Path) -> None:
             service.invite(people).result()
             found = cu.annotate.check(path).problems
             assert ("few-people" in found["rule"].to_list()) == is_few
-
-
-def test_margins_of_closed_pairs_stand_beside_those_without_careless_answers(tmp_path: Path) -> None:
-    people = {"recruit": "open", "cap": 1.0, "gold_every": 0, "attention": 0, "overlap": 0.5, "batch": 200}
-    plan = plan_of(people=people, stopping={"looks": (20, 60), "stop": "decided"})
-    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=60)) as service:
-        tokens, given = [begun(service) for _ in range(12)], service._log.state.given
-        seen = set()
-        for n in range(1000):
-            token = tokens[n % 12]
-            view = service.view(token).result()
-            if not isinstance(view, Ask):
-                continue
-            own = given[view.assignment]
-            assert own.unit is not None
-            unit = service._log.state.assignments.units[own.unit]
-            value = 1 if n % 7 else -1  # for the first system; of the first pair as often as not
-            value = value if unit.pair else (1 if unit.item % 2 else -1)
-            answer(service, token, -value if own.flip else value)
-            if n % 40 == 39:
-                made, pairs = status(service.path), service.snapshot().result().pairs
-                closed = {(pair.first, pair.second) for pair in pairs if not pair.is_open}
-                assert set(made.margins.select("system_a", "system_b").iter_rows()) == closed
-                seen.add(len(closed))
-        assert len(seen) > 1
-        made = status(service.path)
-        assert made.margins.height == 3
-        assert (made.margins["at_most"].abs() >= made.margins["margin"].abs()).all()
-        whole = cu.annotators(cu.read(service.path), method="majority", resamples=0).margins
-        assert made.margins.equals(whole.select(made.margins.columns))
-        assert "care-unknown" not in {note.rule for note in made.notes}

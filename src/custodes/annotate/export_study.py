@@ -20,8 +20,7 @@ from custodes.data.loading.running import is_study, of_one_state
 from custodes.data.readers.annotation import study_of
 from custodes.data.study import Study
 from custodes.data.writing import long_tables, table_bytes
-from custodes.errors import CustodesError, InputError, OptionError
-from custodes.evaluate.annotators.annotators import annotators
+from custodes.errors import InputError, OptionError
 from custodes.process import UNFINISHED
 
 PLAN = "plan.json"
@@ -41,13 +40,12 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     """Write a study of people's answers as files into a folder, whole or not at all, also while it is served.
 
     battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
-    outputs.jsonl what is known of these; looks.csv what stopped the asking; margins.csv margins as seen and where those
-    of careful people lie; answers.csv everything that was said, also what was corrected, of known comparisons, by
-    people who are excluded, and of looks that are not complete, which are nowhere else (who decides by it looks between
-    looks); comments.csv, plan.json; signature.txt how many rows each has, and what is to be known of them. People are
-    w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder that holds an earlier export is
-    replaced. Raises `InputError` for what is no study, `OptionError` for a place that cannot be written or holds other
-    files.
+    outputs.jsonl their properties; looks.csv the interim analyses; answers.csv every answer, also those that were
+    corrected, of known comparisons, of excluded people, and of looks that are not complete, which are nowhere else (who
+    decides by these looks between looks); comments.csv, plan.json; signature.txt the number of rows of each file and
+    notes on the study. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder
+    that holds an earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that
+    cannot be written or holds other files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
@@ -64,7 +62,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
         raise InputError(f"{path}: not a study of people's answers; custodes annotate new makes one")
     study, queried, plan = of_one_state(path, lambda opened: _read(opened, path.name))
     workers = queried.pop("external_ids")
-    tables = {"margins": margins_of(study), **long_tables(study), "looks": study.looks, **queried}
+    tables = {**long_tables(study), "looks": study.looks, **queried}
     if external_ids:
         tables["raters"] = tables["raters"].join(workers, on="rater", how="left", maintain_order="left")
     files, rows = {}, {}
@@ -76,16 +74,6 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     files[PLAN] = plan
     files[SIGNATURE] = _signature(study, files, rows)
     return files
-
-
-def margins_of(study: Study) -> pl.DataFrame:
-    """Margins as people see them, beside where those of careful people lie; nothing without second opinions."""
-    if study.second.frame.is_empty():
-        return pl.DataFrame()
-    try:
-        return annotators(study, method="majority", resamples=0).margins
-    except CustodesError:  # nothing can be said: an export holds what was said all the same
-        return pl.DataFrame()
 
 
 def _read(opened: sqlite3.Connection, where: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:

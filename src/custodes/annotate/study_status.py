@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import polars as pl
 
 from custodes.annotate import study_file
-from custodes.annotate.export_study import margins_of
 from custodes.annotate.forecast import Forecast, forecast
 from custodes.annotate.service import Service
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
@@ -19,12 +18,8 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, difference, flag, label, labels, score, share, table
 from custodes.arguments import checked
-from custodes.data.loading.running import of_one_state
 from custodes.data.notes import Note, noted
-from custodes.data.readers.annotation import study_of
 from custodes.errors import listed
-from custodes.evaluate.annotators import margins
-from custodes.stats.annotator_quality import FEWEST_DOUBLED
 
 IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
 
@@ -70,7 +65,6 @@ class Status(Result):
         count("impossible", "comparisons that were settled without an answer", essential=False),
         count("people", "whose answers count; below 10 they speak of these people only"),
     )
-    margins: pl.DataFrame = table(f"{margins.SAYS} Closed pairs only.", *margins.COLUMNS)
     persons: pl.DataFrame = table(
         "A row a person.",
         label("worker", "the label that stands in every file"),
@@ -91,10 +85,8 @@ class Status(Result):
 def status(path: str | Path) -> Status:
     """How a study stands: decisions of completed looks, answers, people with their standing, money spent and to come.
 
-    Margins of closed pairs stand there as people see them, and between which ends those of careful people lie where
-    some comparisons have several answers. Notes say where the people there are cannot finish, and where a decision
-    speaks of few.
-    The study may be served meanwhile: a copy of it is looked at. Raises `InputError` for what is no study.
+    Notes say where the people there are cannot finish, and where a decision speaks of few. The study may be served
+    meanwhile: a copy of it is read. Raises `InputError` for what is no study.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -103,7 +95,6 @@ def status(path: str | Path) -> Status:
     """
     real = study_file.check(path)
     now = snapshot_of_file(real)
-    seen, more = _margins(real, now)
     ahead = forecast(now)
     origin = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
@@ -112,9 +103,8 @@ def status(path: str | Path) -> Status:
         study=_study(now, ahead),
         pairs=[_pair(own) for own in now.pairs],
         persons=[_person(own) for own in now.people],
-        margins=seen,
     )
-    return Status.of([made], [*now.notes, *_told(now, ahead), *more], provenance=origin)
+    return Status.of([made], [*now.notes, *_told(now, ahead)], provenance=origin)
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -123,23 +113,6 @@ def snapshot_of_file(path: Path) -> Snapshot:
         copy = study_file.copy(path, Path(folder, "study.db"))
         with closing(Service.open(copy, threaded=False, durable=False)) as service:
             return service.snapshot().result()
-
-
-def _margins(path: Path, now: Snapshot) -> tuple[list[dict[str, Any]], list[Note]]:
-    """Margins of closed pairs beside where those of careful people lie, and why these are not known."""
-    closed = {frozenset((own.first, own.second)) for own in now.pairs if own.n and not own.is_open}
-    if not now.second or not closed:
-        return [], []
-    first = now.plan.question.aspects[0]
-    found = margins_of(of_one_state(path, lambda opened: study_of(opened, path.name)))
-    shown = [row for row in found.to_dicts() if row.pop("aspect", first) == first]
-    shown = [row for row in shown if {row["system_a"], row["system_b"]} in closed]
-    unknown = sum(row["careful_low"] is None for row in shown)
-    message = (
-        f"{unknown} margins of careful people are not known: that takes {FEWEST_DOUBLED} comparisons with several"
-        " answers, and people who agree on them beyond chance"
-    )
-    return shown, noted(("care-unknown", unknown, message))
 
 
 def _told(now: Snapshot, ahead: Forecast) -> list[Note]:

@@ -26,7 +26,6 @@ SHOWN = (
     ("people", "Of how many people it speaks"),
     ("agreement", "How far people agree"),
     ("annotators", "One by one"),
-    ("margins", "Margins as people see them, and where those of careful people lie"),
 )
 LOOKS = (
     *PAIR,
