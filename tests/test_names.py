@@ -1,0 +1,105 @@
+"""Names in the package: no filler names, and no class name twice. Both lists of exceptions may only shrink.
+
+`python tests/test_names.py` removes the files from the list that have no filler name any more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src"
+FILLERS = frozenset(
+    (
+        "own",
+        "made",
+        "told",
+        "said",
+        "asked",
+        "given",
+        "known",
+        "found",
+        "kept",
+        "shown",
+        "wanted",
+        "met",
+        "alike",
+        "apart",
+    )
+)
+"""Words that say what happened to a thing, not what it is."""
+
+LIST = Path(__file__).with_name("filler_names.txt")
+"""Files that still have filler names, one a line, sorted."""
+
+REPEATED = {
+    "Assignment",
+    "Column",
+    "Items",
+    "Material",
+    "Output",
+    "Plan",
+    "Scores",
+    "Statistic",
+    "Table",
+    "Texts",
+    "Trial",
+    "Worker",
+}
+"""Class names that are defined more than once."""
+
+
+def filler_names(tree: ast.AST) -> set[str]:
+    """The filler names among parameters and variables of functions."""
+    names = set()
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            names |= {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+            names |= {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names & FILLERS
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def unfinished() -> dict[str, set[str]]:
+    """The filler names of each file that has some."""
+    return {name: names for name, tree in trees().items() if (names := filler_names(tree))}
+
+
+def test_no_new_file_has_filler_names() -> None:
+    names, exceptions = unfinished(), LIST.read_text(encoding="utf-8").split()
+    assert exceptions == sorted(set(exceptions))
+    assert {name: sorted(names[name]) for name in names.keys() - set(exceptions)} == {}
+    finished = sorted(set(exceptions) - names.keys())
+    assert not finished, f"take these off {LIST.name}, as `python {Path(__file__).name}` does: {finished}"
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    classes = Counter(
+        node.name
+        for tree in trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    twice = {name for name, count in classes.items() if count > 1}
+    assert twice - REPEATED == set()
+    assert REPEATED - twice == set(), "take these off REPEATED"
+
+
+def test_the_rule_finds_parameters_and_variables() -> None:
+    code = "def f(own, *given, key=[1 for met in ()]):\n    made: int = 1\n    return [kept for kept in own]\nsaid = 1"
+    assert filler_names(ast.parse(code)) == {"own", "given", "met", "made", "kept"}
+    assert filler_names(ast.parse("def f(value):\n    value.own = known(value)\n    return value")) == set()
+
+
+if __name__ == "__main__":
+    left = [name for name in LIST.read_text(encoding="utf-8").split() if name in unfinished()]
+    LIST.write_text("".join(f"{name}\n" for name in left), encoding="utf-8")
