@@ -12,7 +12,6 @@ from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.reliability import Scale, alpha, coincidences, interval_alpha, moments, of_two
 
 SMALL = st.lists(st.integers(0, 3), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3)).filter(np.any)
-TABLES = st.lists(st.integers(0, 20), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3))
 SAID = st.lists(st.lists(st.integers(-1, 4), min_size=3, max_size=3), min_size=2, max_size=12).map(np.array)
 """(tasks, workers): a label of five, -1 for none."""
 
@@ -72,37 +71,6 @@ def test_alpha_is_that_of_evalica(kind: str) -> None:
     said[rng.random(said.shape) < 0.3] = -1
     data = pd.DataFrame(np.where(said < 0, np.nan, said).T)
     assert made(said, kind) == pytest.approx(evalica.alpha(data, distance=kind).alpha, abs=1e-12)
-
-
-@settings(max_examples=40)
-@given(said=SAID, scale=st.floats(0.01, 100), shift=st.floats(-100, 100))
-def test_alpha_of_numbers_does_not_depend_on_their_unit(said: np.ndarray, scale: float, shift: float) -> None:
-    own = answers_of(said)
-    one, value = np.zeros(len(said), dtype=int), own.label.astype(float)
-    plain, other = (
-        interval_alpha(moments(own.task, given, units=one, n_units=1)[0]) for given in (value, value * scale + shift)
-    )
-    assert other == pytest.approx(float(plain), nan_ok=True, abs=1e-6)
-
-
-@every_kind
-@settings(max_examples=40)
-@given(said=SAID)
-def test_copies_of_people_raise_agreement(said: np.ndarray, kind: str) -> None:
-    said = np.abs(said)
-    plain, copied = made(said[:, :2], kind), made(said[:, [0, 1, 0, 1]], kind)
-    if not np.isnan(plain) and plain < 1:
-        assert copied > plain
-
-
-@settings(max_examples=40)
-@given(TABLES)
-def test_alpha_does_not_depend_on_which_order_or_outcome_comes_first(table: np.ndarray) -> None:
-    scales: tuple[Scale, ...] = ("nominal", "ordinal")
-    for scale in scales:
-        whole = alpha(of_two(table), scale=scale)
-        assert alpha(of_two(table.T), scale=scale) == pytest.approx(whole, nan_ok=True)
-        assert alpha(of_two(table[::-1, ::-1]), scale=scale) == pytest.approx(whole, nan_ok=True)
 
 
 @settings(max_examples=40)

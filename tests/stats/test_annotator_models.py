@@ -1,5 +1,3 @@
-"""MACE, Dawid and Skene's model, and majorities: what they find, and what must not change it."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -62,33 +60,6 @@ def test_turning_all_comparisons_round_swaps_wins_and_losses_exactly(
     turned = plain * (1, 1, -1) + (0, 0, 2)
     one, other = METHODS[name](answers_of(plain)), METHODS[name](answers_of(turned))
     assert np.array_equal(one, other[:, ::-1], equal_nan=True)
-
-
-@pytest.mark.parametrize("name", ["dawid-skene", "majority"])
-@settings(max_examples=20)
-@given(rows=ROWS, seed=st.integers(0, 99))
-def test_names_of_people_do_not_matter(name: str, rows: list[tuple[int, int, int]], seed: int) -> None:
-    plain = np.array(rows)
-    named = plain.copy()
-    named[:, 1] = np.random.default_rng(seed).permutation(5)[plain[:, 1]]
-    one, other = METHODS[name](answers_of(plain)), METHODS[name](answers_of(named))
-    assert one == pytest.approx(other, nan_ok=True, abs=1e-6)
-
-
-def test_names_of_people_do_not_matter_to_mace_where_there_is_one_best_fit() -> None:
-    own, _ = planted(np.random.default_rng(3), tasks=120, people=8, each=4, knows=np.linspace(0.2, 0.9, 8))
-    renamed = AnnotatorLabels.of(own.task, 7 - own.worker, own.label, n_tasks=120, n_workers=8, n_labels=3)
-    one, other = (mace(rows, restarts=5, iterations=200, rng=np.random.default_rng(0)) for rows in (own, renamed))
-    assert one.competence == pytest.approx(other.competence[::-1], abs=1e-3)
-    assert one.posterior == pytest.approx(other.posterior, abs=1e-3)
-
-
-@every_method
-def test_chances_are_chances_and_sum_to_one(name: str) -> None:
-    own, _ = planted(np.random.default_rng(1), tasks=60, people=6, each=3, knows=np.full(6, 0.6))
-    made = METHODS[name](own)
-    assert (made >= 0).all()
-    assert made.sum(axis=1) == pytest.approx(1)
 
 
 @every_method

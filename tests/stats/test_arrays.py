@@ -1,9 +1,12 @@
-"""Work in bounded memory: slices that cover everything once, none beyond what an array may hold."""
+from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from custodes.stats.arrays import CHUNK, chunks
+from custodes.stats.ratios import mean_of_defined, ratio
 
 
 @given(st.integers(0, 300), st.integers(0, 3 * CHUNK))
@@ -19,5 +22,22 @@ def test_slices_cover_everything_once_and_hold_no_more_than_allowed(n: int, size
     assert all((width + 1) * size > CHUNK for width in full)
 
 
-def test_nothing_is_no_slice() -> None:
-    assert list(chunks(0, 5)) == []
+values = hnp.arrays(
+    np.float64, st.tuples(st.integers(0, 4), st.integers(1, 5)), elements=st.one_of(st.floats(-9, 9), st.just(np.nan))
+)
+
+
+def test_ratio_broadcasts_and_is_undefined_over_nothing():
+    made = ratio(np.array([[3, 0], [1, 0]]), np.array([[4], [0]]))
+    np.testing.assert_array_equal(made, [[0.75, 0.0], [np.nan, np.nan]])
+    # counts without a sign do not wrap, and an infinite numerator stays infinite
+    assert ratio(np.array(1, dtype=np.uint32), np.array(2, dtype=np.uint32)) == 0.5
+    assert ratio(np.array(np.inf), np.array(2)) == np.inf
+
+
+@given(values)
+def test_mean_of_defined_is_that_of_a_loop(table):
+    for axis, rows in ((-1, table), (0, table.T)):
+        known = [[value for value in row if not np.isnan(value)] for row in rows]
+        expected = [np.mean(row) if row else np.nan for row in known]
+        np.testing.assert_allclose(mean_of_defined(table, axis=axis), expected, atol=1e-12)

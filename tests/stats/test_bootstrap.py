@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.optimize import brentq
 
 from custodes.stats.bootstrap import (
     bootstrap_blocks,
@@ -13,16 +16,19 @@ from custodes.stats.bootstrap import (
     sign_flips,
     unit_sums,
     weighted_sums,
-    with_point,
 )
 from custodes.stats.intervals import (
     ANY,
     CORRELATION,
     POSITIVE,
     SHARE,
+    ResampledEstimate,
     expanded_interval,
+    fieller_interval,
     percentile_interval,
+    simultaneous_intervals,
     student_interval,
+    wilson_interval,
 )
 
 
@@ -36,12 +42,6 @@ def test_bootstrap_weights_are_multinomial_counts() -> None:
     covariance = np.cov(weights.T)
     np.testing.assert_allclose(np.diag(covariance), 1 - 1 / 8, atol=0.06)
     np.testing.assert_allclose(covariance[np.triu_indices(8, 1)], -1 / 8, atol=0.05)
-
-
-def test_the_same_generator_state_gives_the_same_weights() -> None:
-    first, second = (bootstrap_weights(5, 4, np.random.default_rng(0))[1:] for _ in range(2))
-    assert np.array_equal(first, second)
-    assert not np.array_equal(first, bootstrap_weights(5, 4, np.random.default_rng(1))[1:])
 
 
 @pytest.mark.parametrize("n_units", [1, 7, 5000, 100_000])
@@ -63,18 +63,6 @@ def test_many_units_are_drawn_by_the_same_law() -> None:
     assert abs(counts.var() - 1) < 0.01
     shares = np.bincount(counts.ravel(), minlength=5)[:5] / counts.size
     np.testing.assert_allclose(shares, stats.binom.pmf(np.arange(5), 5000, 1 / 5000), atol=0.003)
-
-
-def test_weights_of_a_byte_give_the_same_sums() -> None:
-    counts = bootstrap_weights(100_000, 90, np.random.default_rng(4), dtype=np.uint8)
-    values = np.random.default_rng(5).normal(size=(2, 100_000))
-    np.testing.assert_allclose(weighted_sums(counts, values), counts.astype(float) @ values.T, rtol=1e-9, atol=1e-6)
-
-
-def test_the_point_comes_first() -> None:
-    weights = np.array([[0.0, 3.0, 0.0]])
-    assert with_point(weights).tolist() == [[1, 1, 1], [0, 3, 0]]
-    assert with_point(np.empty((0, 2))).tolist() == [[1, 1]]
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -125,14 +113,6 @@ def test_an_interval_needs_half_of_its_draws() -> None:
     assert np.isnan(high[1:]).all()
 
 
-def test_no_draws_give_no_interval() -> None:
-    low, high = percentile_interval(np.full((1, 2), np.nan), confidence=0.95)
-    assert np.isnan([low, high]).all()
-    for none in percentile_interval(np.empty((0, 2, 3)), confidence=0.95):
-        assert none.shape == (2, 3)
-        assert np.isnan(none).all()
-
-
 def test_sign_flips_are_fair() -> None:
     flips = sign_flips(50, 2_000, np.random.default_rng(0))
     assert flips.dtype == np.int8
@@ -147,16 +127,6 @@ def test_students_interval_of_a_mean_is_that_of_a_textbook() -> None:
     ends = student_interval(np.append(values.mean(), draws), confidence=0.9, n_units=9, bounds=ANY)
     expected = stats.t.interval(0.9, 8, loc=values.mean(), scale=stats.sem(values))  # SciPy
     np.testing.assert_allclose(ends, expected, atol=0.005)
-
-
-@pytest.mark.parametrize("bounds", [SHARE, CORRELATION, ANY])
-def test_students_interval_turns_with_the_statistic(bounds: tuple[float, float]) -> None:
-    draws = np.random.default_rng(0).uniform(0.1, 0.9, size=(50, 4))
-    turned = sum(bounds) - draws if np.isfinite(bounds[1]) else -draws
-    low, high = student_interval(draws, confidence=0.9, n_units=7, bounds=bounds)
-    back = sum(bounds) if np.isfinite(bounds[1]) else 0.0
-    other_low, other_high = student_interval(turned, confidence=0.9, n_units=7, bounds=bounds)
-    np.testing.assert_allclose([back - other_high, back - other_low], [low, high], atol=1e-12)
 
 
 @pytest.mark.parametrize("bounds", [SHARE, CORRELATION, POSITIVE, (0.0, 2.0), (1.0, np.inf)])
@@ -201,3 +171,233 @@ def test_units_that_add_nothing_are_left_out_of_sums() -> None:
     for kind in (np.float64, np.uint8):
         np.testing.assert_allclose(weighted_sums(weights.astype(kind), few), np.einsum("bu,kmu->bkm", weights, few))
         assert (weighted_sums(weights.astype(kind), none) == np.zeros((6, 2))).all()
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 12), (12, 12), (7, 12), (49, 50)])
+def test_as_scipy(right: int, n: int) -> None:
+    expected = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
+    low, high = wilson_interval(right / n, n, quantile=stats.norm.ppf(0.975))
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_share_has_a_width_where_no_resample_departs_from_it(value: float) -> None:
+    widths = []
+    for n in (6, 12, 50, 200):
+        low, high = student_interval(np.full(201, value), confidence=0.95, n_units=n, bounds=SHARE)
+        assert low <= value <= high
+        assert {float(low), float(high)} & {value}
+        widths.append(float(high - low))
+    assert widths == sorted(widths, reverse=True)
+    assert widths[1] == pytest.approx(1 - 12 / (12 + stats.t.ppf(0.975, 11) ** 2))
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("p", [0.5, 0.97, 1.0])
+@pytest.mark.parametrize("n", [12, 200])
+def test_coverage(n: int, p: float, size: int) -> None:
+    """400 studies, an intraclass correlation of .3 in clusters of five; see docs/explanation/statistics.md."""
+    rng, clusters = np.random.default_rng(0), n // size
+    times = bootstrap_weights(clusters, 200, rng)[1:]
+    if size == 1 or p == 1:
+        right = rng.random((400, clusters, size)) < p
+    else:
+        right = rng.random((400, clusters, size)) < rng.beta(p * 7 / 3, (1 - p) * 7 / 3, (400, clusters, 1))
+    share = right.mean(axis=2)
+    draws = np.concatenate([share.mean(axis=1)[np.newaxis], times @ share.T / clusters])
+    low, high = student_interval(draws, confidence=0.95, n_units=clusters, bounds=SHARE)
+    held = float(((low <= p + 1e-12) & (p <= high + 1e-12)).mean())
+    assert held >= 0.89
+    assert (high > low).all()
+
+
+def test_at_the_bound_resamples_tell_how_much_an_observation_is_worth() -> None:
+    # decisions of three pairs that turn in resamples are about three observations, however many items there are
+    rng = np.random.default_rng(0)
+    resamples = rng.binomial(3, 0.8, 2000) / 3
+    low, high = student_interval(np.append(1.0, resamples), confidence=0.95, n_units=100, bounds=SHARE)
+    expected, _ = wilson_interval(1.0, 3 * 99 / 100, quantile=1.984)
+    assert low.item() == pytest.approx(float(expected), abs=0.02)
+    assert high.item() == 1
+    steady, _ = student_interval(np.ones(100), confidence=0.95, n_units=100, bounds=SHARE)
+    assert low.item() < 0.5 < 0.96 < steady.item() < 1
+
+
+def test_percentiles_of_a_certain_proportion_have_a_width() -> None:
+    low, high = expanded_interval(np.array(1.0), np.ones(100), confidence=0.95, n_units=50, bounds=SHARE)
+    assert 0.9 < low.item() < high.item() == 1
+
+
+def estimates_of(draws: np.ndarray, **more: object) -> list[ResampledEstimate]:
+    """draws (1 + B, k)."""
+    about = {"population": None, "n_units": 200, "bounds": ANY, "width": 1.0}
+    return [ResampledEstimate(draws=own, **{**about, **more}) for own in draws.T]  # type: ignore[arg-type]
+
+
+def normal(correlation: np.ndarray, n: int = 4000, seed: int = 0) -> np.ndarray:
+    """(1 + n, k) with exactly this correlation, around 0."""
+    made = np.random.default_rng(seed).normal(size=(n, len(correlation)))
+    made -= made.mean(axis=0)
+    made = (
+        made
+        @ np.linalg.inv(np.linalg.cholesky(np.atleast_2d(np.cov(made.T, ddof=0)))).T
+        @ np.linalg.cholesky(correlation).T
+    )
+    return np.concatenate([np.zeros((1, len(correlation))), made])
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.9, -0.45])
+def test_the_level_is_that_of_a_rectangle_of_the_normal_distribution(rho: float) -> None:
+    # reference: scipy's numerical integral of the multivariate normal density over a cube
+    correlation = np.full((3, 3), rho) + (1 - rho) * np.eye(3)
+    of_normal = stats.multivariate_normal(np.zeros(3), correlation)
+    q = brentq(lambda z: of_normal.cdf([z] * 3, lower_limit=[-z] * 3) - 0.95, 1.5, 3.0, xtol=1e-4)
+    made = simultaneous_intervals(estimates_of(normal(correlation)), [0.0] * 3, confidence=0.95)
+    assert made.level == pytest.approx(2 * stats.norm.cdf(q) - 1, abs=0.0015)
+
+
+def test_one_estimate_has_the_interval_that_it_has_alone() -> None:
+    draws = np.clip(0.7 + 0.1 * normal(np.eye(1), 500), 0, 1)
+    (share,) = estimates_of(draws, bounds=SHARE, n_units=12)
+    made = simultaneous_intervals([share], [0.5], confidence=0.9)
+    low, high = student_interval(draws[:, 0], confidence=0.9, n_units=12, bounds=SHARE, few_draws=True)
+    assert (made.level, made.low[0], made.high[0]) == (0.9, low, high)
+    population = np.random.default_rng(1).beta(8, 3, 500)
+    (over_systems,) = estimates_of(draws, population=population, n_units=12)
+    made = simultaneous_intervals([over_systems], [0.5], confidence=0.9)
+    low, high = expanded_interval(draws[0, 0], population, confidence=0.9, n_units=12, bounds=ANY)
+    assert (made.low[0], made.high[0]) == (low, high)
+
+
+def test_p_of_one_is_that_of_students_t() -> None:
+    draws = normal(np.eye(1), 300)
+    draws[0] = 1.5
+    made = simultaneous_intervals(estimates_of(draws, n_units=10), [0.2], confidence=0.95)
+    error = draws[1:].std(ddof=1) * np.sqrt(10 / 9)
+    degrees = 1 / (1 / 9 + 1 / 299)  # Satterthwaite: of 10 clusters and of 300 resamples
+    assert made.p_value[0] == pytest.approx(2 * stats.t.sf(1.3 / error, degrees), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_draws", [20, 1000])
+def test_few_draws_keep_the_level(n_draws: int) -> None:
+    # A normal estimate with a known error, from so many normal draws: the level is that of a simulation.
+    rng, hits, n = np.random.default_rng(n_draws), 0, 2000
+    for _ in range(n):
+        draws = np.concatenate([[rng.normal()], rng.normal(size=n_draws)])
+        draws[1:] += draws[0]
+        low, high = student_interval(draws, confidence=0.95, n_units=10_000, bounds=ANY, few_draws=True)
+        hits += low <= 0.0 <= high
+    assert abs(hits / n - 0.95) < 3 * np.sqrt(0.95 * 0.05 / n)
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 10**6), st.integers(1, 5))
+def test_p_is_small_where_the_interval_leaves_the_value_out(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    draws = rng.normal(size=(400, k)) @ rng.normal(size=(k, k)) * 0.1
+    at = draws[0] + draws.std(axis=0) * rng.normal(0, 3, k)
+    made = simultaneous_intervals(estimates_of(draws, n_units=int(rng.integers(8, 100))), at, confidence=0.9)
+    known = np.isfinite(made.low)
+    out = (at < made.low) | (at > made.high)
+    np.testing.assert_array_equal(made.p_value[known] <= 0.1, out[known])
+    assert 0.9 <= made.level <= 1 - 0.1 / k + 1e-12
+
+
+@settings(max_examples=3)
+@given(st.integers(0, 10**6))
+def test_negated_and_permuted_and_scaled_estimates(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    draws = np.concatenate([np.zeros((1, 4)), rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4))])
+    at, order = rng.normal(size=4), rng.permutation(4)
+    asked = {"confidence": 0.95}
+    made = simultaneous_intervals(estimates_of(draws), at, **asked)
+    mirrored = simultaneous_intervals(estimates_of(-draws), -at, **asked)
+    np.testing.assert_allclose([mirrored.low, mirrored.high], [-made.high, -made.low], rtol=1e-9)
+    np.testing.assert_allclose(mirrored.p_value, made.p_value)
+    scaled = simultaneous_intervals(estimates_of(3 * draws), 3 * at, **asked)
+    np.testing.assert_allclose(scaled.low, 3 * made.low, rtol=1e-9)
+    moved = simultaneous_intervals(estimates_of(draws[:, order]), at[order], **asked)
+    np.testing.assert_allclose(moved.low, made.low[order], rtol=0.02)  # other directions
+
+
+def test_the_same_estimate_many_times_costs_nothing() -> None:
+    same = np.repeat(normal(np.eye(1)), 8, axis=1)
+    made = simultaneous_intervals(estimates_of(same), [0.1] * 8, confidence=0.95)
+    assert made.level == pytest.approx(0.95, abs=0.002)
+
+
+def test_where_no_resample_departs_the_error_is_unknown_and_not_0() -> None:
+    # By definition: had a share p of clusters been unlike the others, none of 30 would be met with (1 - p)^30.
+    (alike,) = estimates_of(np.ones((101, 1)), bounds=SHARE, n_units=30)
+    low, high = alike.interval(0.95)
+    assert (low**30, high) == (pytest.approx(0.025), 1.0)
+    (correlation,) = estimates_of(np.ones((101, 1)), bounds=CORRELATION, width=2.0, n_units=30)
+    assert correlation.interval(0.95)[0] == pytest.approx(1 - 2 * (1 - low))
+    (difference,) = estimates_of(np.zeros((101, 1)), n_units=30)
+    low, high = difference.interval(0.95)
+    assert low == pytest.approx(-high)
+    assert low < -0.05
+    made = simultaneous_intervals([alike], [0.9], confidence=0.95)
+    assert made.p_value[0] == pytest.approx(2 * 0.9**30, rel=1e-6)
+
+
+def test_too_few_clusters_or_draws_tell_nothing() -> None:
+    draws = normal(np.eye(1), 200)
+    told = {n: np.isfinite(estimates_of(draws, n_units=n)[0].interval(0.95)[0]) for n in (1, 2, 5, 6)}
+    assert told == {1: False, 2: False, 5: False, 6: True}  # 2 ** -4 > .05 >= 2 ** -5
+    population = np.random.default_rng(0).normal(size=100)
+    (few,) = estimates_of(draws, population=population)
+    assert np.isfinite(few.interval(0.95)[0])
+    assert np.isnan(few.interval(0.999)[0])
+    (half,) = estimates_of(np.where(np.arange(201)[:, None] % 3 == 0, draws, np.nan))
+    assert np.isnan(half.interval(0.95)[0])
+
+
+def test_undefined_estimates_are_not_of_the_family() -> None:
+    draws = normal(np.eye(2))
+    known = estimates_of(draws)
+    few = replace(known[0], n_units=3)
+    undefined = replace(known[0], draws=np.full(10, np.nan))
+    alone = simultaneous_intervals(known, [0.0, 2.0], confidence=0.95)
+    made = simultaneous_intervals([None, few, *known, undefined], [0.0] * 3 + [2.0, 0.0], confidence=0.95)
+    np.testing.assert_array_equal(made.low[[2, 3]], alone.low)
+    np.testing.assert_array_equal(made.p_value[[2, 3]], alone.p_value)
+    assert np.isnan(made.low[[0, 1, 4]]).all()
+    np.testing.assert_array_equal(np.isnan(made.estimate), [True, False, False, False, True])
+    nothing = simultaneous_intervals([None], [0.0], confidence=0.95)
+    assert np.isnan([nothing.low, nothing.p_value]).all()
+
+
+@pytest.mark.slow
+def test_intervals_hold_all_true_values_together() -> None:
+    # Means of 25 clusters of correlated, skewed values: 100 studies of 5 estimates; the standard error is .022.
+    rng, held = np.random.default_rng(3), 0
+    for _ in range(100):
+        data = (rng.gamma(4, size=(25, 1)) + rng.gamma(4, size=(25, 5))) / 8 - 1
+        times = rng.multinomial(25, np.full(25, 1 / 25), size=300) / 25
+        draws = np.concatenate([data.mean(axis=0, keepdims=True), times @ data])
+        made = simultaneous_intervals(estimates_of(draws, n_units=25), [0.0] * 5, confidence=0.95)
+        held += bool(((made.low <= 0) & (made.high >= 0)).all())
+    assert held / 100 >= 0.95 - 1.645 * 0.022
+
+
+def test_the_distance_to_a_bound_is_where_the_interval_reaches_it() -> None:
+    # Without spread the interval at a level with tail t reaches 1 - t^(1 / G) up: to 1 from .9 where t = .9^G.
+    (same,) = estimates_of(np.full((101, 1), 0.9), bounds=(0.0, 1.0), n_units=10)
+    assert same.distance(1.0) == pytest.approx(-stats.norm.ppf(0.9**10), abs=1e-6)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+def test_fieller_bounds_are_the_ratios_that_are_not_rejected(correlation: float) -> None:
+    numerator, denominator = 1.0, 2.0
+    covariance = np.array([[0.09, 0.06 * correlation], [0.06 * correlation, 0.04]])
+
+    def z(ratio: float) -> float:
+        variance = covariance[0, 0] - 2 * ratio * covariance[0, 1] + ratio**2 * covariance[1, 1]
+        return (numerator - ratio * denominator) / np.sqrt(variance)
+
+    low, high = fieller_interval(numerator, denominator, covariance, 1.96)
+    assert (z(low), z(high)) == (pytest.approx(1.96), pytest.approx(-1.96))
+    # Where the denominator is not significantly different from 0, no ratio is large enough to be rejected.
+    for error in (1.0, 1.1):
+        assert np.isnan(fieller_interval(numerator, denominator, np.diag([0.09, error**2]), 2.0)).all()

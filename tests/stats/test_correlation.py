@@ -88,15 +88,6 @@ def test_pair_counts_by_definition(seed: int) -> None:
             assert [count[b, m] for count in counts] == expected
 
 
-@pytest.mark.parametrize("digits", [9, 0])
-def test_kendall_of_many_rows_in_chunks_equals_at_once(digits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = np.round(np.random.default_rng(0).normal(size=(2, 30, 50)), digits)
-    x[3, 7] = np.nan
-    at_once = kendall(x, y)
-    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 15)
-    np.testing.assert_array_equal(kendall(x, y), at_once)
-
-
 @settings(deadline=None, max_examples=50)
 @given(seed=SEEDS)
 @pytest.mark.parametrize("kind", ["pearson", "spearman", "kendall"])

@@ -1,5 +1,3 @@
-"""Clusters by kinds: which are alike, and that drawing kinds has the law of drawing clusters."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -22,12 +20,6 @@ def test_clusters_are_of_one_kind_where_their_rows_say_the_same(seed: int) -> No
     number, rows, kind = kinds_of(codes, units, n_units=n_units)
     assert number.tolist() == [said.count(own) for own in different]
     assert [tuple(codes[rows[kind == k]]) for k in range(len(number))] == different
-
-
-def test_long_clusters_are_kinds_of_their_own() -> None:
-    codes = np.tile(np.concatenate([np.zeros(70, dtype=int), np.ones(3, dtype=int)]), 2)
-    units = np.tile(np.repeat([0, 1], [70, 3]), 2) + np.repeat([0, 2], 73)
-    assert kinds_of(codes, units, n_units=4).number.tolist() == [1, 2, 1]
 
 
 def test_codes_tell_all_signs_apart_however_many_raters() -> None:

@@ -1,10 +1,8 @@
-"""The Favi-Score: the paper's examples, its two lemmas, the swap, and the posterior against a plain Dirichlet."""
-
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -24,11 +22,6 @@ def margins(counts):
 
 def posterior(counts, *, draws=200, seed=0, confidence=0.95):
     return favi_posterior(counts, confidence=confidence, draws=draws, rng=np.random.default_rng(seed))
-
-
-def test_error_cost_is_the_matrix_of_the_paper():
-    # Favi-Score paper, Definition 8
-    assert ERROR_COST.tolist() == [[0, -1, -2], [1, 0, -1], [2, 1, 0]]
 
 
 @pytest.mark.parametrize(
@@ -86,16 +79,6 @@ def test_by_definition_and_lemma_1(counts):
 
 
 @given(tables)
-def test_lemma_2_no_favoritism_keeps_the_decision(counts):
-    # a table plus its transpose has Phi = 0 whatever the errors
-    balanced = counts + np.swapaxes(counts, -1, -2)
-    favi = favi_score(balanced)
-    assert (favi[errors(balanced) > 0] == 0).all()
-    human, metric = margins(balanced)
-    assert (np.sign(metric) == np.sign(human)).all()
-
-
-@given(tables)
 def test_swapping_the_systems_mirrors_everything(counts):
     np.testing.assert_array_equal(favi_score(swap(counts)), -favi_score(counts))
     np.testing.assert_array_equal(sample_accuracy(swap(counts)), sample_accuracy(counts))
@@ -104,16 +87,6 @@ def test_swapping_the_systems_mirrors_everything(counts):
     np.testing.assert_array_equal(other.low, -one.high)
     np.testing.assert_array_equal(other.high, -one.low)
     np.testing.assert_array_equal(other.flip_probability, one.flip_probability)
-
-
-def test_a_table_that_is_its_own_mirror_has_a_symmetric_interval():
-    result = posterior(np.array([[90, 3, 10], [1, 100, 1], [10, 3, 90]]))
-    assert result.low == -result.high < 0
-
-
-@given(tables)
-def test_people_and_metric_exchanged_turns_the_sign(counts):
-    np.testing.assert_array_equal(favi_score(np.swapaxes(counts, -1, -2)), -favi_score(counts))
 
 
 @given(tables, st.randoms(use_true_random=False))
@@ -158,14 +131,6 @@ def test_posterior_is_the_dirichlet_one(table):
     assert result.flip_probability == pytest.approx(np.mean(human * metric < 0), abs=0.01)
 
 
-def test_posterior_does_not_depend_on_the_diagonal():
-    small = np.array([[0, 4, 1], [2, 0, 0], [3, 1, 0]])
-    large = small + np.diag([5_000_000, 3, 5_000_000])
-    one, other = (posterior(table, draws=100_000, seed=3) for table in (small, large))
-    assert other.low == pytest.approx(one.low, abs=0.02)
-    assert other.high == pytest.approx(one.high, abs=0.02)
-
-
 def test_other_tables_change_nothing_but_the_noise():
     whole = posterior(REFERENCE_TABLES, draws=20_000)
     others = np.random.default_rng(0).integers(0, 50, (300, 3, 3))  # more than are drawn at a time
@@ -174,28 +139,7 @@ def test_other_tables_change_nothing_but_the_noise():
         np.testing.assert_allclose(a, b[: len(a)], atol=0.05)
 
 
-@settings(max_examples=10)
-@given(st.integers(0, 2**32))
-def test_same_seed_same_numbers(seed):
-    for a, b in zip(posterior(REFERENCE_TABLES, seed=seed), posterior(REFERENCE_TABLES, seed=seed), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_leading_axes_are_kept():
-    counts = np.broadcast_to(REFERENCE_TABLES, (2, 6, 3, 3))
-    result = posterior(counts)
-    assert favi_score(counts).shape == result.low.shape == result.flip_probability.shape == (2, 6)
-    # equal tables get equal results
-    np.testing.assert_array_equal(result.low[0], result.low[1])
-    assert posterior(counts[:0]).low.shape == (0, 6)
-
-
 def test_without_draws_the_posterior_is_undefined():
     for undefined in posterior(REFERENCE_TABLES, draws=0):
         assert undefined.shape == (6,)
         assert np.isnan(undefined).all()
-
-
-def test_the_cost_of_an_error_cannot_be_changed():
-    with pytest.raises(ValueError, match="read-only"):
-        ERROR_COST[0, 0] = 1

@@ -1,6 +1,6 @@
-"""The ranking graph against networkx, on random graphs with and without cycles."""
-
 from __future__ import annotations
+
+import re
 
 import networkx as nx
 import numpy as np
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.graphs import condensation, layers, transitive_reduction
+from custodes.stats.graphs import condensation, layers, letters, transitive_reduction
 
 
 def square(n):
@@ -58,41 +58,11 @@ def test_transitive_reduction_is_that_of_networkx(adjacency):
     assert set(map(tuple, np.argwhere(transitive_reduction(adjacency)).tolist())) == set(expected.edges)
 
 
-@given(graphs)
-def test_reduced_edges_condense_then_reduce(adjacency):
-    component, between = condensation(adjacency)
-    edges = reduced_edges(adjacency)
-    expected = nx.transitive_reduction(as_networkx(between))
-    assert sorted(edges) == sorted(expected.edges)
-    # nothing that was implied is lost: a beats b by some path before, if and only if it does so after
-    before = nx.transitive_closure(as_networkx(adjacency), reflexive=True)
-    after = nx.transitive_closure(as_networkx(between), reflexive=True)
-    n = len(adjacency)
-    for a in range(n):
-        for b in range(n):
-            assert before.has_edge(a, b) == after.has_edge(component[a], component[b])
-
-
 @given(acyclic())
 def test_layers_are_longest_paths(adjacency):
     graph = as_networkx(adjacency)
     expected = [nx.dag_longest_path_length(graph.subgraph(nx.ancestors(graph, v) | {v})) for v in graph]
     assert layers(adjacency).tolist() == expected
-
-
-@given(graphs)
-def test_reversed_graph_has_the_reversed_edges(adjacency):
-    component, _ = condensation(adjacency)
-    mirrored, _ = condensation(adjacency.T)
-    forward = {
-        (frozenset(np.flatnonzero(component == a)), frozenset(np.flatnonzero(component == b)))
-        for a, b in reduced_edges(adjacency)
-    }
-    backward = {
-        (frozenset(np.flatnonzero(mirrored == b)), frozenset(np.flatnonzero(mirrored == a)))
-        for a, b in reduced_edges(adjacency.T)
-    }
-    assert forward == backward
 
 
 def test_a_cycle_is_one_place():
@@ -111,3 +81,33 @@ def test_cycles_are_refused_where_there_can_be_none():
         transitive_reduction(cycle)
     with pytest.raises(ValueError, match="cycle"):
         layers(cycle)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_share_a_letter_exactly_where_they_are_not_told_apart(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 14))
+    apart = np.triu(rng.random((n, n)) < rng.random(), 1)
+    apart |= apart.T
+    order = rng.permutation(n).tolist()
+    words = [set(re.findall(r"[a-z]\d*", own)) for own in letters(apart, order)]
+    for a in range(n):
+        for b in range(n):
+            assert words[a].isdisjoint(words[b]) == bool(apart[a, b])
+    assert "a" in words[order[0]]
+    # no letter says less than another one
+    held = {name: {thing for thing, own in enumerate(words) if name in own} for name in set().union(*words)}
+    assert not any(one < other for one in held.values() for other in held.values())
+
+
+def test_who_has_no_place_has_no_letter() -> None:
+    apart = np.zeros((3, 3), dtype=bool)
+    apart[0, 2] = apart[2, 0] = True
+    assert letters(apart, [2, 0]) == ["b", "", "a"]
+    assert letters(apart, []) == ["", "", ""]
+
+
+def test_many_groups_have_many_names() -> None:
+    apart = ~np.eye(30, dtype=bool)
+    words = letters(apart, list(range(30)))
+    assert words[25:28] == ["z", "a1", "b1"]

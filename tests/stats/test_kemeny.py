@@ -1,5 +1,3 @@
-"""Kemeny against all permutations, and programming over subsets without the decomposition."""
-
 from __future__ import annotations
 
 from functools import cache
@@ -50,31 +48,6 @@ def test_decomposition_costs_what_plain_programming_costs(preference):
     assert cost == best(frozenset(range(n))) == cost_of(preference, order.tolist())
 
 
-@given(votes(1, 8, most=4))
-def test_kemeny_symmetries(preference):
-    cost = kemeny(preference).cost
-    # every vote turned round, and the systems renamed
-    assert kemeny(preference.T).cost == cost
-    assert kemeny(preference[::-1, ::-1]).cost == cost
-    # twice the votes, the same ranking; the diagonal is no vote
-    doubled = kemeny(2 * preference + np.eye(len(preference), dtype=np.int64))
-    assert (doubled.order == kemeny(preference).order).all()
-    assert doubled.cost == 2 * cost
-
-
-def test_condorcet_winner_comes_first_where_borda_puts_another():
-    # 3 voters a > b > c, 2 voters b > c > a (Condorcet's example): Borda elects b, the majority a
-    preference = np.array([[0, 3, 3], [2, 0, 5], [2, 0, 0]])
-    assert kemeny(preference).order.tolist() == [0, 1, 2]
-    ranks = np.array([[1, 2, 3]] * 3 + [[3, 1, 2]] * 2)
-    assert ranks.sum(axis=0).argmin() == 1
-
-
-def test_all_tied_is_in_order_of_index():
-    assert kemeny(np.full((20, 20), 3)).order.tolist() == list(range(20))
-    assert kemeny(np.full((20, 20), 3)).exact
-
-
 def test_largest_exact_circle():
     # a circle of sixteen: each beats the next by 1 vote, no other votes; the best order breaks one edge
     circle = np.roll(np.eye(16), 1, axis=1)
@@ -85,7 +58,7 @@ def test_largest_exact_circle():
 
 
 @pytest.mark.parametrize("most", [10**6, 4])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_beyond_the_limit_the_best_single_move_until_none_helps(seed, most):
     preference = np.random.default_rng(seed).integers(0, most, (20, 20))
 

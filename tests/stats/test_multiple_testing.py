@@ -1,5 +1,3 @@
-"""Families of tests against definitions: exact flips, means, Student's t, one null for interval and p."""
-
 from __future__ import annotations
 
 from itertools import product
@@ -74,7 +72,7 @@ def test_stepping_down_by_definition() -> None:
         left.remove(first)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(12, 40)) + rng.normal(size=40) * 0.7
@@ -85,20 +83,6 @@ def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int) -> None:
         np.testing.assert_array_equal(apart, made.p_value <= 0.05)
         assert (made.p_adjusted >= made.p_value).all()
         assert 0 < apart.sum() < 40
-
-
-def test_signs_scale_and_order_do_not_matter() -> None:
-    rng = np.random.default_rng(2)
-    values, flips = rng.normal(size=(20, 6)) + 0.3, sign_flips(20, 200, rng)
-    made = means(values, flips)
-    turned, scaled, moved = means(-values, flips), means(values * 5, flips), means(values[:, ::-1], flips)
-    for name in ("p_value", "p_adjusted"):
-        own = getattr(made, name)
-        np.testing.assert_array_equal(getattr(turned, name), own)
-        np.testing.assert_array_equal(getattr(scaled, name), own)
-        np.testing.assert_array_equal(getattr(moved, name)[::-1], own)
-    np.testing.assert_allclose(turned.high, -made.low)
-    np.testing.assert_allclose(scaled.low, 5 * made.low)
 
 
 def test_units_without_data_do_not_count() -> None:
@@ -184,7 +168,7 @@ def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bo
     values = rng.normal(size=(30, 40)) + rng.normal(size=(30, 1)) + rng.normal(0, 0.8, 40)
     if ragged:
         values[:6, :15] = np.nan
-    made, plain = means(values, Flips.of(30, 200)), means(values, sign_flips(30, 60_000, rng))
+    made, plain = means(values, Flips.of(30, 200)), means(values, sign_flips(30, 20_000, rng))
     right = made.significant(0.05) == (plain.p_adjusted <= 0.05)
     assert right[~made.at_threshold].all()
     near = np.abs(plain.p_adjusted - 0.05) < 0.015
@@ -196,11 +180,6 @@ def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bo
     marked = means(values, Flips.of(30, 200), alpha=level)
     assert marked.at_threshold[near][0]
     assert not marked.significant(level)[marked.at_threshold].any()
-
-
-def test_all_flips_are_taken_up_to_a_number_of_them() -> None:
-    assert [(len(Flips.of(n, 10).first), Flips.of(n, 10).exact) for n in (14, 15)] == [(2**13 - 1, True), (10, False)]
-    assert (len(Flips.of(15, 20_000).first), Flips.of(15, 20_000).exact) == (2**14 - 1, True)
 
 
 def test_a_block_without_data_needs_no_estimate_and_one_with_data_does() -> None:

@@ -1,5 +1,3 @@
-"""All pairs of jointly normal estimates against brute force, an exact integral and the definition of stepping down."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -127,12 +125,3 @@ def test_the_critical_value_is_the_quantile_of_the_largest_difference(seed: int)
     draws = rng.standard_normal((200_000, n)) @ root.T
     largest = np.max(np.abs(draws[:, first] - draws[:, second]) / spread, axis=1)
     assert np.mean(largest >= value) == pytest.approx(0.05, abs=0.003)
-
-
-@pytest.mark.parametrize("n_pairs", [1, 2, 10])
-def test_the_critical_value_of_unrelated_pairs_is_at_most_that_of_bonferroni(n_pairs: int) -> None:
-    # independent pairs: Sidak's value is exact, and just below Bonferroni's
-    first = 2 * np.arange(n_pairs)
-    value = NormalMaximum(np.eye(2 * n_pairs), first, first + 1).quantile(0.05)
-    assert value <= stats.norm.isf(0.025 / n_pairs)
-    assert value == pytest.approx(stats.norm.isf((1 - 0.95 ** (1 / n_pairs)) / 2), abs=0.04)

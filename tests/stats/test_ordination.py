@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
 from sklearn.decomposition import PCA
 
-from custodes.stats.ordination import coordinates, explained_variance, needed, null_explained
+from custodes.stats.ordination import coordinates, explained_variance, leaf_order, needed, null_explained
 
 seeds = st.integers(0, 2**32 - 1)
 # fewer raters than features, one apart, as many, and more
@@ -100,15 +102,6 @@ def test_missing_values_are_a_mistake() -> None:
         explained_variance(np.array([[[1.0, np.nan], [0.0, 1.0]]]))
 
 
-@pytest.mark.parametrize("call", [explained_variance, lambda p: explained_variance(p[:1], column_weights=p[:, 0] ** 2)])
-def test_chunks_do_not_show(call, monkeypatch: pytest.MonkeyPatch) -> None:
-    points = np.random.default_rng(2).normal(size=(7, 5, 4))
-    whole, drawn_whole = call(points), null_explained(points[0], n_draws=7, rng=np.random.default_rng(3))
-    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 3 * 5 * 4)
-    np.testing.assert_allclose(call(points), whole)
-    np.testing.assert_allclose(null_explained(points[0], n_draws=7, rng=np.random.default_rng(3)), drawn_whole)
-
-
 @shapes
 def test_coordinates_are_the_scores_of_sklearn_up_to_sign(shape: tuple[int, int]) -> None:
     points = np.random.default_rng(4).normal(size=shape) * np.linspace(1, 4, shape[1]) + 10
@@ -155,14 +148,6 @@ def test_needed_counts_up_to_the_share(share: float, expected: int) -> None:
     assert needed(explained[0], share=share).item() == expected
 
 
-def test_needed_forgives_rounding() -> None:
-    tenths = np.full(10, 0.1)
-    assert np.cumsum(tenths)[7] < 0.8  # in binary
-    assert needed(tenths, share=0.8).item() == 8
-    assert needed(np.full(7, 1 / 7), share=1).item() == 7
-    assert np.isnan(needed(np.empty((3, 0)), share=0.8)).all()
-
-
 def test_the_null_permutes_every_rater_on_its_own() -> None:
     rng = np.random.default_rng(6)
     agreed = np.arange(8.0) + rng.normal(scale=0.1, size=(5, 8))
@@ -179,18 +164,50 @@ def test_the_null_permutes_every_rater_on_its_own() -> None:
     assert null_explained(agreed, n_draws=0, rng=rng).shape == (0, 4)
 
 
-def test_related_raters_fill_fewer_dimensions_than_the_null() -> None:
-    rng = np.random.default_rng(8)
-    points = rng.normal(size=(20, 2)) @ rng.normal(size=(2, 30)) + rng.normal(scale=0.3, size=(20, 30))
-    null = null_explained(points, n_draws=99, rng=rng)
-    above = explained_variance(points[np.newaxis])[0] > np.quantile(null, 0.95, axis=0)
-    assert above[:3].tolist() == [True, True, False]  # two were planted
+def distances(rng: np.random.Generator, n: int) -> np.ndarray:
+    points = rng.normal(size=(n, 3))
+    return np.linalg.norm(points[:, np.newaxis] - points, axis=-1)
 
 
-def test_constant_raters_have_no_null() -> None:
-    assert np.isnan(null_explained(np.ones((3, 4)), n_draws=2, rng=np.random.default_rng(0))).all()
+def either_way(order: np.ndarray) -> list[list[int]]:
+    return [order.tolist(), order[::-1].tolist()]
 
 
-def test_raters_at_the_origin_have_no_components() -> None:
-    assert np.isnan(explained_variance(np.zeros((2, 3, 4)))).all()
-    assert not coordinates(np.zeros((3, 4))).any()
+@given(seed=seeds)
+def test_a_planted_line_is_recovered(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    place = rng.permutation(rng.integers(1, 5, 9).cumsum()).astype(float)
+    order = leaf_order(np.abs(place[:, np.newaxis] - place))
+    assert order.tolist() in either_way(np.argsort(place))
+    assert order.dtype == np.intp
+    assert order[0] < order[-1]
+
+
+@given(seed=seeds)
+def test_the_order_is_the_optimal_one_of_scipy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    distance = distances(rng, rng.integers(3, 12))
+    expected = leaves_list(linkage(squareform(distance, checks=False), method="average", optimal_ordering=True))
+    assert leaf_order(distance).tolist() in either_way(expected)
+
+
+def test_missing_distances_count_as_the_mean() -> None:
+    distance = distances(np.random.default_rng(0), 9)
+    gaps = distance.copy()
+    gaps[[0, 3, 2], [3, 0, 7]] = np.nan
+    gaps[7, 2] = np.nan
+    upper = np.triu_indices(9, 1)
+    filled = np.where(np.isnan(gaps), np.nanmean(gaps[upper]), gaps)
+    before = gaps.copy()
+    assert np.array_equal(leaf_order(gaps), leaf_order(filled))
+    np.testing.assert_array_equal(gaps, before)
+    # and not as 0, which would draw the two farthest rows together
+    line = np.abs(np.arange(5.0)[:, np.newaxis] - np.arange(5))
+    line[0, 4] = line[4, 0] = np.nan
+    assert leaf_order(line).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_few_rows_stay_as_they_are(n: int) -> None:
+    assert leaf_order(np.full((n, n), 0.5)).tolist() == list(range(n))
+    assert leaf_order(np.full((n, n), np.nan)).tolist() == list(range(n))

@@ -1,5 +1,3 @@
-"""Correlations over all outputs in resamples, against SciPy on repeated rows."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,6 +13,7 @@ from custodes.stats import pooled_correlation as pooled
 from custodes.stats.bootstrap import bootstrap_weights, with_point
 from custodes.stats.correlation import Kind
 from custodes.stats.pooled_correlation import pooled_correlation
+from tests.stats.resampled_studies import study
 
 SEEDS = st.integers(0, 2**32 - 1)
 SCIPY: dict[Kind, Callable[..., Any]] = {
@@ -38,19 +37,6 @@ def on_repeated_rows(
 ) -> np.ndarray:
     repeated = [np.repeat(np.arange(len(units)), row[units].astype(int)) for row in weights]
     return np.array([[reference(kind, human[i].ravel(), m[i].ravel()) for m in metrics] for i in repeated])
-
-
-def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """human, metrics, units, weights: ties, missing cells, clusters of several items, units drawn twice or never."""
-    rng = np.random.default_rng(seed)
-    n_items, n_systems, n_metrics = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
-    n_units = rng.integers(1, n_items + 1)
-    human = rng.integers(0, rng.integers(1, 6) + 1, (n_items, n_systems)) / 3
-    metrics = np.round(human + rng.normal(size=(n_metrics, n_items, n_systems)), rng.integers(0, 3))
-    human[rng.random(human.shape) < 0.1] = np.nan
-    metrics[rng.random(metrics.shape) < rng.choice([0, 0.2])] = np.nan
-    units = rng.permutation(np.concatenate([np.arange(n_units), rng.integers(0, n_units, n_items - n_units)]))
-    return human, metrics, units, np.vstack([np.ones(n_units), rng.integers(0, 4, (5, n_units))])
 
 
 def many(seed: int, items: int, systems: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -85,30 +71,6 @@ def test_item_weights_are_multiplicities(kind: Kind, seed: int) -> None:
             kind, human, metrics, units=units, weights=weights, item_weights=item_weights * scale
         )
         np.testing.assert_allclose(weighted, copied, atol=1e-9)
-
-
-@settings(deadline=None, max_examples=40)
-@given(seed=SEEDS)
-@each_kind
-def test_is_invariant(kind: Kind, seed: int) -> None:
-    human, metrics, units, weights = study(seed)
-    rng = np.random.default_rng(seed)
-    values = pooled_correlation(kind, human, metrics, units=units, weights=weights)
-    items, systems, order = (rng.permutation(n) for n in (len(human), human.shape[1], len(metrics)))
-    labels = rng.permutation(weights.shape[1])
-    shuffled = pooled_correlation(
-        kind,
-        human[items][:, systems],
-        metrics[order][:, items][:, :, systems],
-        units=labels[units[items]],
-        weights=weights[:, np.argsort(labels)],
-    )
-    np.testing.assert_allclose(shuffled, values[:, order], atol=1e-9)
-    scaled = pooled_correlation(kind, 100 - 7 * human, 3 * metrics + 50, units=units, weights=weights)
-    np.testing.assert_allclose(scaled, -values, atol=1e-9)
-    if kind != "pearson":
-        monotone = pooled_correlation(kind, np.exp(human), metrics**3, units=units, weights=weights)
-        np.testing.assert_allclose(monotone, values, atol=1e-9)
 
 
 @each_kind
@@ -150,13 +112,6 @@ def test_kendall_of_many_outputs_in_few_units(chunk: int, monkeypatch: pytest.Mo
     tau = pooled_correlation("kendall", human, metrics, units=units, weights=weights)
     np.testing.assert_allclose(tau[:, :2], [[1, -1]] * 3)
     np.testing.assert_allclose(tau, on_repeated_rows("kendall", human, metrics, units, weights), atol=1e-12)
-
-
-@each_kind
-def test_nothing_rated_in_common_is_undefined(kind: Kind) -> None:
-    human, metrics = np.array([[1.0, np.nan]]), np.array([[[np.nan, 1.0]], [[1.0, 2.0]]])
-    values = pooled_correlation(kind, human, metrics, units=np.zeros(1, dtype=int), weights=np.ones((2, 1)))
-    assert np.isnan(values).all()
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1e170])
@@ -206,21 +161,6 @@ def test_kendall_on_a_grid_is_near_that_of_every_output(
     assert (np.abs((values - exact).mean(axis=0)) < 0.05 * spread).all()
     np.testing.assert_allclose(values[6:].std(axis=0), spread, rtol=0.03)
     assert (np.abs(values[:6] - exact[:6]) < 0.15 * spread).all()
-
-
-def test_kendall_on_a_grid_is_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooled, "EXACT", 0)
-    human, metrics = many(2, 100)
-    units, weights = np.arange(100) // 2, bootstrap_weights(50, 20, np.random.default_rng(0), dtype=np.uint8)
-    values = pooled_correlation("kendall", human, metrics, units=units, weights=weights)
-    order = np.random.default_rng(3).permutation(100)
-    for other in (
-        pooled_correlation("kendall", np.exp(human), 3 * metrics + 1, units=units, weights=weights),
-        pooled_correlation("kendall", human[order], metrics[:, order], units=units[order], weights=weights),
-        pooled_correlation("kendall", human[:, ::-1], metrics[:, :, ::-1], units=units, weights=weights),
-        pooled_correlation("kendall", human, metrics, units=units, weights=weights.astype(float)),
-    ):
-        np.testing.assert_allclose(other, values, atol=1e-12)
 
 
 @each_kind

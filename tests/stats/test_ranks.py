@@ -46,29 +46,12 @@ def test_nothing_to_rank(ranks) -> None:
     assert ranks(np.array([[7.0]])).tolist() == [[1.0]]
 
 
-def test_ranks_leave_their_argument_alone() -> None:
-    values = np.array([3.0, np.nan, 1.0])
-    values.setflags(write=False)
-    assert mid_ranks(values).tolist() == pytest.approx([2.0, np.nan, 1.0], nan_ok=True)
-    assert ordinal_ranks(values).tolist() == pytest.approx([2.0, np.nan, 1.0], nan_ok=True)
-
-
 @given(seed=SEEDS)
 def test_tie_runs_by_search(seed: int) -> None:
     ordered = np.sort(np.random.default_rng(seed).integers(0, 5, 9))
     first, end = tie_runs(ordered)
     assert np.array_equal(first, np.searchsorted(ordered, ordered, side="left"))
     assert np.array_equal(end, np.searchsorted(ordered, ordered, side="right"))
-
-
-@settings(deadline=None)
-@given(seed=SEEDS)
-def test_representation_of_complete_data_is_the_sum_of_ranks_of_the_repeated_units(seed: int) -> None:
-    values = rankings(seed, complete=True)
-    values = values if values.shape[-1] > 1 else np.tile(values, 2)
-    weights = np.random.default_rng(seed).multinomial(values.shape[1], np.full(values.shape[1], 1 / values.shape[1]), 4)
-    expected = [stats.rankdata(np.repeat(values, row, axis=1), axis=-1).sum(axis=1) for row in weights]
-    assert np.array_equal(representation(values, weights=weights), expected)
 
 
 @settings(deadline=None)
@@ -89,38 +72,6 @@ def test_representation_by_its_definition(seed: int) -> None:
                 total, times = sum(rank * times for rank, times in stretched), sum(times for _, times in stretched)
                 expected = total / times * row.sum() if times else np.nan
                 np.testing.assert_allclose(found[b, r, k], expected, atol=1e-9)
-
-
-@settings(deadline=None)
-@given(seed=SEEDS)
-def test_representation_follows_relabelling_and_keeps_its_total(seed: int) -> None:
-    values, rng = rankings(seed), np.random.default_rng(seed)
-    weights = rng.integers(0, 3, (3, values.shape[1]))
-    found = representation(values, weights=weights)
-    units, things = (rng.permutation(size) for size in values.shape[1:])
-    moved = representation(values[:, units][:, :, things], weights=weights[:, units])
-    np.testing.assert_allclose(moved, found[..., things], atol=1e-9)
-    np.testing.assert_allclose(representation(np.exp(values / 5), weights=weights), found)
-    n, whole = values.shape[-1], ~np.isnan(values).any(axis=(1, 2))
-    rows = weights.sum(axis=1)
-    if n > 1:  # every complete ranking hands out n (n + 1) / 2
-        for total in found[rows > 0][:, whole].sum(axis=-1).T:
-            np.testing.assert_allclose(total, rows[rows > 0] * n * (n + 1) / 2)
-
-
-def test_a_ranking_of_one_thing_says_nothing() -> None:
-    values = np.array([[[np.nan, 4.0, np.nan], [1.0, 2.0, np.nan]]])
-    found = representation(values, weights=np.array([[1, 1], [1, 0]]))
-    # (rank - 1/2) * 3/2 + 1/2, over one of two units: twice 1.25 and 2.75
-    assert found[0, 0].tolist() == pytest.approx([2.5, 5.5, np.nan], nan_ok=True)
-    assert np.isnan(found[1]).all()
-
-
-def test_ordinal_ranks_put_the_earlier_of_two_ties_first_in_every_row() -> None:
-    values = np.array([[[5.0, 7.0, 5.0, np.nan], [1.0, 1.0, 1.0, 0.0]]])
-    assert ordinal_ranks(values)[0, 0, :3].tolist() == [1, 3, 2]
-    assert np.isnan(ordinal_ranks(values)[0, 0, 3])
-    assert ordinal_ranks(values)[0, 1].tolist() == [2, 3, 4, 1]
 
 
 @settings(deadline=None)

@@ -1,5 +1,3 @@
-"""Scores of systems on shared cells, against least squares with dummies and SciPy."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -18,26 +16,10 @@ from custodes.stats.system_scores import (
     system_means,
     weighted_item_mean,
 )
+from tests.stats.resampled_studies import repeated, study
 
 SEEDS = st.integers(0, 2**32 - 1)
 REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
-
-
-def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """human, metrics, units, weights: ties, missing cells, clusters of several items, units drawn twice or never."""
-    rng = np.random.default_rng(seed)
-    n_items, n_systems, n_metrics = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
-    n_units = rng.integers(1, n_items + 1)
-    human = rng.integers(0, rng.integers(1, 6) + 1, (n_items, n_systems)) / 3
-    metrics = np.round(human + rng.normal(size=(n_metrics, n_items, n_systems)), rng.integers(0, 3))
-    human[rng.random(human.shape) < 0.1] = np.nan
-    metrics[rng.random(metrics.shape) < rng.choice([0, 0.2])] = np.nan
-    units = rng.permutation(np.concatenate([np.arange(n_units), rng.integers(0, n_units, n_items - n_units)]))
-    return human, metrics, units, np.vstack([np.ones(n_units), rng.integers(0, 4, (5, n_units))])
-
-
-def repeated(row: np.ndarray, units: np.ndarray) -> np.ndarray:
-    return np.repeat(np.arange(len(units)), row[units].astype(int))
 
 
 def dummies(scores: np.ndarray, rated: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -78,18 +60,6 @@ def test_complete_items_give_means() -> None:
     # difficulty of items, whatever it is, changes no difference of systems
     moved = system_fit(scores + 100 * rng.normal(size=(12, 1)), rated, **options)
     np.testing.assert_allclose(np.diff(moved), np.diff(near), atol=1e-7)
-
-
-def test_the_same_scores_have_the_same_fit_and_no_cell_none() -> None:
-    rng = np.random.default_rng(1)
-    scores, rated = rng.normal(size=(1, 30, 6)), rng.random((30, 6)) < 0.3
-    rated[:, 2] = False
-    fit = system_fit(
-        np.repeat(scores, 2, axis=0), rated, units=np.arange(30), weights=np.ones((1, 30)), item_weights=None
-    )
-    np.testing.assert_array_equal(fit[0, 0], fit[0, 1])
-    assert np.isnan(fit[0, :, 2]).all()
-    assert np.isfinite(np.delete(fit[0], 2, axis=1)).all()
 
 
 @pytest.mark.parametrize("kind", REFERENCES)

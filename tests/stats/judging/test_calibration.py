@@ -1,5 +1,3 @@
-"""Chances against what came: by hand, whatever the sides are called, and against what is known of normal errors."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -9,25 +7,11 @@ from hypothesis import strategies as st
 
 from custodes.stats.judging.calibration import (
     bins_of,
-    brier,
-    constant_forecast,
     expected_error,
     known_variance,
     share_by_bin,
-    sure_and_right,
     surer_than_right,
 )
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(0, 2)), min_size=1, max_size=30))
-def test_the_names_of_the_sides_change_nothing(rows: list[tuple[float, float, int]]) -> None:
-    a, tie, outcome = (np.array(own) for own in zip(*rows, strict=True))
-    chances = np.stack([a * (1 - tie), tie, (1 - a) * (1 - tie)], axis=1)
-    turned, other = chances[:, ::-1], 2 - outcome
-    assert np.allclose(brier(chances, outcome), brier(turned, other))
-    for one, two in zip(sure_and_right(chances, outcome), sure_and_right(turned, other), strict=True):
-        assert np.allclose(one, two)
-    assert constant_forecast(outcome).tolist() == constant_forecast(other).tolist()
 
 
 def test_the_test_knows_the_variance_of_what_is_sure() -> None:

@@ -13,7 +13,7 @@ def even(cut: float) -> np.ndarray:
     return np.array([[-cut, cut]])
 
 
-@pytest.mark.parametrize("rho", [-0.7, 0.0, 0.2, 0.6, 0.95])
+@pytest.mark.parametrize("rho", [-0.7, 0.2, 0.95])
 @pytest.mark.parametrize(
     ("first", "second"), [((0.0, 0.0), (0.0, 0.0)), ((-0.5, 0.5), (0.0, 0.0)), ((-0.3, 0.8), (0.5, 1.1))]
 )
@@ -59,11 +59,3 @@ def test_shares_say_where_a_loss_becomes_a_tie_and_a_tie_a_win() -> None:
     found = cuts(verdicts, np.zeros(10_000, dtype=int), 1)
     assert found == pytest.approx(norm.ppf([[0.1, 0.4]]), abs=1e-3)
     assert cuts(-verdicts, np.zeros(10_000, dtype=int), 1) == pytest.approx(-found[:, ::-1])
-
-
-def test_scores_turn_with_the_sign_and_do_not_depend_on_the_unit_or_on_other_strata() -> None:
-    values, strata = np.array([0.3, -2.0, 0.0, 1.0, 1.0, 7.0]), np.array([0, 0, 1, 0, 0, 1])
-    found = normal_scores(values, strata)
-    assert normal_scores(-values, strata) == pytest.approx(-found)
-    assert normal_scores(10 * values + 3 * strata, strata) == pytest.approx(found)
-    assert found[strata == 0] == pytest.approx(normal_scores(values[strata == 0], np.zeros(4, dtype=int)))

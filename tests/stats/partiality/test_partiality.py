@@ -1,5 +1,6 @@
-"""Partiality: symmetries, its standard error against resampling, what was planted, and why it is inconclusive."""
+from __future__ import annotations
 
+import dataclasses
 from dataclasses import fields
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from custodes.stats import ABSENT
 from custodes.stats.partiality.partiality import FEWEST_UNITS, Reason, _left_out, partiality, win_rate_without
 from custodes.stats.partiality.people import human_side
 from custodes.stats.partiality.scores import ScoredPeople, _bends, score_placement
 from tests.simulation.fair_metrics import Fair, signs_of
-from tests.stats.partiality.dense import of_signs
+from tests.stats.partiality.dense import by_definition, of_signs
 
 BOUNDS = {"alpha": 0.05, "confidence": 0.95}
 
@@ -30,7 +32,7 @@ def same(one, other, places=slice(None)):
         np.testing.assert_allclose(left[:, places], right, rtol=1e-7, atol=1e-10)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(0, 2**32 - 1), st.permutations(range(6)), st.permutations(range(60)))
 def test_neither_the_order_of_systems_nor_of_items_matters(seed, systems, items):
     persons, metric, _ = drawn(seed)
@@ -38,7 +40,7 @@ def test_neither_the_order_of_systems_nor_of_items_matters(seed, systems, items)
     same(found(persons, metric), moved, list(systems))
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(0, 2**32 - 1))
 def test_the_metrics_scale_does_not_matter_and_peoples_unit_neither(seed):
     persons, metric, _ = drawn(seed)
@@ -46,7 +48,7 @@ def test_the_metrics_scale_does_not_matter_and_peoples_unit_neither(seed):
     same(found(persons, metric), found(3 * persons + 7, metric))
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(0, 2**32 - 1))
 def test_both_turned_round_turn_the_favour(seed):
     persons, metric, _ = drawn(seed)
@@ -54,16 +56,6 @@ def test_both_turned_round_turn_the_favour(seed):
     np.testing.assert_allclose(one.shift, -other.shift, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(one.low, -other.high, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(one.p_adjusted, other.p_adjusted, rtol=1e-6)
-
-
-@settings(max_examples=15)
-@given(st.integers(0, 2**32 - 1))
-def test_verdicts_turned_round_turn_the_favour(seed):
-    human, metric, pairs = signs_of(*drawn(seed)[:2])
-    one, other = (
-        partiality([of_signs(sign * human, sign * metric, pairs, units=np.arange(60))], **BOUNDS) for sign in (1, -1)
-    )
-    np.testing.assert_allclose(one.shift, -other.shift, rtol=1e-7, atol=1e-10)
 
 
 def test_test_and_interval_are_of_one_null():
@@ -76,30 +68,19 @@ def test_test_and_interval_are_of_one_null():
 
 
 def test_its_sampling_error_is_that_of_resampled_items():
-    # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 400 resamples)
+    # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 150 resamples)
     persons, metric, _ = drawn(1, items=300, systems=8)
     units, rng = np.arange(300), np.random.default_rng(0)
     placement = score_placement(persons, metric, units=units)
     _, errors, _ = _left_out(placement, np.arange(8), ~np.eye(8, dtype=np.bool_))
     shifts = []
-    for _ in range(400):
+    for _ in range(150):
         items = rng.integers(0, 300, 300)
         shifts.append(found(persons[:, items], metric[items]).shift[0])
     expected = np.nanstd(shifts, axis=0)
     near = expected < 2 * np.median(expected)  # far from the others a bootstrap of the curve has no standard deviation
     assert near.sum() >= 5
     np.testing.assert_allclose(errors[near, 0], expected[near], rtol=0.25)
-
-
-def test_clusters_widen_the_interval():
-    persons, metric, _ = drawn(3)
-    doubled = [np.repeat(own, 2, axis=-2) for own in (persons, metric)]
-    single = found(persons, metric)
-    paired = found(*doubled, units=np.repeat(np.arange(60), 2))
-    # equal but for the degrees of freedom in the variances of items and outputs
-    np.testing.assert_allclose(paired.shift, single.shift, atol=0.003)
-    np.testing.assert_allclose(paired.high, single.high, atol=0.01)
-    assert ((found(*doubled).high - found(*doubled).low) < 0.8 * (single.high - single.low)).all()
 
 
 def test_what_was_planted_is_found_by_scores_and_by_verdicts():
@@ -161,18 +142,6 @@ def test_a_favour_of_the_outlying_system_is_not_taken_from_the_curve_of_the_othe
         assert not (found(persons, metric).p_adjusted <= 0.05).any()
 
 
-def test_scatter_of_fair_systems_widens_every_interval():
-    # systems off the curve by .3 each way: none is further off than another
-    rng = np.random.default_rng(0)
-    quality = rng.normal(size=(400, 10)) + np.linspace(-1, 1, 10)
-    persons = quality + 0.5 * rng.normal(size=(3, 400, 10))
-    exact = quality + 0.3 * rng.normal(size=quality.shape)
-    scattered = exact + 0.15 * np.array([1, -1] * 5)
-    one, other = found(persons, exact), found(persons, scattered)
-    assert ((other.high - other.low) > 1.5 * (one.high - one.low)).all()
-    assert not (other.p_adjusted <= 0.05).any()
-
-
 @pytest.mark.parametrize("annotators", [2, 3, 5])
 def test_the_coefficients_of_a_curved_link_have_no_bias_from_noise(annotators):
     # noise of variance 1 on quality of variance 1; a regression on means of ratings finds less than half of the square
@@ -225,3 +194,18 @@ def test_a_metric_is_placed_as_if_it_were_alone() -> None:
         alone, beside = score_placement(persons, metric, units=units), together.placement(metric)
         for field in fields(alone):
             np.testing.assert_array_equal(getattr(beside, field.name), getattr(alone, field.name))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("size", [1, 4])
+def test_rows_place_as_the_definition(share: float, size: int) -> None:
+    rng = np.random.default_rng(int(100 * share) + size)
+    pairs = np.array([(a, b) for a in range(7) for b in range(a + 1, 7)])
+    human, metric = rng.choice(np.array([1, 0, -1], dtype=np.int8), size=(2, len(pairs), 120))
+    for own in (human, metric):
+        own[rng.random(own.shape) > share] = ABSENT
+    units = rng.permutation(np.arange(120) // size)
+    found, wanted = of_signs(human, metric, pairs, units=units), by_definition(human, metric, pairs, units=units)
+    for field in dataclasses.fields(wanted):
+        one, other = getattr(found, field.name), getattr(wanted, field.name)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12, err_msg=field.name)

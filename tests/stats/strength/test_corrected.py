@@ -1,5 +1,3 @@
-"""People corrected with a metric: limits where the answer is known, symmetries, who was chosen to be judged."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -12,7 +10,7 @@ from custodes.stats import ABSENT
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.corrected import Corrected, corrected
 from custodes.stats.strength.strengths import interval, strengths
-from tests.stats.strength.battles import Arena, battles, judge, swapped
+from tests.stats.strength.battles import Arena, judge
 
 SIX = Arena(6, 2000, luck=0.5)
 
@@ -56,7 +54,7 @@ def test_a_perfect_judge_stands_in_for_people() -> None:
 
 def test_a_useless_judge_does_nothing() -> None:
     widths = []
-    for seed in range(20):
+    for seed in range(8):
         human = SIX.draw(np.random.default_rng(seed))
         labelled = some(120, 2000, seed)
         found = ask(human, judge("useless", human, np.random.default_rng(seed)), labelled)
@@ -65,21 +63,6 @@ def test_a_useless_judge_does_nothing() -> None:
         widths.append([made.draws[1:, :6].std(axis=0).mean() for made in (found.strengths, few)])
     corrected_width, own_width = np.mean(widths, axis=0)
     assert corrected_width <= 1.02 * own_width
-
-
-def test_sides_and_names_do_not_matter() -> None:
-    human = SIX.draw(np.random.default_rng(4))
-    said, judged = judge("biased", human, np.random.default_rng(5)), some(300, 2000, 6)
-    base = ask(human, said, judged)
-    side = ask(swapped(human), -said, judged)
-    np.testing.assert_allclose(side.strengths.draws[0], base.strengths.draws[0], atol=1e-8)
-    name = np.random.default_rng(7).permutation(6)
-    renamed = ask(replace(human, first=name[human.first], second=name[human.second]), said, judged)
-    np.testing.assert_allclose(renamed.strengths.draws[0, name], base.strengths.draws[0], atol=1e-8)
-    assert renamed.power == pytest.approx(base.power)
-    assert renamed.p_random == pytest.approx(base.p_random)
-    heavier = ask(replace(human, weight=3 * human.weight), said, judged)
-    np.testing.assert_allclose(heavier.strengths.draws[0], base.strengths.draws[0], atol=1e-8)
 
 
 def test_what_only_the_metric_joins_is_apart() -> None:
@@ -112,27 +95,15 @@ def test_known_probabilities_undo_the_choice() -> None:
     assert assumed.p_random < 1e-6
 
 
-def test_intervals_cover_with_few_labels() -> None:
-    """The larger simulation is tests/simulation/test_leaderboard.py."""
-    held = []
-    for seed in range(50):
-        human = SIX.draw(np.random.default_rng(seed))
-        found = ask(human, judge("biased", human, np.random.default_rng(seed)), some(120, 2000, seed), resamples=60)
-        low, high = interval(found.strengths.draws, confidence=0.95, n_units=found.strengths.n_units)
-        held.append(((low <= SIX.target[:6]) & (SIX.target[:6] <= high)).mean())
-    error = np.std(held, ddof=1) / np.sqrt(len(held))
-    assert 0.93 - 2 * error <= np.mean(held) <= 0.97 + 2 * error
-
-
 @pytest.mark.parametrize("size", [1, 10])
 def test_a_random_part_is_seldom_refused(size: int) -> None:
     arena = Arena(6, 1000, size=size, taste=0.7 if size > 1 else 0.0)
     p_values = []
-    for seed in range(40):
+    for seed in range(20):
         human = arena.draw(np.random.default_rng(seed))
         judged = some(1000 // size // 5, 1000 // size, seed)[human.unit]
         p_values.append(ask(human, judge("biased", human, np.random.default_rng(seed)), judged).p_random)
-    assert np.sum(np.array(p_values) < 0.01) <= 2  # more in .007 of such tests
+    assert np.sum(np.array(p_values) < 0.01) <= 1  # more in .02 of such tests
 
 
 @pytest.mark.parametrize("chosen", ["close", "ties", "one pair", "agreeing"])
@@ -150,11 +121,3 @@ def test_a_choice_is_seen(chosen: str) -> None:
     }[chosen]
     judged = np.random.default_rng(15).random(2000) < often
     assert ask(human, said, judged).p_random < 0.01
-
-
-def test_one_pair_only() -> None:
-    human = battles([0, 1, 2] * 100, [1, 2, 0] * 100, [1, -1, 0, 1, 1, -1] * 50)
-    found = ask(human, human.sign, np.tile([True, False, False], 100), systems=3)
-    assert found.strengths.component.tolist() == [0, 0, 1]
-    assert np.isnan(found.strengths.draws[:, 2]).all()
-    assert found.p_random < 1e-6

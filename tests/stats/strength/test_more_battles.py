@@ -1,5 +1,3 @@
-"""Forecasts of the joint test: null where they must be, and consistent with the variance that they assume."""
-
 from __future__ import annotations
 
 import numpy as np

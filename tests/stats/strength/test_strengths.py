@@ -1,5 +1,3 @@
-"""Coefficients against other libraries and the plain formula; symmetries; what has no maximum; errors by cluster."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -120,13 +118,7 @@ def test_draws_spread_as_refits_do() -> None:
     np.testing.assert_allclose(ours, np.std(refits, axis=0, ddof=1), rtol=0.13)
 
 
-def test_draws_have_the_covariance_exactly() -> None:
-    own = FIVE.draw(np.random.default_rng(8))
-    few, many = (made(own, resamples=n, seed=n).draws[1:].std(axis=0, ddof=1) for n in (60, 1000))
-    np.testing.assert_allclose(few, many, rtol=1e-9)
-
-
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["davidson", "half"]))
 def test_symmetries(seed: int, ties: str) -> None:
     rng = np.random.default_rng(seed)
@@ -255,25 +247,6 @@ def test_a_system_of_one_cluster_is_not_sure() -> None:
     )
     spread = made(alone, 4, resamples=200).draws[1:].std(axis=0)
     assert spread[3] > 2 * spread[:3].max()
-
-
-@pytest.mark.parametrize(
-    "arena",
-    [Arena(5, 200), Arena(20, 200), Arena(20, 600, size=4, taste=0.7, luck=0.5)],
-    ids=["5 systems, 200", "20 systems, 200", "20 systems, 600, clusters, another model"],
-)
-def test_intervals_cover(arena: Arena) -> None:
-    """The larger simulation is tests/simulation/test_leaderboard.py."""
-    held = []
-    for seed in range(40):
-        found = made(arena.draw(np.random.default_rng(seed)), arena.systems, resamples=60, seed=seed)
-        if not found.component.any():
-            low, high = interval(found.draws, confidence=0.95, n_units=found.n_units)
-            target = arena.target[: arena.systems]
-            held.append(((low <= target) & (target <= high)).mean())
-    # the standard error over studies, which share nothing
-    error = np.std(held, ddof=1) / np.sqrt(len(held))
-    assert 0.93 - 2 * error <= np.mean(held) <= 0.97 + 2 * error
 
 
 def test_a_weight_counts_as_a_cluster_that_says_the_same() -> None:

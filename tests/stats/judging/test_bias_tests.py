@@ -5,20 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.stats.intervals import CORRELATION, student_interval
-from custodes.stats.judging.bias_tests import slot_test
-from custodes.stats.reliability import alpha, of_two
+from custodes.stats.judging.bias_tests import slot_test, uneven_p
 
 SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda own: np.array([own], dtype=float))
-
-
-@given(SUMS)
-def test_the_other_slot_has_the_opposite_margin_and_the_same_p(sums: np.ndarray) -> None:
-    sizes = np.full(sums.shape, 2.0)
-    one, other = (slot_test(sign * sums, sizes, wider=np.ones(1), confidence=0.9) for sign in (1, -1))
-    assert other.estimate == pytest.approx(-one.estimate)
-    assert other.p_value == pytest.approx(one.p_value)
-    assert other.low == pytest.approx(-one.high, nan_ok=True)
 
 
 @given(SUMS, st.sampled_from([0.8, 0.95]))
@@ -66,13 +55,47 @@ def test_a_slot_of_two_tenths_is_mostly_found_in_400_comparisons() -> None:
     assert (made.p_value <= 0.05).mean() > 0.9  # measured: .97
 
 
-def test_intervals_of_alpha_between_orders_hold_it() -> None:
-    shares = np.array([0.45, 0.0, 0.35, 0.0, 0.0, 0.0, 0.02, 0.0, 0.18])
+def asked(failed: np.ndarray, features: np.ndarray, *, units: np.ndarray | None = None, seed: int = 0) -> float:
+    units = np.arange(len(failed)) if units is None else units
+    return uneven_p(failed, features, units=units, draws=1999, rng=np.random.default_rng(seed))
+
+
+def test_failures_on_one_side_are_seen_and_few_failures_say_nothing() -> None:
+    side = np.repeat([0.0, 1.0], 100)
+    failed = np.zeros(200, dtype=bool)
+    failed[:12] = True
+    assert asked(failed, side[None]) < 0.005
+    failed[4:] = False
+    assert np.isnan(asked(failed, side[None]))
+    assert np.isnan(asked(np.arange(200) < 12, np.zeros((1, 200))))
+
+
+def test_a_feature_counts_by_its_order_alone_whatever_its_scale() -> None:
     rng = np.random.default_rng(1)
-    drawn = rng.multinomial(120, shares, size=400)
-    again = np.stack([drawn, *np.moveaxis([rng.multinomial(120, own / 120, size=100) for own in drawn], 0, 1)])
-    low, high = student_interval(
-        alpha(of_two(again.reshape(101, 400, 3, 3)), scale="nominal"), confidence=0.95, n_units=120, bounds=CORRELATION
-    )
-    truth = alpha(of_two((1e9 * shares).reshape(3, 3)), scale="nominal")
-    assert 0.92 < np.mean((low <= truth) & (truth <= high)) < 0.98  # measured: .949 in 1,000 studies
+    failed, features = rng.random(300) < 0.1, rng.integers(0, 3, (2, 300)).astype(float)
+    assert asked(failed, features) == asked(failed, 10 * features + 3)
+    assert asked(failed, features) == pytest.approx(asked(failed, -features), abs=0.05)
+
+
+def test_one_document_that_fails_is_one_failure() -> None:
+    side, units = np.tile([0.0, 1.0], 100), np.repeat(np.arange(100), 2)
+    failed = np.zeros(200, dtype=bool)
+    failed[1:20:2] = True
+    alone = asked(failed, side[None], units=units)
+    document = asked(failed, side[None], units=np.where(np.arange(200) < 20, 0, units))
+    assert alone < 0.01 < 0.05 < document
+
+
+@pytest.mark.slow
+def test_fair_failures_are_rarely_called_uneven() -> None:
+    rng = np.random.default_rng(5)
+    p = []
+    for _ in range(1000):
+        systems = np.stack([rng.permutation(4) for _ in range(150)])
+        items = np.repeat(np.arange(150), 4)
+        own = rng.normal(size=150)[items] * 1.5 + rng.normal(size=600)
+        failed = rng.random(600) < 1 / (1 + np.exp(3 - own))
+        features = (systems.ravel() == np.arange(4)[:, None]).astype(float)
+        p.append(asked(failed, features, units=items))
+    share = float(np.mean(np.array(p) <= 0.05))
+    assert share - 1.645 * np.sqrt(share * (1 - share) / 1000) <= 0.05
