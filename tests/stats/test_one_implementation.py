@@ -18,9 +18,7 @@ HOMES = {
     r"(merge|settle)\w*_orders|average\w*_orders": {"data/comparisons.py"},
     r"mean_of_defined|mean_over_(people|annotators)": {"stats/ratios.py"},
 }
-ELSEWHERE = set(
-    ["kendalltau", "spearmanr", "pearsonr", "weightedtau", "rankdata", "corrcoef", "corr", "somersd", "multimode"]
-)
+ELSEWHERE = r"kendalltau|spearmanr|pearsonr|weightedtau|rankdata|corrcoef|corr|somersd|multimode"
 
 
 def test_no_statistic_is_defined_a_second_time() -> None:
@@ -35,7 +33,7 @@ def test_no_statistic_is_defined_a_second_time() -> None:
                         found.append(f"{place}:{node.lineno} {node.name}")
             elif isinstance(node, ast.Attribute | ast.alias):
                 called = node.attr if isinstance(node, ast.Attribute) else node.name
-                if called in ELSEWHERE:
+                if re.fullmatch(ELSEWHERE, called):
                     found.append(f"{place}: {called}")
     assert found == []
     assert homes == HOMES  # a home without a definition is out of date
