@@ -72,8 +72,6 @@ ESTIMATORS = ["mixture", "human", "ppi", "inversion", "poststratified", "naive",
 LOOKS = {"looks": [10, 20, 40], "boundary": "pocock"}
 STOPPING = [
     {"stop": "futility", **LOOKS},
-    {"stop": "equivalence", "equivalence": 0.2},
-    {"stop": "anytime"},
     {"batch": 5, "budget": 400},
 ]
 DEMO_VARIANTS: Sequence[Variant] = (

@@ -47,8 +47,10 @@ def averaged(result: Protocol, rule: str) -> pl.DataFrame:
     """Means over aspects; the spread is that of one replication."""
     spread = [pl.col(f"{name}_sd").mean().alias(f"{name}_sd") for name in ("share", "correct")]
     means = [pl.col(name).mean() for name in FIGURES]
-    rows = result.protocol.group_by("metric", "estimator", "stop", maintain_order=True).agg(*means, *spread)
-    return rows.select(pl.lit(rule).alias("rule"), "metric", "estimator", "stop", *FIGURES, "share_sd", "correct_sd")
+    rows = result.protocol.group_by("metric", "estimator", "stopping", maintain_order=True).agg(*means, *spread)
+    return rows.select(
+        pl.lit(rule).alias("rule"), "metric", "estimator", "stopping", *FIGURES, "share_sd", "correct_sd"
+    )
 
 
 def markdown(table: pl.DataFrame) -> str:
@@ -73,11 +75,7 @@ def rules_table(study: Study, human: str | None, replications: int) -> pl.DataFr
             resamples=0,
         )
         frames.append(averaged(made, name))
-    for name, stop in (("every 5", "anytime"), ("every 5", "anytime+futility")):
-        stopping = cu.Stopping(batch=5, stop=stop)
-        made = protocol(study, human=human, stopping=stopping, null=True, replications=replications, resamples=0)
-        frames.append(averaged(made, name))
-    return pl.concat(frames).sort("estimator", "rule", "stop", maintain_order=True)
+    return pl.concat(frames).sort("estimator", "rule", "stopping", maintain_order=True)
 
 
 def metric_table(study: Study, name: str, human: str | None, replications: int) -> pl.DataFrame:

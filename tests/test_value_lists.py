@@ -34,7 +34,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--compare-by": (("agreement", *DEMO, *QUICK), ("kendall_item", "pearson_item")),
     "--in-use": (("ceiling", *DEMO, *QUICK, "--model", "ridge", "--steps", "3"), ("judge", "learned")),
     "--estimator": (("correction", *DEMO, "--metrics", "judge"), ("ppi", "poststratified")),
-    "--stop": (("protocol", *DEMO, *QUICK, "--replications", "2"), ("decided", "anytime")),
+    "--stop": (("protocol", *DEMO, *QUICK, "--replications", "2"), ("decided", "futility")),
     "--covariates": (("leaderboard", *DEMO, *QUICK), ("judge", "learned")),
     "--require": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("kendall_item>=0.1", "pearson_item>=0.1")),
     "--not-worse-than": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("learned", "overlap")),

@@ -68,8 +68,8 @@ def test_items_may_end_before_the_last_look() -> None:
 @pytest.mark.parametrize(
     "ending",
     [
-        *(Ending(stop="anytime"), Ending(stop="decided", boundary="none"), Ending(family=True), Ending(boundary=2.5)),
-        Ending(stop="futility+equivalence", equivalence=0.2, boundary="obrien-fleming"),
+        *(Ending(stop="decided", boundary="none"), Ending(family=True), Ending(boundary=2.5)),
+        Ending(boundary="obrien-fleming"),
     ],
     ids=lambda ending: f"{ending.stop}-{ending.boundary}-{ending.family}",
 )

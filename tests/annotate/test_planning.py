@@ -173,7 +173,6 @@ def test_templates_are_filled_from_the_plan() -> None:
 
 def test_stopping_is_that_of_the_protocol() -> None:
     assert stopping_of(StudyPlan(stopping=Ending(family=True)), pairs=10).gamma == pytest.approx(0.005)
-    assert stopping_of(StudyPlan(stopping=Ending(stop="anytime")), pairs=1).boundary == "none"
     rule = rule_of(StudyPlan(), pairs=1, items=25, has_metric=False)
     assert rule.looks == (10, 20, 25)  # cut to the items there are
     assert rule.estimator.name == "human"
@@ -181,7 +180,7 @@ def test_stopping_is_that_of_the_protocol() -> None:
     with pytest.raises(OptionError, match="needs a metric"):
         rule_of(StudyPlan(stopping=Ending(estimator="ppi")), pairs=1, items=25, has_metric=False)
     with pytest.raises(OptionError, match="would change nothing"):
-        check_plan(StudyPlan(stopping=Ending(stop="anytime", boundary="obrien-fleming")))
+        check_plan(StudyPlan(stopping=Ending(stop="decided", futility=0.5)))
 
 
 def test_a_plan_without_a_boundary_says_what_it_costs() -> None:

@@ -192,7 +192,7 @@ def test_an_unknown_argument_names_the_close_one() -> None:
         cu.agreement(demo_study(), resample=5)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("name", ["looks", "boundary", "stop", "batch", "budget", "futility", "equivalence", "gamma"])
+@pytest.mark.parametrize("name", ["looks", "boundary", "stop", "batch", "budget", "futility", "gamma"])
 @pytest.mark.parametrize("asked", [cu.protocol, cu.plan])
 def test_what_became_a_part_of_stopping_says_so(asked: Any, name: str) -> None:
     with pytest.raises(TypeError, match=rf"unknown argument '{name}': .* stopping=cu.Stopping\({name}=...\)"):

@@ -18,7 +18,7 @@ from custodes.annotate.engine import clusters_of
 from custodes.annotate.event_log import Clock
 from custodes.annotate.known_questions import Known, attention_checks, read_gold
 from custodes.annotate.material import Material, Medium, Pair, media_of, metric_signs, pairs_of, read_material
-from custodes.annotate.plan import ANYTIME, StudyPlan, check_plan, rule_of
+from custodes.annotate.plan import StudyPlan, check_plan, rule_of
 from custodes.annotate.plan_file import read_plan
 from custodes.annotate.rendering import render
 from custodes.annotate.wording import completed
@@ -205,7 +205,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
     cut = sum(n > items for n in ending.looks)
     message = f"a pair has {items} items at most: it is looked at after {', '.join(map(str, looks))} answers"
     notes = noted((LOOKS_CUT, cut, message))
-    if ending.boundary == "none" and ANYTIME not in ending.stop.split("+") and len(looks) > 1:
+    if ending.boundary == "none" and len(looks) > 1:
         from scipy.special import ndtri
 
         from custodes.stats.stopping.sequential import crossing_probability

@@ -22,7 +22,6 @@ LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
 WIDEST = 100
 """Largest difference between the bounds of a scale."""
-ANYTIME = "anytime"
 IDENTIFIER = re.compile(r"[0-9A-Za-z_.@+-]{1,100}")
 """An id of a worker, or another parameter of a link."""
 
@@ -160,15 +159,10 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ] = "pocock"
     stop: Annotated[
-        str,
-        Meta(
-            description="what closes a pair beside a decision: futility, equivalence, anytime, joined by +; or decided"
-        ),
+        Literal["decided", "futility"],
+        Meta(description="what closes a pair: decided, or futility too"),
     ] = "futility"
     futility: Annotated[float, Meta(description="the chance of a decision below which a pair is closed")] = 0.2
-    equivalence: Annotated[
-        float | None, Meta(description="the margin within which a pair is closed as equal; with stop equivalence")
-    ] = None
     gamma: Annotated[float, Meta(description="the chance of a decision on a pair without a difference")] = 0.05
     family: Annotated[bool, Meta(description="whether gamma is that of all pairs together")] = False
     budget: Annotated[
@@ -388,14 +382,11 @@ def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
     Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
     """
     ending = plan.stopping
-    anytime = ANYTIME in ending.stop.split("+") and ending.boundary == Ending().boundary
     stopping = Stopping(
         looks=ending.looks,
-        # Bets hold at any number of looks, so the usual boundary gives way; another one is refused.
-        boundary="none" if anytime else ending.boundary,
+        boundary=ending.boundary,
         stop=ending.stop,
         futility=ending.futility,
-        equivalence=ending.equivalence,
         gamma=ending.gamma / max(1, pairs) if ending.family else ending.gamma,
         budget=budget_of(plan),
     )

@@ -42,9 +42,7 @@ def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.
     [
         (None, {"batch": 4}),
         (None, {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility"}),
-        (None, {"batch": 7, "stop": "equivalence", "equivalence": 0.3}),
-        (None, {"batch": 10, "stop": "anytime+futility"}),
-        (None, {"batch": 10, "stop": "anytime+equivalence", "equivalence": 0.4}),
+        (None, {"batch": 7, "stop": "futility", "futility": 0.3}),
         ("pooled", {"batch": 10, "boundary": "obrien-fleming"}),
         ("ppi", {"batch": 10}),
         ("poststratified", {"batch": 10}),
@@ -190,7 +188,6 @@ def test_answers_not_asked_or_changed() -> None:
         ({"estimator": "pol"}, "did you mean 'pooled'"),
         ({"estimator": "mixture"}, "needs a metric"),
         ({"clusters": ["d"]}, "clusters"),
-        ({"estimator": "pooled", "stopping": Stopping(stop="anytime")}, "anytime"),
         ({"seed": -1}, "seed"),
     ],
 )

@@ -168,7 +168,6 @@ def test_seeds_and_tables() -> None:
         ({"estimator": "ppi"}, "needs a metric"),
         ({"estimator": "pooled"}, "pooled"),
         ({"estimator": "ppj", "channel": "ideal"}, "did you mean 'ppi'"),
-        ({"stopping": Stopping(stop="anytime"), "channel": "ideal"}, "anytime"),
         ({"human": "x"}, "human selects from a pilot"),
     ],
 )

@@ -34,7 +34,7 @@ def running(*, metric: bool = False, **options: Any) -> State:
 STATES = [
     running(stopping=Stopping(batch=2)),
     running(stopping=Stopping(looks=(1, 3), boundary="pocock", stop="futility", budget=8), seed=2**63),
-    running(metric=True, estimator="ppi", stopping=Stopping(stop="equivalence", equivalence=0.2)),
+    running(metric=True, estimator="ppi", stopping=Stopping(stop="futility", futility=0.3)),
 ]
 FILES = [json.loads(state.to_json()) for state in STATES]
 
@@ -123,7 +123,7 @@ FORBIDDEN = {
     "a metric of too few pairs": put(metric=[[1, 0, 1, 0]]),
     "a metric of too few items": put(metric=[[1], [1], [1]]),
     "a metric that says 2": put(metric=[[2, 0, 0, 0]] * 3),
-    "a metric that nobody uses": put(metric=[[1, 0, 0, 0]] * 3, estimator="ppi", stopping={"stop": "anytime"}),
+    "a way to stop that is none": put(stopping={"stop": "anytime"}),
     "an estimator that is none": put(estimator="pol"),
     "an estimator without its metric": put(estimator="ppi"),
     "a seed below 0": put(seed=-1),

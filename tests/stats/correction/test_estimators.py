@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import stats
 
 from custodes.data.simulate import simulate_counts
-from custodes.stats.correction.estimator import Counts, Estimate, Evidence, decide
+from custodes.stats.correction.estimator import Counts, Estimate, decide
 from custodes.stats.correction.estimators import ESTIMATORS
 
 CHANNEL = np.array([[0.7, 0.1, 0.2], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])  # [human, metric]
@@ -40,16 +41,16 @@ def test_they_read_whom_they_say(name):
 
 
 @pytest.mark.parametrize("name", [name for name, own in ESTIMATORS.items() if own.quick])
-def test_quick_evidence_is_that_of_the_estimate(name):
+def test_quick_estimates_agree_with_those_with_intervals(name):
     counts = Counts(np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0]))
     options = {"confidence": None, "gamma": 0.05, "rng": np.random.default_rng(0)}
-    quick = Evidence.of(ESTIMATORS[name].estimate(counts, **options), gamma=0.05)
-    careful = Evidence.of(ask(name, *counts), gamma=0.05)
+    quick = ESTIMATORS[name].estimate(counts, **options).resolved(gamma=0.05)
+    careful = ask(name, *counts).resolved(gamma=0.05)
     # a few hundred draws do, far from .025 and .975; the sd of a normal is its interval / 3.92
     assert quick.theta == pytest.approx(careful.theta, abs=0.06)
     assert quick.margin == pytest.approx(careful.margin, abs=0.02)
     assert quick.sd == pytest.approx(careful.sd, rel=0.1)
-    assert np.isnan([quick.low, quick.high]).all()
+    assert np.isnan([quick.margin_low, quick.margin_high]).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,3 +141,27 @@ def test_only_the_mixture_has_draws():
         assert np.isfinite(ask(name, paired, metric_only).effective_draws) == (name == "mixture")
     # in closed form there are none either
     assert np.isnan(ask("mixture", paired).effective_draws)
+
+
+def test_human_reads_all_human_labels_and_naive_all_labels_of_the_metric():
+    table = np.array([[4, 1, 0], [1, 1, 0], [0, 1, 1]])
+    human, naive = ask("human", table, (50, 0, 0), (6, 1, 0)), ask("naive", table, (6, 1, 2), (50, 0, 0))
+    for estimate, (wins, ties, losses) in ((human, (11, 3, 2)), (naive, (11, 4, 3))):
+        assert estimate.theta == pytest.approx(stats.beta.sf(0.5, wins + 1, losses + 1))
+        shapes, total = np.array([wins, ties, losses]) + 1, wins + ties + losses + 3
+        np.testing.assert_allclose(estimate.p, shapes / total)
+        for end, probability in ((estimate.p_low, 0.025), (estimate.p_high, 0.975)):
+            np.testing.assert_allclose(end, stats.beta.ppf(probability, shapes, total - shapes))
+
+
+@pytest.mark.parametrize("human", [[0, 0, 0], [7, 2, 3], [0, 9, 0], [0, 0, 40]])
+def test_quick_moments_are_those_of_the_dirichlet_posterior(human):
+    counts = Counts(np.zeros((1, 3, 3), dtype=int), np.array([[9, 9, 9]]), np.array([human]))
+    quick = ESTIMATORS["human"].estimate(counts, confidence=None).resolved(gamma=0.05)
+    posterior = stats.dirichlet(np.array(human) + 1)
+    covariance = posterior.cov()
+    np.testing.assert_allclose(quick.p, [posterior.mean()])
+    assert quick.margin == pytest.approx([posterior.mean()[0] - posterior.mean()[2]])
+    assert quick.sd == pytest.approx([np.sqrt(covariance[0, 0] + covariance[2, 2] - 2 * covariance[0, 2])])
+    # a closed form: nothing is kept away from 0 and 1
+    assert quick.theta == pytest.approx([stats.beta.sf(0.5, human[0] + 1, human[2] + 1)], rel=1e-9)

@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import beta, dirichlet, norm
 
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Evidence, Items
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.betting import betting_interval, log_wealth
-from custodes.stats.stopping.rules import Rule, rule_on
+from custodes.stats.stopping.rules import Rule, estimates_on, rule_on
 
 PLAIN = Rule(
     estimator=ESTIMATORS["human"],
@@ -84,61 +83,6 @@ def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
         assert judged(rule, counts[np.newaxis])[1].tolist() == [closed]
 
 
-def test_equivalence_closes_where_the_interval_lies_within() -> None:
-    human = np.array([[10, 80, 10], [12, 80, 8], [30, 5, 25], [2, 1, 2]])
-    interval = human_posterior(human, confidence=0.95)
-    reach = np.maximum(np.abs(interval.margin_low), np.abs(interval.margin_high))
-    assert (np.diff(reach) > 0).all()
-    for within in [*reach * 1.0001, *reach * 0.9999]:
-        rule = replace(PLAIN, equivalence=within, bounds=(9.0, 9.0))
-        decision, closed, _ = judged(rule, human, look=1)
-        assert closed.tolist() == (reach < within).tolist()
-        assert not decision.any()
-
-
-def test_any_of_several_parts_closes() -> None:
-    human = np.array([[9, 0, 0], [3, 30, 3], [4, 2, 4]])
-    limits = {"futility": 0.1, "equivalence": 0.4}
-    alone = [judged(replace(PLAIN, **part), human)[1] for part in ({}, *({name: x} for name, x in limits.items()))]
-    assert [own.any() for own in alone] == [True, True, True]
-    together = judged(replace(PLAIN, **limits), human)[1]
-    assert together.tolist() == np.any(alone, axis=0).tolist()
-
-
-def test_betting_decides_whatever_the_look() -> None:
-    rng = np.random.default_rng(0)
-    human = rng.multinomial(30, [0.6, 0.2, 0.2], size=200)
-    human[::2] = human[::2, ::-1]
-    rule = replace(PLAIN, anytime=True, bounds=(0.0, 9.0))
-    wealth = log_wealth(human, margin=np.zeros(200))
-    expected = np.where(wealth >= np.log(20), np.sign(human[:, 0] - human[:, 2]), 0)
-    assert {-1, 0, 1} == set(expected.tolist())
-    for look in (0, 1):
-        decision, closed, _ = judged(rule, human, look=look)
-        assert decision.tolist() == expected.tolist()
-        assert closed.tolist() == (expected != 0).tolist()
-    low, high = betting_interval(human, level=0.05)
-    _, closed, _ = judged(replace(rule, equivalence=0.5), human)
-    assert closed.tolist() == ((expected != 0) | ((low > -0.5) & (high < 0.5))).tolist()
-
-
-def test_betting_gives_up_by_the_wealth_it_can_still_win() -> None:
-    # With V untied annotations the wealth at |z| is about sqrt(pi / (2 V)) exp(z^2 / 2) (Laplace's approximation of the
-    # average over stakes), never more than exp(z^2 / 2), and must reach 1 / gamma. V at the last look is what the
-    # posterior mean of the ties leaves. In the second case V = 1, where the first factor would exceed 1.
-    for counts, last in (([3, 4, 2], 40), ([0, 1, 0], 2)):
-        win, tie, loss = (np.array(counts) + 1) / (sum(counts) + 3)
-        untied = last * (1 - tie)
-        bound = np.sqrt(2 * np.log(max(np.sqrt(2 * untied / np.pi), 1) / 0.05))
-        sd = np.sqrt((win + loss - (win - loss) ** 2) / (sum(counts) + 4))
-        share = sum(counts) / last
-        needed, rest = bound * sd * np.sqrt(share), sd * np.sqrt(1 - share)
-        chance = norm.sf((needed - win + loss) / rest) + norm.cdf((-needed - win + loss) / rest)
-        for slack, closed in ((1e-6, True), (-1e-6, False)):
-            rule = replace(PLAIN, anytime=True, futility=chance * (1 + slack))
-            assert judged(rule, np.array([counts]), last=last)[1].tolist() == [closed]
-
-
 def test_a_bound_beyond_what_draws_resolve_never_decides() -> None:
     # Forty wins of forty: theta is 1 - 2^-41, and every draw says 1. A bound of 5.5 (a tail of 2e-8) asks for more than
     # the thousands of draws can tell, while people alone, in closed form, decide.
@@ -146,10 +90,9 @@ def test_a_bound_beyond_what_draws_resolve_never_decides() -> None:
     mirror = Counts(counts.paired[:, ::-1, ::-1], counts.metric_only[:, ::-1], counts.human_only)
     rule = replace(PLAIN, bounds=(5.5, 5.5))
     for name, decision in (("mixture", 0), ("human", 1)):
-        for equivalence in (None, 0.001):
-            made = replace(rule, estimator=ESTIMATORS[name], equivalence=equivalence)
-            assert asked(made, counts, last=90)[0].tolist() == [decision], (name, equivalence)
-        assert asked(replace(rule, estimator=ESTIMATORS[name]), mirror, last=90)[0].tolist() == [-decision], name
+        made = replace(rule, estimator=ESTIMATORS[name])
+        assert asked(made, counts, last=90)[0].tolist() == [decision], name
+        assert asked(made, mirror, last=90)[0].tolist() == [-decision], name
 
 
 @pytest.mark.parametrize("name", ["ppi", "inversion", "poststratified", "naive"])
@@ -183,9 +126,9 @@ def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> No
     assert decision.tolist() == [1, 0, -1]
     assert is_open.tolist() == [False, True, False]
     assert np.isnan(p).all()
-    some = Evidence.of(given, gamma=0.05).where(judged)
-    assert some.theta.tolist() == [0.999, 0.5, 0.001]
-    assert some.p.shape == (3, 3)
+    assert p.shape == (3, 3)
+    estimates = estimates_on(rule, counts, look=0, items=items, judged=judged)
+    assert estimates.theta.tolist() == [0.999, 0.5, 0.001]
 
 
 def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
@@ -197,8 +140,7 @@ def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
         return human_posterior(counts.human, confidence=options["confidence"])
 
     own = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=True)
-    for limit in ({"futility": 0.2}, {"equivalence": 0.1}):
-        judged(replace(PLAIN, estimator=own, **limit, gamma=0.1, seed=4), PEOPLE)
+    judged(replace(PLAIN, estimator=own, futility=0.2, gamma=0.1, seed=4), PEOPLE)
     judged(replace(PLAIN, estimator=replace(own, quick=False), gamma=0.1), PEOPLE)
-    assert called == [(None, round(2 * norm.sf(2.5), 9)), (0.9, 0.1), (0.9, 0.1)]
+    assert called == [(None, round(2 * norm.sf(2.5), 9)), (0.9, 0.1)]
     assert seeds[0] == np.random.default_rng(4).integers(1000)

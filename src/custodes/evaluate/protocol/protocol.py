@@ -329,16 +329,9 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
             ),
             (
                 "repeated-looks",
-                any(rule.boundary == USUAL.boundary and "anytime" not in rule.parts for rule in rules),
+                any(rule.boundary == USUAL.boundary for rule in rules),
                 f"every look decides at gamma={gamma:g} as if it were the only one, so false decisions are more"
                 " frequent than that (null=True counts them); boundary='pocock' keeps the level",
-            ),
-            (
-                "anytime-level",
-                any("anytime" in rule.parts for rule in rules),
-                f"'anytime' holds its level {gamma:g} for each pair, so up to {gamma * n_pairs:.3g} false decisions are"
-                f" expected over {n_pairs} pairs if none differs (gamma={gamma / n_pairs:.2g} bounds the chance of any)"
-                "; it speaks of the population of items",
             ),
             *(
                 (

@@ -104,9 +104,9 @@ def _margin(
     rule: Rule, pair: PairState, decision: int, why: str, estimate: LookEstimates
 ) -> tuple[float, float, float]:
     """Margin, low and high: over all looks together while more may come; by the stage-wise ordering of a pair that
-    ended as planned, by its bound, at its last look or as hopeless. Betting holds at any time."""
+    ended as planned, by its bound, at its last look or as hopeless."""
     is_last = pair.looks[-1][0] + 1 == len(rule.looks)
-    if why and (why == "rule" or is_last) and not rule.anytime:
+    if why == "rule" or (why and is_last):
         looks, n = np.array(pair.looks).T
         bounds = np.array(rule.bounds)[looks]
         # Theta decides, which is exact: a score next to the bound is put on the side where theta is.

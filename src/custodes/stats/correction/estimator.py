@@ -141,8 +141,8 @@ class Estimate:
         for name in ("theta_error", "sd"):
             object.__setattr__(self, name, np.broadcast_to(getattr(self, name), np.shape(self.theta)))
 
-    def at(self, where: NDArray[np.integer[Any]]) -> Estimate:
-        """The estimates of tables (k,) at some places (...)."""
+    def at(self, where: NDArray[np.integer[Any] | np.bool_]) -> Estimate:
+        """The estimates of tables (k,) at some places (...), or of the tables of a mask."""
         return Estimate(**{part.name: getattr(self, part.name)[where] for part in fields(Estimate)})
 
     def mirrored(self, which: NDArray[np.bool_]) -> Estimate:
@@ -179,6 +179,17 @@ class Estimate:
         or 1 - gamma/2."""
         return np.asarray(threshold_distance(self.theta, gamma=gamma) < SIGMAS * self.theta_error)
 
+    def resolved(self, *, gamma: float) -> Estimate:
+        """What a stopping rule reads of an estimate made with confidence 1 - gamma, or without intervals: `sd` follows
+        from the interval where there is one. Draws worth n resolve no probability below 1 / n, so `theta` is kept that
+        far from 0 and 1: a boundary may ask for more."""
+        from scipy.special import ndtri
+
+        low, high = self.margin_low, self.margin_high
+        sd = np.where(np.isnan(low), self.sd, (high - low) / (-2 * ndtri(gamma / 2)))
+        nearest = np.nan_to_num(1 / (self.effective_draws + 2), nan=0.0)
+        return replace(self, theta=np.clip(self.theta, nearest, 1 - nearest), sd=sd)
+
     @classmethod
     def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
         """Of the margin alone, without draws: (...) each."""
@@ -207,35 +218,6 @@ class Estimate:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What a stopping rule reads of an estimate, tables (...) each: `sd` of the margin; `low` and `high` bound it, NaN
-    without intervals. Draws worth n resolve no probability below 1 / n, so `theta` is kept that far from 0 and 1: a
-    boundary may ask for more."""
-
-    theta: Floats
-    margin: Floats
-    sd: Floats
-    low: Floats
-    high: Floats
-    p: Floats
-
-    @classmethod
-    def of(cls, estimate: Estimate, *, gamma: float) -> Evidence:
-        """An estimate made with confidence 1 - gamma, or without intervals."""
-        from scipy.special import ndtri
-
-        low, high = estimate.margin_low, estimate.margin_high
-        sd = np.where(np.isnan(low), estimate.sd, (high - low) / (-2 * ndtri(gamma / 2)))
-        nearest = np.nan_to_num(1 / (estimate.effective_draws + 2), nan=0.0)
-        theta = np.clip(estimate.theta, nearest, 1 - nearest)
-        return cls(theta=theta, margin=estimate.margin, sd=sd, low=low, high=high, p=estimate.p)
-
-    def where(self, mask: NDArray[np.bool_]) -> Evidence:
-        """The evidence of some of the tables."""
-        return Evidence(**{name: values[mask] for name, values in vars(self).items()})
-
-
 @dataclass(frozen=True)
 class Remark:
     """Something a reader must know, and how often it happened (0 where counting makes no sense)."""
@@ -252,8 +234,7 @@ class Estimator:
 
     `point`: its margin (nearly will do) as a function of `Counts`, which says how clusters of items act on it.
     `uses_metric` and `uses_people`: whose ratings it reads. `quick`: `estimate` takes `confidence=None`, for estimates
-    without intervals that are only as precise as decisions at `gamma` need, of very many tables. `bets`: a
-    decision by betting may stand for its own, as it reads people's answers alone and nothing else. `assumes`: what a
+    without intervals that are only as precise as decisions at `gamma` need, of very many tables. `assumes`: what a
     reader should know before any answer, `remarks` of an answer (and ' for aspect ...', or '') what after it.
     """
 
@@ -266,7 +247,6 @@ class Estimator:
     uses_people: bool = True
     needs_items: bool = False
     quick: bool = False
-    bets: bool = False
     assumes: Remark | None = None
     remarks: Callable[[Any, str], Iterable[Remark]] = lambda estimate, where: ()
 

@@ -10,5 +10,4 @@ HUMAN = Estimator(
     estimate=lambda counts, confidence, **_: human_posterior(counts.human, confidence=confidence),
     uses_metric=False,
     quick=True,
-    bets=True,
 )

@@ -88,7 +88,7 @@ def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
     n = evenly(total, answers.available)
     counts, judged = counted(answers.kinds, np.zeros_like(n), n), n > 0
     looks, bounds = (int(n.max(initial=0)),), (float(-ndtri(rule.gamma / 2)),)
-    once = replace(rule, looks=looks, bounds=bounds, anytime=False, futility=None, equivalence=None)
+    once = replace(rule, looks=looks, bounds=bounds, futility=None)
     decision = np.zeros(n.shape, dtype=np.int8)
     decision[judged], *_ = _judge(answers, once, counts, n, look=0, last=n, judged=judged)
     return decision
