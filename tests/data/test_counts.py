@@ -91,11 +91,6 @@ def test_an_empty_file_and_half_a_file_are_refused(tmp_path: Path) -> None:
         cu.read_counts(place)
 
 
-def test_other_names_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"counts are kept in a file named ….counts.json"):
-        cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.json")
-
-
 def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame, tmp_path: Path) -> None:
     pairs = cu.write_counts(cu.count_pairs(scores, human="ann"), tmp_path / "pairs.counts.json")
     battles = cu.write_counts(cu.count_battles(BATTLES), tmp_path / "battles.counts.json")
@@ -170,10 +165,6 @@ def test_of_verdicts_of_people_and_metrics_the_same_is_told(tmp_path: Path) -> N
         made = ask(place).provenance
         assert (made.study, made.counted) == ("v.counts.json", {"systems": ["A", "B"], "orders": "consistent"})
         assert not {"aggregate", "ties", "orders"} & set(made.options)
-
-
-def test_answers_of_a_study_tell_nothing_of_counts(scores: pl.DataFrame) -> None:
-    assert "counted" not in cu.check(scores).to_dict()["provenance"]
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.counts.json.gz"])

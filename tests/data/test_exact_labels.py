@@ -62,18 +62,9 @@ def check(table: pl.DataFrame, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@given(table=tables())
-@settings(max_examples=10)
-def test_labels_are_exact_in_every_format(form: str, table: pl.DataFrame) -> None:
-    check(table, form)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMATS)
-@given(table=tables())
-@settings(max_examples=10_000)
-def test_labels_are_exact_in_every_format_at_length(form: str, table: pl.DataFrame) -> None:
-    check(table, form)
+@pytest.mark.parametrize("examples", [10, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_labels_are_exact_in_every_format(form: str, examples: int) -> None:
+    settings(max_examples=examples)(given(table=tables())(lambda table: check(table, form)))()
 
 
 def test_a_label_that_ends_in_nul_is_refused() -> None:
@@ -81,8 +72,6 @@ def test_a_label_that_ends_in_nul_is_refused() -> None:
     with pytest.raises(InputError, match="column 'system' ends in a NUL character in row 2; take it out"):
         read(frame)
 
-
-# --- texts ---------------------------------------------------------------------------------------------------------
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(str.strip)
 
@@ -131,9 +120,6 @@ def test_texts_that_cannot_be_told_apart_are_refused(columns: dict[str, Any], sa
     frame = {"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "y"]}
     with pytest.raises(InputError, match=said):
         read(pl.DataFrame(frame | columns))
-
-
-# --- what is handed in ---------------------------------------------------------------------------------------------
 
 
 def rated() -> pl.DataFrame:

@@ -48,13 +48,6 @@ def test_it_is_read_and_told(tmp_path: Path, form: str, own: str) -> None:
     assert told["raters-beside"] == f"scores{own}: what its raters are is said by scores.raters{form} beside it"
 
 
-def test_a_metric_of_which_less_is_better_agrees_with_people_without_any_option(tmp_path: Path) -> None:
-    path = write_table(SCORES, tmp_path / "scores.csv")
-    write_table(TER, tmp_path / "scores.raters.csv")
-    made = cu.favoritism(cu.read(path), human="ann", resamples=20)
-    assert made.pairs.select("sample_accuracy", "sign_agrees").row(0) == (1.0, True)
-
-
 def test_what_is_given_wins_column_by_column(tmp_path: Path) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
     beside = write_table(TER, tmp_path / "scores.raters.csv")
@@ -86,45 +79,33 @@ def test_names_that_a_shell_or_a_pattern_gives_hold_it_too(tmp_path: Path) -> No
         assert said(study) == ("metric", False, 0.5, "ter v1")
 
 
-def test_a_file_of_texts_has_no_raters_to_describe(tmp_path: Path) -> None:
-    path = tmp_path / "scores.jsonl"
-    path.write_text('{"item": 1, "outputs": {"A": "x", "B": "y"}}\n')
-    write_table(SCORES, tmp_path / "scores.csv")
-    write_table(TER, tmp_path / "scores.raters.csv")
-    assert said(cu.read(path, tmp_path / "scores.csv")) == ("metric", False, 0.5, "ter v1")
-
-
-def test_the_digest_depends_on_it(tmp_path: Path) -> None:
+def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_them(tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_text('{"item": 1, "outputs": {"A": "x", "B": "y"}}\n')
     path = write_table(SCORES, tmp_path / "scores.csv")
     alone = cu.read(path).digest
     write_table(TER, tmp_path / "scores.raters.csv")
     assert cu.read(path).digest != alone
+    assert said(cu.read(tmp_path / "scores.jsonl", path)) == ("metric", False, 0.5, "ter v1")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("form", "content", "message"),
     [
-        (
-            "scores.raters.csv",
-            b"rater,kind\nbleu,metric\n",
-            "scores.raters.csv: none of its raters is in the data (bleu)",
-        ),
-        ("scores.raters.csv", b"", "scores.raters.csv: the file is empty"),
-        ("scores.raters.csv", b"name,kind\nter,metric\n", "scores.raters.csv: column 'rater' is missing"),
-        ("scores.raters.csv", b"rater,kind\nter,robot\n", "scores.raters.csv: kind 'robot' in row 1"),
-        ("scores.raters.csv", b"rater,low,high\nter,2,1\n", "scores.raters.csv: low is not below high in row 1"),
-        ("scores.raters.parquet", b"rater,kind\n", "scores.raters.parquet: "),
-        ("scores.raters.csv.gz", gzip.compress(b"x")[:-3], "scores.raters.csv.gz: "),
+        (".csv", b"rater,kind\nbleu,metric\n", "none of its raters is in the data (bleu)"),
+        (".csv", b"", "the file is empty"),
+        (".csv", b"name,kind\nter,metric\n", "column 'rater' is missing"),
+        (".csv", b"rater,low,high\nter,2,1\n", "low is not below high in row 1"),
+        (".csv.gz", gzip.compress(b"x")[:-3], "the gzip file is truncated"),
     ],
 )
 def test_one_that_is_wrong_is_one_line_with_the_way_out(
-    tmp_path: Path, name: str, content: bytes, message: str
+    tmp_path: Path, form: str, content: bytes, message: str
 ) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
-    (tmp_path / name).write_bytes(content)
+    (tmp_path / f"scores.raters{form}").write_bytes(content)
     with pytest.raises(InputError) as error:
         cu.read(path)
-    assert str(error.value).startswith(message)
+    assert str(error.value).startswith(f"scores.raters{form}: {message}")
     assert str(error.value).endswith("read because it lies beside scores.csv: mend it, or give it another name")
     assert len(str(error.value).splitlines()) == 1
 
@@ -136,12 +117,6 @@ def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"scores.raters.csv, scores.raters.jsonl\); take all but one out"):
         cu.read(path)
     assert said(cu.read(path, raters=other)) == ("metric", False, 9.0, "ter v1")
-
-
-def test_a_folder_of_that_name_is_none(tmp_path: Path) -> None:
-    path = write_table(SCORES, tmp_path / "scores.csv")
-    (tmp_path / "scores.raters.csv").mkdir()
-    assert said(cu.read(path))[1] is True
 
 
 def test_what_score_writes_is_the_right_way_round_without_any_option(
@@ -175,32 +150,25 @@ def test_it_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert beside.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "/", "nul\0.csv", "x" * 250 + ".csv", "postgresql://u@h/db", "-", "demo"]
-)
-def test_beside_what_is_no_file_there_is_none(name: str) -> None:
-    assert sidecar_raters(Path(name)) == []
-
-
-def test_a_file_of_the_longest_name_is_read(tmp_path: Path) -> None:
-    assert cu.read(write_table(SCORES, tmp_path / ("x" * 230 + ".csv"))).ratings.frame.height == 8
-    assert cu.read((tmp_path / ("x" * 230 + ".csv")).rename(tmp_path / ("y" * 251 + ".csv"))).ratings.frame.height == 8
-
-
-def test_a_link_to_a_file_has_what_lies_beside_the_link(tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
+def test_names_that_are_no_file_have_nothing_beside_them(tmp_path: Path) -> None:
+    for name in ("", ".", "..", "/", "nul\0.csv", "x" * 250 + ".csv", "postgresql://u@h/db", "-", "demo"):
+        assert sidecar_raters(Path(name)) == []
+    path = write_table(SCORES, tmp_path / ("x" * 230 + ".csv"))
+    assert cu.read(path.rename(tmp_path / ("y" * 251 + ".csv"))).ratings.frame.height == 8
     path = write_table(SCORES, tmp_path / "scores.csv")
-    (tmp_path / "here" / "scores.csv").symlink_to(path)
-    write_table(TER, tmp_path / "here" / "scores.raters.csv")
-    assert said(cu.read(tmp_path / "here" / "scores.csv"))[1] is False
+    (tmp_path / "scores.raters.csv").mkdir()
     assert said(cu.read(path))[1] is True
 
 
-def test_a_link_alone_in_its_folder_has_what_lies_beside_its_file(tmp_path: Path) -> None:
+def test_a_link_has_what_lies_beside_it_or_else_beside_its_file(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "mine.csv").symlink_to(write_table(SCORES, tmp_path / "scores.csv"))
-    write_table(TER, tmp_path / "scores.raters.csv")
-    assert said(cu.read(tmp_path / "here" / "mine.csv"))[1] is False
+    path = write_table(SCORES, tmp_path / "scores.csv")
+    link = tmp_path / "here" / "mine.csv"
+    link.symlink_to(path)
+    beside = write_table(TER, tmp_path / "here" / "mine.raters.csv")
+    assert (said(cu.read(link))[1], said(cu.read(path))[1]) == (False, True)
+    beside.rename(tmp_path / "scores.raters.csv")
+    assert (said(cu.read(link))[1], said(cu.read(path))[1]) == (False, False)
 
 
 @pytest.mark.parametrize("inside", ["", "runs/first/"])

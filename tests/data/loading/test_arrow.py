@@ -44,11 +44,6 @@ def test_a_table_comes_as_it_was_written(tmp_path: Path, suffix: str) -> None:
     )
 
 
-def test_pandas_and_pyarrow_write_the_same(tmp_path: Path) -> None:
-    pyarrow.parquet.write_table(FRAME.to_arrow(), tmp_path / "s.parquet", compression="gzip")
-    assert load_table(tmp_path / "s.parquet").frame["system"].to_list() == FRAME["system"].to_list()
-
-
 def test_without_pyarrow_polars_reads_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert arrow.from_parquet(written(".parquet"), "s.parquet").equals(FRAME)

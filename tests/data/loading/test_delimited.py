@@ -96,16 +96,3 @@ def test_hostile_text_is_refused_in_one_line(tmp_path: Path, text: str | bytes, 
 def test_a_cell_may_be_as_long_as_it_likes(tmp_path: Path) -> None:
     path = written(tmp_path, f"item,system,ann\n1,{'A' * 3_000_000},3\n")
     assert len(load_table(path).frame["system"][0]) == 3_000_000
-
-
-@pytest.mark.parametrize(
-    ("encoding", "word"),
-    [("cp932", "日本語"), ("gb18030", "中文系统"), ("cp949", "한국어"), ("cp1251", "Система"), ("cp1252", "für")],
-)
-def test_other_encodings_are_named_with_what_they_would_read(tmp_path: Path, encoding: str, word: str) -> None:
-    path = written(tmp_path, f"item,system,ann\n1,{word},3\n".encode(encoding))
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert f"{encoding.upper()} ({word!r})" in str(error.value)
-    assert "LATIN1" not in str(error.value)
-    assert str(error.value).endswith("iconv -f ENCODING -t UTF-8")

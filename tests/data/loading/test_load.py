@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.data.loading import Table, load_table, parse_json, utf8_text
+from custodes.data.loading import load_table, parse_json
 from custodes.data.readers.reader import TableReader
 from custodes.data.reading import read
 from custodes.errors import InputError
@@ -73,15 +73,6 @@ def test_numbers_in_json_are_labels_as_written(tmp_path: Path) -> None:
     assert [note.rule for note in study.notes] == ["missing-score"]
 
 
-def test_a_table_knows_its_name_and_digest(tmp_path: Path) -> None:
-    path = tmp_path / "scores.csv"
-    path.write_bytes(as_bytes(ROWS, ".csv"))
-    table = load_table(path)
-    assert (table.name, table.digest) == ("scores.csv", hashlib.sha256(path.read_bytes()).hexdigest()[:16])
-    assert table.frame.dtypes == [pl.String] * 7
-    assert Table(frame=table.frame, name="mine").digest == ""
-
-
 @pytest.mark.parametrize(
     ("columns", "fits"),
     [("abz", True), ("cd", True), ("ac", False), ("abx", False), ("cdx", False), ("", False)],
@@ -94,41 +85,13 @@ def test_a_reader_fits_where_all_columns_of_an_alternative_are_and_none_that_rul
 
 
 def test_json_keeps_numbers_as_written() -> None:
-    assert parse_json('{"a": 1.50, "b": [1e3, NaN, true, null]}', where="x") == {
-        "a": "1.50",
-        "b": ["1e3", "NaN", True, None],
-    }
-    for text, message in (
-        ('{"a": 1, "a": 2}', "x: key 'a' stands twice in one object"),
-        ("[1,", "x: malformed JSON at column 4: Expecting value"),
-        ("[1,\n2", "x: malformed JSON at line 2, column 2: Expecting ',' delimiter"),
-        ("[" * 100_000, "x: the JSON is nested too deeply"),
-    ):
-        with pytest.raises(InputError) as error:
+    values = {"a": "1.50", "b": ["1e3", "NaN", True, None]}
+    assert parse_json('{"a": 1.50, "b": [1e3, NaN, true, null]}', where="x") == values
+    for text, fault in (("[1,", "column 4: Expecting value"), ("[1,\n2", "line 2, column 2: Expecting ',' delimiter")):
+        with pytest.raises(InputError, match=f"^x: malformed JSON at {fault}$"):
             parse_json(text, where="x")
-        assert str(error.value) == message
 
 
-def test_what_is_not_utf8_names_the_byte_and_a_way_out() -> None:
-    assert utf8_text(b"\xef\xbb\xbfone\n", "x") == "one\n"
-    with pytest.raises(InputError, match=r"^x: not UTF-8 at byte 5 \(line 2\); it may be CP1252 \('für'\), or"):
-        utf8_text(b"one\nf\xfcr", "x")
-    with pytest.raises(InputError, match="iconv -f UTF-16"):
-        utf8_text("one".encode("utf-16"), "x")
-    with pytest.raises(InputError, match=r"it is compressed with gzip; let its name end in \.gz"):
-        utf8_text(gzip.compress(b"one"), "x")
-
-
-def test_a_table_of_blank_rows_is_empty_and_ragged_rows_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "s.csv"
-    path.write_text("a,b\n1,2\n,\n3,4\n")
-    assert load_table(path).frame.rows() == [("1", "2"), ("3", "4")]
-    for text, message in (
-        ("a,b\n1,2\n1,2,3\n", "row 2 has 3 cells, the header 2; quote a cell"),
-        ("a,b\n1,2\n1\n", "row 2 has 1 cells, the header 2; is the file cut off?"),
-        ("a,a\n1,2\n", "column 'a' stands twice"),
-    ):
-        path.write_text(text)
-        with pytest.raises(InputError) as error:
-            load_table(path)
-        assert str(error.value).startswith(f"s.csv: {message}")
+def test_rows_that_are_blank_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("a,b\n1,2\n,\n3,4\n")
+    assert load_table(tmp_path / "s.csv").frame.rows() == [("1", "2"), ("3", "4")]

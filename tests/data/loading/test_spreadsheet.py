@@ -12,6 +12,7 @@ import pytest
 import xlsxwriter
 
 from custodes.data.loading import load_table
+from custodes.data.loading.spreadsheet import OLE
 from custodes.data.reading import read
 from custodes.errors import InputError, MissingExtraError
 
@@ -109,16 +110,7 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
     for name, data, message in (
         ("s.xlsx", whole[:-40], "a damaged or truncated zip file"),
         ("s.xlsx", whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"), "not a spreadsheet, or a damaged one"),
-        (
-            "s.xlsx",
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
-            "a spreadsheet of an old version, or one with a password; save it as .xlsx",
-        ),
-        (
-            "s.xls",
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
-            "a spreadsheet of an old version, or one with a password; save it as .xlsx",
-        ),
+        ("s.xls", OLE + bytes(600), "a spreadsheet of an old version, or one with a password; save it as .xlsx"),
         ("s.csv", whole, "it is a spreadsheet, not what its name says; let it end in .xlsx"),
     ):
         (tmp_path / name).write_bytes(data)

@@ -34,27 +34,6 @@ def test_a_wide_table_of_two_aspects() -> None:
     ]
 
 
-def test_it_is_the_same_study_as_the_long_table_melted_by_hand() -> None:
-    frame = wide(*TWO_ASPECTS)
-    long = pl.concat(
-        [
-            frame.select(
-                item="doc_id",
-                system="model",
-                rater=pl.lit(name.split("_")[-1]),
-                kind=pl.lit("human" if "_" in name else "metric"),
-                aspect=pl.lit(name.split("_")[1] if "_" in name else ""),
-                score=pl.col(name).cast(pl.Float64),
-            )
-            for name in TWO_ASPECTS
-        ]
-    )
-    mapped = read(frame, columns={**OUTPUT, "score": BOTH})
-    by_hand = read(long)
-    assert mapped.ratings.frame.equals(by_hand.ratings.frame)
-    assert mapped.raters.frame.equals(by_hand.raters.frame)
-
-
 def test_names_of_a_long_table() -> None:
     frame = half("rating", rater="worker").with_columns(question=pl.lit("style"), type=pl.lit("human"))
     study = read(frame, columns={**OUTPUT, "rater": "worker", "score": "rating", "aspect": "question", "kind": "type"})
@@ -73,21 +52,23 @@ def test_names_of_a_table_of_verdicts() -> None:
     assert read(frame, columns=columns).preferences.frame["preference"].to_list() == [1, 1]
 
 
-def test_without_a_rater_in_it_a_pattern_names_one() -> None:
-    study = read(
-        wide("human_style", "human_depth", "bleu"), columns={**OUTPUT, "score": ["human_{aspect}", "metric:bleu"]}
-    )
-    assert study.raters.kind == {"human": "human", "bleu": "metric"}
-
-
-def test_a_prefix_that_stands_in_the_names_is_no_prefix() -> None:
-    study = read(wide("human:ann", "bleu"), columns={**OUTPUT, "score": ["human:{rater}", "metric:{rater}"]})
-    assert study.raters.kind == {"ann": "human", "bleu": "metric"}
-
-
-def test_the_first_pattern_that_matches_takes_a_column() -> None:
-    study = read(wide("human_ann", "bleu"), columns={**OUTPUT, "score": ["human_{rater}", "metric:{rater}"]})
-    assert study.raters.kind == {"ann": "human", "bleu": "metric"}
+@pytest.mark.parametrize(
+    ("columns", "patterns", "kinds"),
+    [
+        ("human_style human_depth bleu", "human_{aspect} metric:bleu", {"human": "human", "bleu": "metric"}),
+        ("human:ann bleu", "human:{rater} metric:{rater}", {"ann": "human", "bleu": "metric"}),
+        ("human_ann bleu", "human_{rater} metric:{rater}", {"ann": "human", "bleu": "metric"}),
+        (
+            "human_style_m human_style_max bleu",
+            "human_{aspect}_{rater} metric:{rater}",
+            {"m": "human", "max": "human", "bleu": "metric"},
+        ),
+        ("human_style_score bleu", "human_{aspect}_{rater} metric:{rater}", {"score": "human", "bleu": "metric"}),
+    ],
+)
+def test_the_first_pattern_that_matches_says_who_rated(columns: str, patterns: str, kinds: dict[str, str]) -> None:
+    study = read(wide(*columns.split()), columns={**OUTPUT, "score": patterns.split()})
+    assert study.raters.kind == kinds
 
 
 def test_the_mapped_column_wins_and_the_other_is_noted() -> None:
@@ -153,12 +134,9 @@ def test_people_in_no_pattern_are_told() -> None:
     assert {note.rule: note.message for note in study.notes}["unused-people"] == (
         "table: columns that look like people's ratings are not used: expert_2; name them in columns"
     )
-
-
-def test_so_are_those_beside_a_long_table() -> None:
-    frame = half("rating", rater="worker").rename({"doc_id": "item", "model": "system", "worker": "rater"})
-    study = read(frame.with_columns(expert=pl.lit(3)), columns={"score": "rating"})
-    assert [note.rule for note in study.notes] == ["unused-columns", "unused-people"]
+    long = half("rating", rater="rater", item="item", system="system").with_columns(expert=pl.lit(3))
+    rules = [note.rule for note in read(long, columns={"score": "rating"}).notes]
+    assert rules == ["unused-columns", "unused-people"]
 
 
 @pytest.mark.parametrize(
@@ -189,10 +167,7 @@ def test_so_are_those_beside_a_long_table() -> None:
             {**OUTPUT, "score": ["human:{rater}_coherence_{aspect:ann1}", "metric:{rater}_coherence_{aspect}"]},
             "table: rater 'human' is human by column 'human_coherence_ann1' and metric by 'human_coherence_ann2'",
         ),
-        (
-            {**OUTPUT, "score": ["human_{aspect}_ann1", "human_{aspect}_ann2"]},
-            "",
-        ),
+        ({**OUTPUT, "score": ["human_{aspect}_ann1", "human_{aspect}_ann2"]}, ""),
         (
             {**OUTPUT, "score": ["human_coherence_{rater}", "human_fluency_{rater}"]},
             "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' are of the same rater 'ann1'; tell them",
@@ -225,19 +200,25 @@ def test_a_row_of_the_wide_table_is_named() -> None:
         read(twice, columns={**OUTPUT, "score": BOTH})
 
 
-def test_what_is_no_table_has_no_columns() -> None:
-    with pytest.raises(cu.OptionError, match="nothing to map, as no input is a table"):
-        read("demo", columns=OUTPUT)
-
-
-def test_facts_of_items_are_said_once() -> None:
-    with pytest.raises(cu.OptionError, match="items: columns say group already; say it once"):
-        read(wide("ann"), columns={**OUTPUT, "group": "doc_id"}, items=pl.DataFrame({"item": ["d0"], "group": ["x"]}))
-
-
-def test_patterns_are_of_scores() -> None:
-    with pytest.raises(cu.OptionError, match="reader='battles' takes no patterns"):
-        read(wide(*TWO_ASPECTS), columns={**OUTPUT, "score": BOTH}, reader="battles")
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("demo", {"columns": OUTPUT}, "nothing to map, as no input is a table"),
+        (
+            wide("ann"),
+            {"columns": {**OUTPUT, "group": "doc_id"}, "items": pl.DataFrame({"item": ["d0"], "group": ["x"]})},
+            "items: columns say group already; say it once",
+        ),
+        (
+            wide(*TWO_ASPECTS),
+            {"columns": {**OUTPUT, "score": BOTH}, "reader": "battles"},
+            "reader='battles' takes no patterns",
+        ),
+    ],
+)
+def test_a_mapping_that_is_of_no_use_is_refused(source: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(cu.OptionError, match=message):
+        read(source, **options)
 
 
 @pytest.mark.parametrize("odd", ["bert_score", "rouge_l", "style_mean", "style_score"])
@@ -249,19 +230,3 @@ def test_no_metric_and_no_average_becomes_a_person(odd: str) -> None:
         cu.read(frame, columns={**places, "score": ["human:{aspect}_{rater}", "metric:{rater}"]})
     study = cu.read(frame, columns={**places, "score": ["human:{aspect}_{rater:a1,a2}", "metric:{rater}"]})
     assert (study.humans, study.metrics) == (("a1", "a2"), (odd,))
-
-
-def test_a_letter_may_be_a_person() -> None:
-    study = cu.read(
-        wide("human_style_m", "human_style_n", "human_style_max", "bleu"),
-        columns={"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
-    )
-    assert study.humans == ("m", "n", "max")
-
-
-def test_a_person_may_be_called_score_where_nobody_else_is_named() -> None:
-    study = cu.read(
-        wide("human_style_score", "human_depth_score", "bleu"),
-        columns={"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
-    )
-    assert study.humans == ("score",)

@@ -232,13 +232,3 @@ def test_the_reader_may_be_named(path: Path) -> None:
     small.write_text("item,system,ann\n1,A,1\n")
     with pytest.raises(InputError, match=r"^small\.csv: not a study of people's answers; custodes annotate new makes"):
         read(small, reader="annotation")
-
-
-def test_joined_to_scores(path: Path, tmp_path: Path) -> None:
-    scores = tmp_path / "scores.csv"
-    lines = [f"{item},{system},bleu,metric,{n % 5}" for n, item in enumerate(ITEMS) for system in SYSTEMS]
-    scores.write_text("\n".join(["item,system,rater,kind,score", *lines]) + "\n")
-    study = read(path, scores)
-    assert study.metrics == ("bleu",)
-    assert (study.second.frame.height, study.looks.height) == (1, 1)
-    assert cu.consistency(study).notes is not None

@@ -11,24 +11,6 @@ from custodes.errors import InputError
 BATTLES = pl.DataFrame({"item": [1, 2, 3, 4], "model_a": "A", "model_b": "B", "rater": "judge", "kind": "metric"})
 
 
-@pytest.mark.parametrize(
-    ("verdict", "preference"),
-    [
-        ("model_a", 1),
-        ("Model_B", -1),
-        ("tie", 0),
-        ("both_bad", 0),
-        ("tie (bothbad)", 0),
-        ("TIE (both bad)", 0),
-        ("model a", 1),
-    ],
-)
-def test_battles_verdicts(verdict: str, preference: int) -> None:
-    study = read(BATTLES.head(1).with_columns(winner=pl.lit(verdict)))
-    assert study.preferences.frame.row(0)[:8] == ("1", "A", "B", "judge", "", "0", "", preference)
-    assert ("both-bad" in {note.rule for note in study.notes}) is ("bad" in verdict.lower())
-
-
 def test_battles_by_preference_with_order_and_aspect() -> None:
     frame = pl.DataFrame(
         {
@@ -92,11 +74,3 @@ def test_invalid_verdicts_keep_their_reason_and_verdicts_their_chances() -> None
     ]
     with pytest.raises(InputError, match=r"row 1 has a preference, and is invalid \('x'\)"):
         read(frame.head(1).with_columns(invalid=pl.lit("x")))
-
-
-def test_where_every_verdict_is_invalid_one_line_says_so() -> None:
-    frame = pl.DataFrame(
-        {"item": [1], "system_a": "A", "system_b": "B", "rater": "j", "preference": [""], "invalid": "refusal"}
-    )
-    with pytest.raises(InputError, match=r"^table: no row holds a score or a verdict"):
-        read(frame)

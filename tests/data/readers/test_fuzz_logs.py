@@ -18,7 +18,6 @@ from custodes.data.reading import read
 from custodes.errors import CustodesError
 from tests.data.readers import logs
 
-FEW, MANY = 20, 10_000
 ODD = (
     st.sampled_from([None, True, "", " ", "nan", "x", 0, -1, 2**70, 1e400, float("nan"), [], {}, [[]], {"a": [1]}])
     | st.sampled_from(["\ud800", "\x1b[2J", "é", "a/b", "9" * 5000, 10**400])
@@ -182,23 +181,16 @@ def test_seeds_are_read(name: str, tmp_path: Path) -> None:
     assert read(write(tmp_path, deepcopy(seed))).metrics or name == "rewardbench2_data"
 
 
+EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(10_000, marks=pytest.mark.slow)])
+
+
+@EXAMPLES
 @pytest.mark.parametrize("name", SEEDS)
-def test_mutated_logs(name: str) -> None:
-    check_mutations(name, FEW)
+def test_mutated_logs(name: str, examples: int) -> None:
+    check_mutations(name, examples)
 
 
+@EXAMPLES
 @pytest.mark.parametrize("name", SEEDS)
-def test_damaged_logs(name: str) -> None:
-    check_damage(name, FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEEDS)
-def test_many_mutated_logs(name: str) -> None:
-    check_mutations(name, MANY)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEEDS)
-def test_many_damaged_logs(name: str) -> None:
-    check_damage(name, MANY)
+def test_damaged_logs(name: str, examples: int) -> None:
+    check_damage(name, examples)

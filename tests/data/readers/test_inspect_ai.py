@@ -63,13 +63,6 @@ def test_a_folder_holds_logs_of_several_models(tmp_path: Path) -> None:
     assert read(tmp_path / "logs/0.eval", tmp_path / "logs/1.eval").ratings.frame.equals(study.ratings.frame)
 
 
-def test_two_logs_of_one_model_on_one_task_are_refused(tmp_path: Path) -> None:
-    for name in ("a.eval", "b.eval"):
-        write_eval(tmp_path / name, inspect_log(SAMPLES))
-    expected = f"{tmp_path.name}: a.eval and b.eval are both of org/aster on qa; give one of them"
-    assert message(tmp_path) == expected
-
-
 @pytest.mark.parametrize(
     ("value", "score"),
     [("C", 1), ("I", 0), ("P", 0.5), ("N", 0), (True, 1), (3, 3), (0.25, 0.25), ("yes", 1), ("No", 0), ("2.5", 2.5)],
@@ -214,11 +207,3 @@ def test_a_bomb_that_declares_little_is_not_unpacked(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 2**22
     finally:
         tracemalloc.stop()
-
-
-def test_reading_changes_nothing(tmp_path: Path) -> None:
-    path = write_eval(tmp_path / "a.eval", inspect_log(json.loads(json.dumps(SAMPLES))))
-    before = path.read_bytes()
-    read(path)
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.eval"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import custodes as cu
@@ -73,14 +72,6 @@ def test_a_judge_that_failed_is_told_of_and_an_unknown_word_refused(tmp_path: Pa
 def test_scores_that_were_compared_have_no_order(tmp_path: Path) -> None:
     record = pair(81, "model_1", "model_1", m1_score=8, m2_score=6.5)
     assert read(jsonl(tmp_path / "x.jsonl", [record])).preferences.frame["order"].to_list() == [""]
-
-
-def test_a_game_that_was_played_again_is_a_repeat(tmp_path: Path) -> None:
-    study = read(jsonl(tmp_path / "x.jsonl", [pair(81, "model_1", "tie"), pair(81, "tie", "tie")]))
-    assert sorted(study.preferences.frame.select("order", "repeat").rows()) == [
-        *(("ab", "0"), ("ab", "1"), ("ba", "0"), ("ba", "1")),
-    ]
-    assert {note.rule: note.count for note in study.notes} == {"repeats": 2}
 
 
 def single(question: int, model: str, score: float, turn: int = 1) -> dict[str, object]:
@@ -153,12 +144,3 @@ def test_broken_games_are_one_line(tmp_path: Path, games: object, message: str) 
     with pytest.raises(InputError) as error:
         read(path)
     assert str(error.value).startswith(message)
-
-
-def test_logs_lacking_a_column_are_told_apart() -> None:
-    for name, columns in (("mtbench", "question_id, model_1"), ("arenahard", "uid, model")):
-        frame = pl.DataFrame({column: ["1"] for column in columns.split(", ")})
-        with pytest.raises(InputError, match="is missing; columns: "):
-            read(frame, reader=name)
-        with pytest.raises(InputError, match="fit no reader; nearest is"):
-            read(frame)

@@ -107,12 +107,6 @@ def test_bad_samples_are_one_line(lines: list[dict[str, Any]], expected: str, tm
     assert expected in message(write_lm_eval(tmp_path / "m", lines))
 
 
-def test_damage_names_the_line(tmp_path: Path) -> None:
-    path = write_lm_eval(tmp_path / "m", LINES)
-    path.write_bytes(path.read_bytes()[:-9])
-    assert ", line 3: malformed JSON at column " in message(path)
-
-
 def test_directions_that_contradict_are_refused(tmp_path: Path) -> None:
     for task, up in (("a", True), ("b", False)):
         write_lm_eval(tmp_path / task, LINES, task=task, higher={"exact_match": up})

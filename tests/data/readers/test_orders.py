@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from custodes.errors import InputError
 
 N_ITEMS = 60
 SYSTEMS = ("Aster", "Birch", "Cedar")
+Row = dict[str, Any]
 
 
-def truth() -> list[dict[str, Any]]:
+def truth() -> list[Row]:
     """Each comparison in both orders: the names (a, b), whether b was shown first, and the sign of the verdict for a.
 
     The judge sees a difference of quality with noise, and gives 0.6 to what is shown first.
@@ -37,91 +38,58 @@ def truth() -> list[dict[str, Any]]:
 TRUTH = truth()
 
 
-def by_columns(a: str, b: str, tie: str, order: Callable[[bool], object]) -> list[dict[str, object]]:
-    """The names in one order, an order column, and words that speak of the columns."""
-    return [
-        {
-            "item": row["item"],
-            "model_a": row["a"],
-            "model_b": row["b"],
-            "winner": {1: a, -1: b, 0: tie}[row["sign"]],
-            "order": order(row["swapped"]),
-        }
-        for row in TRUTH
-    ]
+def written(words: Sequence[object], order: Sequence[object] = (), *, of: str = "columns") -> list[Row]:
+    """The verdicts in a notation.
+
+    `words`: for the first, the second and neither; they speak `of` the columns, of the places shown (`places`), or of
+    columns whose names stand in the order shown (`names`). `order`: of outputs as they stand, and swapped.
+    """
+    rows = []
+    for row in TRUTH:
+        swapped, a, b = row["swapped"], row["a"], row["b"]
+        sign = -row["sign"] if swapped and of != "columns" else row["sign"]
+        first, second = (b, a) if swapped and of == "names" else (a, b)
+        verdict = {"model_a": first, "model_b": second, "winner": dict(zip((1, -1, 0), words, strict=True))[sign]}
+        rows.append({"item": row["item"], **verdict, **({"order": order[swapped]} if order else {})})
+    return rows
 
 
-def by_places(first: str, second: str, tie: str, order: Callable[[bool], object]) -> list[dict[str, object]]:
-    """The names in one order, an order column, and words that speak of what was shown first."""
-    turned = [row | {"sign": -row["sign"] if row["swapped"] else row["sign"]} for row in TRUTH]
-    return [
-        own | {"winner": {1: first, -1: second, 0: tie}[row["sign"]]}
-        for own, row in zip(by_columns("", "", "", order), turned, strict=True)
-    ]
-
-
-def by_names(first: object, second: object, tie: object, **more: Callable[[bool], object]) -> list[dict[str, object]]:
-    """The names in the order shown."""
-    return [
-        {
-            "item": row["item"],
-            "model_a": row["b"] if row["swapped"] else row["a"],
-            "model_b": row["a"] if row["swapped"] else row["b"],
-            "winner": {1: first, -1: second, 0: tie}[-row["sign"] if row["swapped"] else row["sign"]],
-            **{name: told(row["swapped"]) for name, told in more.items()},
-        }
-        for row in TRUTH
-    ]
-
-
-def named_winner() -> list[dict[str, object]]:
-    """The names in the order shown, the winner by name."""
-    return [
-        own | {"winner": {1: row["a"], -1: row["b"], 0: "tie"}[row["sign"]]}
-        for own, row in zip(by_names("", "", ""), TRUTH, strict=True)
-    ]
-
-
-def shown_by_name() -> list[dict[str, object]]:
-    """The order column says the name of the system that was shown first."""
-    rows = by_columns("model_a", "model_b", "tie", str)
-    return [own | {"order": row["b"] if row["swapped"] else row["a"]} for own, row in zip(rows, TRUTH, strict=True)]
-
-
-def preferences() -> list[dict[str, object]]:
-    """1, 0, -1 in `preference`, by the names in the order shown."""
-    return [
-        {"item": row["item"], "system_a": row["model_a"], "system_b": row["model_b"], "preference": row["winner"]}
-        for row in by_names(1, -1, 0)
-    ]
-
-
-PLAIN = by_columns("model_a", "model_b", "tie", lambda swapped: "ba" if swapped else "ab")
+NAMED = {1: "a", -1: "b"}
+PLAIN = written(("model_a", "model_b", "tie"), ("ab", "ba"))
+BY_NAMES = written(("A", "B", "C"), of="names")
 NOTATIONS = {
-    "BA": by_columns("model_a", "model_b", "tie", lambda swapped: "BA" if swapped else "AB"),
-    "original, swapped": by_columns("win", "lose", "draw", lambda swapped: "swapped" if swapped else "original"),
-    "0, 1": by_columns("[[A]]", "[[B]]", "[[C]]", lambda swapped: int(swapped)),
-    "1, 2": by_columns("Assistant A", "assistant b", "Tie", lambda swapped: 1 + swapped),
-    "false, true": by_columns("A>>B", "B>A", "A=B", lambda swapped: swapped),
-    "the name shown first": shown_by_name(),
-    "slots of columns": by_columns("1", "2", "tie", lambda swapped: "b first" if swapped else "a first"),
-    "left, right": by_places("left", "right", "tie", lambda swapped: "left-is-B" if swapped else "left-is-A"),
-    "first, second": by_places("First", "Second", "both bad", lambda swapped: int(swapped)),
-    "names, A": by_names("A", "B", "C"),
-    "names, slots": by_names(1, 2, "tie"),
-    "names, margins": by_names(1, -1, 0),
-    "names, shares": by_names(1, 0, 0.5),
-    "names, alpacaeval": by_names(1, 2, 1.5),
-    "names, left": by_names("left", "right", "tie"),
-    "names, words": by_names("model_a", "model_b", "tie (bothbad)"),
-    "names, and swapped, too": by_names("A", "B", "C", order=lambda swapped: "swapped" if swapped else "original"),
-    "names, left, and swapped, too": by_names("left", "right", "tie", order=lambda swapped: int(swapped)),
-    "names, the winner by name": named_winner(),
-    "names, preference": preferences(),
+    "BA": written(("model_a", "model_b", "tie"), ("AB", "BA")),
+    "original, swapped": written(("win", "lose", "draw"), ("original", "swapped")),
+    "0, 1": written(("[[A]]", "[[B]]", "[[C]]"), (0, 1)),
+    "1, 2": written(("Assistant A", "assistant b", "Tie"), (1, 2)),
+    "false, true": written(("A>>B", "B>A", "A=B"), (False, True)),
+    "the name shown first": [
+        row | {"order": row["model_b"] if own["swapped"] else row["model_a"]}
+        for row, own in zip(PLAIN, TRUTH, strict=True)
+    ],
+    "slots of columns": written(("1", "2", "tie"), ("a first", "b first")),
+    "left, right": written(("left", "right", "tie"), ("left-is-A", "left-is-B"), of="places"),
+    "first, second": written(("First", "Second", "both bad"), (0, 1), of="places"),
+    "names, A": BY_NAMES,
+    "names, slots": written((1, 2, "tie"), of="names"),
+    "names, margins": written((1, -1, 0), of="names"),
+    "names, shares": written((1, 0, 0.5), of="names"),
+    "names, alpacaeval": written((1, 2, 1.5), of="names"),
+    "names, left": written(("left", "right", "tie"), of="names"),
+    "names, and swapped, too": written(("A", "B", "C"), ("original", "swapped"), of="names"),
+    "names, left, and swapped, too": written(("left", "right", "tie"), (0, 1), of="names"),
+    "names, the winner by name": [
+        row | {"winner": own[NAMED[own["sign"]]] if own["sign"] else "tie"}
+        for row, own in zip(BY_NAMES, TRUTH, strict=True)
+    ],
+    "names, preference": [
+        {"item": row["item"], "system_a": row["model_a"], "system_b": row["model_b"], "preference": row["winner"]}
+        for row in written((1, -1, 0), of="names")
+    ],
 }
 
 
-def study_of(rows: list[dict[str, object]]) -> cu.Study:
+def study_of(rows: list[Row]) -> cu.Study:
     rows = [{name: None if value is None else str(value) for name, value in row.items()} for row in rows]
     return read(pl.DataFrame(rows).with_columns(rater=pl.lit("judge"), kind=pl.lit("metric")))
 
@@ -151,17 +119,13 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
     assert row["margin"] > 10
 
 
-def test_a_or_b_of_swapped_outputs_is_told_of() -> None:
+def test_notes_say_how_words_and_names_were_read() -> None:
     notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
     assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)
     assert "write left, right where it means the place shown" in notes["place-or-column"].message
     for quiet in ("original, swapped", "left, right", "names, A"):
         assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
-
-
-def test_names_in_both_orders_are_told_of() -> None:
-    notes = {note.rule: note.count for note in study_of(NOTATIONS["names, A"]).notes}
-    assert notes["order-by-names"] == 3 * N_ITEMS
+    assert {note.rule: note.count for note in study_of(BY_NAMES).notes}["order-by-names"] == 3 * N_ITEMS
 
 
 def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:

@@ -9,25 +9,10 @@ import pyarrow as pa
 import pytest
 
 from custodes.data.ratings import Ratings
-from custodes.data.readers import READERS
-from custodes.data.reading import DEMO, read
-from custodes.data.study import Study
+from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 
 SCORES = pl.DataFrame({"item": ["001"], "system": ["A"], "rater": ["ann"], "kind": ["human"], "score": ["4"]})
-
-
-def test_the_demo_is_a_study() -> None:
-    study = read(DEMO)
-    assert isinstance(study, Study)
-    assert study.humans
-    assert study.metrics
-
-
-def test_the_registry_names_every_format() -> None:
-    assert set(READERS) >= {"ratings", "wide", "battles", "alpacaeval", "mtme", "rewardbench", "llmbar", "outputs"}
-    assert set(READERS) >= {"alpacaeval_results", "arena", "arenahard", "mtbench"}
-    assert set(READERS) >= {"inspect_ai", "lm_eval", "helm", "rewardbench2"}
 
 
 def test_a_forced_reader_says_what_it_needs() -> None:
@@ -51,11 +36,6 @@ def test_bad_options_raise(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as error:
         read(SCORES, **options)  # type: ignore[arg-type]
     assert str(error.value).startswith(message)
-
-
-def test_no_input_raises() -> None:
-    with pytest.raises(OptionError, match=r"^read: no input; give a path, a dataframe, or 'demo'$"):
-        read()
 
 
 PLAIN = {"item": [1, 2, 3], "system": ["A", "A", "B"], "rater": ["ann", "ann", "bob"], "score": [4.0, None, 2.5]}

@@ -14,65 +14,16 @@ from custodes.data.writing import long_tables
 from custodes.errors import InputError
 
 ROW = {"item": 1, "model_a": "gpt-4", "model_b": "Llama 2", "rater": "judge", "kind": "metric"}
-FIRST = [
-    *(
-        "model_a",
-        "Model A",
-        "model-a",
-        "MODEL_A",
-        "system_a",
-        "a",
-        "A",
-        "[[A]]",
-        "[A]",
-        " (a) ",
-        '"A"',
-        "A.",
-        "Assistant A",
-    ),
-    *(
-        "response a",
-        "Output_A",
-        "1",
-        "1.0",
-        "[[1]]",
-        "model_1",
-        "win",
-        "Won",
-        "left",
-        "Left",
-        "first",
-        "1st",
-        "A>B",
-        "A >> B",
-    ),
-    *("[[A>>B]]", "B<A", "B<<A", "gpt-4", "GPT-4", "[[gpt-4]]", "**gpt-4**"),
-]
-SECOND = [
-    *("model_b", "B", "[[B]]", "assistant b", "answer_2", "lose", "loss", "right", "second", "2nd", "B>A", "[[B>>A]]"),
-    *("A<B", "A<<B", "Llama 2", "llama 2", "-1"),
-]
-TIE = [
-    "tie",
-    "Tie",
-    "draw",
-    "C",
-    "[[C]]",
-    "A=B",
-    "[[A=B]]",
-    "B=A",
-    "both_bad",
-    "tie (bothbad)",
-    "Both bad",
-    "equal",
-    "same",
-]
-
-
-@pytest.mark.parametrize(
-    ("word", "preference"),
-    [*((word, 1) for word in FIRST), *((word, -1) for word in SECOND), *((word, 0) for word in TIE)],
+FIRST = (
+    'model_a|Model A|model-a|MODEL_A|system_a|a|A|[[A]]|[A]| (a) |"A"|A.|Assistant A|response a|Output_A|1|1.0|[[1]]'
+    "|model_1|win|Won|left|Left|first|1st|A>B|A >> B|[[A>>B]]|B<A|B<<A|gpt-4|GPT-4|[[gpt-4]]|**gpt-4**"
 )
+SECOND = "model_b|B|[[B]]|assistant b|answer_2|lose|loss|right|second|2nd|B>A|[[B>>A]]|A<B|A<<B|Llama 2|llama 2|-1"
+TIE = "tie|Tie|draw|C|[[C]]|A=B|[[A=B]]|B=A|both_bad|tie (bothbad)|Both bad|equal|same"
+WORDS = [(word, sign) for words, sign in ((FIRST, 1), (SECOND, -1), (TIE, 0)) for word in words.split("|")]
+
+
+@pytest.mark.parametrize(("word", "preference"), WORDS)
 def test_words(word: str, preference: int) -> None:
     study = read(pl.DataFrame([ROW | {"winner": word}]))
     # "Llama 2" < "gpt-4", so the second model is system_a
@@ -162,11 +113,6 @@ def test_two_columns_that_say_the_same_are_one_line() -> None:
         read(pl.DataFrame([ROW | {"winner": "A", "preference": 1}]))
 
 
-def test_columns_that_are_not_used_are_told_of() -> None:
-    study = read(pl.DataFrame([ROW | {"winner": "A", "minutes": 3}]))
-    assert [note.message for note in study.notes] == ["table: columns not used: minutes"]
-
-
 def documented(heading: str) -> list[list[str]]:
     """The cells of the first table below a heading of the page on data."""
     page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8").split(heading, 1)[1]
@@ -174,25 +120,19 @@ def documented(heading: str) -> list[list[str]]:
     return list(takewhile(lambda row: len(row) == len(rows[0]), rows))[2:]
 
 
-def test_every_documented_word_is_read() -> None:
-    meant = [1, -1, None, 0]
-    checked = 0
-    for (_, cells), preference in zip(documented("## Words of verdicts"), meant, strict=False):
+def test_every_documented_word_and_order_is_read() -> None:
+    row = {"item": 1, "model_a": "Aster", "model_b": "Birch", "winner": "tie"}
+    cases: list[tuple[str, str, object]] = []
+    for (_, cells), sign in zip(documented("## Words of verdicts"), [1, -1, None, 0], strict=False):
         for word in re.findall(r"`([^`]+)`", cells):
-            sign = {"left": 1, "first": 1, "1st": 1}.get(word, -1) if preference is None else preference
+            place = 1 if word in ("left", "first", "1st") else -1
             if word not in ("response", "output", "answer"):
-                study = read(pl.DataFrame([{"item": 1, "model_a": "Aster", "model_b": "Birch", "winner": word}]))
-                assert study.preferences.frame["preference"].to_list() == [sign], word
-                checked += 1
-    assert checked == 37
-
-
-def test_every_documented_order_is_read() -> None:
-    checked = 0
-    for first, second, unknown in documented("### Both presentation orders")[:2]:
-        for cells, order in ((first, "ab"), (second, "ba"), (unknown, "")):
-            for word in re.findall(r"`([^`]+)`", cells):
-                row = {"item": 1, "model_a": "Aster", "model_b": "Birch", "winner": "tie", "order": word}
-                assert read(pl.DataFrame([row])).preferences.frame["order"].to_list() == [order], word
-                checked += 1
-    assert checked == 31
+                cases.append(("winner", word, place if sign is None else sign))
+    for row_of_orders in documented("### Both presentation orders")[:2]:
+        for cells, order in zip(row_of_orders, ("ab", "ba", ""), strict=True):
+            cases += [("order", word, order) for word in re.findall(r"`([^`]+)`", cells)]
+    assert [name for name, *_ in cases].count("winner") == 37
+    assert len(cases) == 37 + 31
+    for name, word, expected in cases:
+        found = read(pl.DataFrame([row | {name: word}])).preferences.frame
+        assert found[{"winner": "preference"}.get(name, name)].to_list() == [expected], word

@@ -1,23 +1,14 @@
-"""Bytes as text: UTF-8, and UTF-16 where its mark says so; for all else the encodings it may be."""
+"""Bytes as text: UTF-8, and UTF-16 with a byte order mark."""
 
 from __future__ import annotations
 
 import codecs
-import re
 
 from custodes.data.loading.compression import packing_of
 from custodes.errors import InputError
 
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
-
-CANDIDATES = ("CP1252", "CP932", "GB18030", "CP949", "BIG5", "CP1251")
-"""Encodings of old files by the names that Python and iconv share: western, Japanese (Shift-JIS), Chinese, Korean,
-Chinese, Cyrillic; the first few that fit are shown."""
-
-SHOWN = 4
-AROUND = 24
-"""Bytes on each side of the first that is not UTF-8, from which a word is shown."""
 
 
 def utf8_text(data: bytes, name: str) -> str:
@@ -30,15 +21,8 @@ def utf8_text(data: bytes, name: str) -> str:
     packing = packing_of(data)
     if packing:
         raise InputError(f"{where}: it is compressed with {packing.name}; let its name end in {packing.suffix}")
-    if data.startswith(UTF16):
-        raise InputError(f"{where}; save it as UTF-8, for example with: iconv -f UTF-16 -t UTF-8")
-    readings = ", or ".join(f"{encoding} ({word!r})" for encoding, word in _readings(data, at).items())
-    if not readings:
-        raise InputError(f"{where}, and no text in an encoding known here; is it a table at all?")
-    raise InputError(
-        f"{where}; it may be {readings}; find out which, and save it as UTF-8, for example with:"
-        " iconv -f ENCODING -t UTF-8"
-    )
+    encoding = "UTF-16" if data.startswith(UTF16) else "ENCODING"
+    raise InputError(f"{where}; save it as UTF-8, for example with: iconv -f {encoding} -t UTF-8")
 
 
 def table_text(data: bytes, name: str) -> tuple[str, str]:
@@ -61,22 +45,3 @@ def _without_nul(text: str, name: str) -> str:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(f"{name}: a NUL character in line {line}; this is no text, or UTF-16 without its mark")
     return text
-
-
-def _readings(data: bytes, at: int) -> dict[str, str]:
-    """What the line of a byte would be in old encodings: those that can be, and the word at the byte."""
-    start = data.rfind(b"\n", 0, at) + 1
-    end = data.find(b"\n", at)
-    line = data[start : end if end >= 0 else len(data)]
-    readings: dict[str, str] = {}
-    for encoding in CANDIDATES:
-        try:
-            line.decode(encoding)
-            before = data[max(start, at - AROUND) : at].decode("utf-8", errors="ignore")
-            after = data[at : at + AROUND].split(b"\n")[0].decode(encoding, errors="ignore")
-        except UnicodeDecodeError:
-            continue
-        letters = re.match(r"\w+", after)
-        if letters:
-            readings[encoding] = re.split(r"\W", before)[-1] + letters[0]
-    return dict(list(readings.items())[:SHOWN])

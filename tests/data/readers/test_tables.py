@@ -1,0 +1,118 @@
+"""Tables of scores and verdicts in one file: long and wide ratings, RewardBench's pairs, LLMBar's judgments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from custodes.data.reading import read
+from custodes.errors import InputError
+
+LONG = {"item": [1, 1], "system": ["A", "B"], "rater": ["ann", "bleu"], "score": [4.0, 0.5]}
+WIDE = {"item": ["1"], "system": ["A"], "bleu": [0.5]}
+REWARDS = {"ref": [1, 0, 0, 1], "subset": ["x", "x", "y", "y"], "model": [0.9, 0.1, 0.5, 0.4]}
+LLMBAR = {
+    "dataset": ["D/x", "D/x"],
+    "item": [0, 1],
+    "judge": "gpt",
+    "prompt": "CoT",
+    "repeat": 0,
+    "gold": [1, 2],
+    "winner_original_order": ["1", ""],
+    "winner_swapped_order": ["2", "2"],
+}
+
+
+def test_long_ratings_have_the_kinds_of_their_column_or_none() -> None:
+    study = read(pl.DataFrame(LONG))
+    assert study.raters.kind == {"ann": "", "bleu": ""}
+    assert study.name == "table"
+    assert study.ratings.frame.select("item", "system", "rater", "aspect", "score").rows() == [
+        ("1", "A", "ann", "", 4.0),
+        ("1", "B", "bleu", "", 0.5),
+    ]
+    study = read(pl.DataFrame(LONG | {"kind": ["human", "metric"], "score": [4.0, None]}))
+    assert study.raters.kind == {"ann": "human", "bleu": "metric"}
+    assert study.ratings.frame.height == 1
+    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
+
+
+def test_a_wide_table_has_a_column_of_scores_for_each_rater() -> None:
+    columns = {"item": ["1", "2"], "system": ["A", "A"], "aspect": "x", "repeat": ["", "3"], "H:ann": ["4", ""]}
+    study = read(pl.DataFrame(columns | {"bleu": [1.0, 2.0]}))
+    assert study.ratings.frame.rows() == [
+        ("1", "A", "H:ann", "x", "0", 4.0),
+        ("1", "A", "bleu", "x", "0", 1.0),
+        ("2", "A", "bleu", "x", "3", 2.0),
+    ]
+    assert study.raters.kind == {"H:ann": "", "bleu": ""}
+    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
+    twice = pl.DataFrame({name: values * 2 for name, values in WIDE.items()} | {"repeat": [0, 1]})
+    assert read(twice).ratings.frame.height == 2
+
+
+def test_rewardbench_in_either_order_of_a_pair() -> None:
+    study = read(pl.DataFrame(REWARDS))
+    assert study.preferences.frame.select("item", "system_a", "system_b", "rater", "preference").rows() == [
+        ("1", "chosen", "rejected", "ref", 1),
+        ("2", "chosen", "rejected", "ref", 1),
+    ]
+    assert study.ratings.frame.select("item", "system", "score").rows() == [
+        ("1", "chosen", 0.9),
+        ("1", "rejected", 0.1),
+        ("2", "rejected", 0.5),
+        ("2", "chosen", 0.4),
+    ]
+    assert study.items.frame.select("item", "group").rows() == [("1", "x"), ("2", "y")]
+    assert study.raters.kind == {"ref": "human", "model": "metric"}
+    assert study.sides
+
+
+def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
+    study = read(pl.DataFrame(LLMBAR))
+    assert study.preferences.frame.select("item", "rater", "order", "preference").rows() == [
+        ("D/x/0", "gpt/CoT", "ab", 1),
+        ("D/x/0", "gpt/CoT", "ba", -1),
+        ("D/x/1", "gpt/CoT", "ba", -1),
+        ("D/x/0", "gold", "", 1),
+        ("D/x/1", "gold", "", -1),
+    ]
+    assert study.raters.kind == {"gold": "human", "gpt/CoT": "metric"}
+    assert study.items.frame.select("item", "group").rows() == [("D/x/0", "D/x"), ("D/x/1", "D/x")]
+    assert [(note.rule, note.count) for note in study.notes] == [("missing-verdict", 1)]
+    study = read(pl.DataFrame(LLMBAR | {"winner_swapped_order": ["2", "tie"]}), invalid="force")
+    assert study.notes[-1].message == "table: 1 verdicts could not be read and were dropped (gpt/CoT 1)"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (LONG | {"kind": ["human", "boss"]}, "kind 'boss' in row 2; allowed: human, metric"),
+        ({"item": ["1"], "system": ["A"]}, "no column of scores beside item, system; give one column per rater"),
+        (WIDE | {"": [1]}, "a column has no name (a saved index?); name it after its rater, or take it out"),
+        (WIDE | {"bleu": ["high"]}, "bleu 'high' in row 1 is not a number"),
+        ({name: values * 2 for name, values in WIDE.items()}, "the same output stands twice, in rows 1, 2"),
+        (REWARDS | {"ref": [1, 1, 0, 1]}, "row 1 and the next are no pair; a pair has one subset, ref 1 and ref 0"),
+        (REWARDS | {"subset": ["x", "x", "x", "y"]}, "row 3 and the next are no pair; a pair has one subset"),
+        (REWARDS | {"ref": [1, 0, 2, None]}, "ref in row 3, 4 is neither 1 (chosen) nor 0 (rejected)"),
+        ({name: values[:3] for name, values in REWARDS.items()}, "3 rows; a pair is two rows, so their number must"),
+        (
+            LLMBAR | {"winner_swapped_order": ["2", "tie"]},
+            "1 of 5 verdicts cannot be read ('tie' in row 2); allowed: 1",
+        ),
+        (LLMBAR | {"item": [0, 0], "repeat": [0, 1]}, "item 'D/x/0' has another gold in row 2; an item has one gold"),
+        (LLMBAR | {"gold": [1, 3]}, "gold '3' in row 2; allowed: 1, 2"),
+        (
+            LLMBAR | {"item": [0, 0], "gold": [1, 1]},
+            "the same judgment stands twice, in rows 1, 2 (dataset 'D/x', item '0', judge 'gpt', prompt 'CoT', repeat"
+            " '0'); number the runs of a judge in a column 'repeat', or take the doubled row out",
+        ),
+    ],
+)
+def test_a_table_that_does_not_fit_is_one_line(table: dict[str, Any], message: str) -> None:
+    reader = "wide" if "model" not in table and "gold" not in table and "rater" not in table else None
+    with pytest.raises(InputError) as error:
+        read(pl.DataFrame(table), reader=reader)
+    assert str(error.value).startswith(f"table: {message}")
