@@ -1,5 +1,3 @@
-"""Clusters of items in favoritism, ranking and correction: nothing without them, fewer decisions with them."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -84,12 +82,6 @@ def test_documents_take_decisions_away() -> None:
     (note,) = (note for note in cu.ranking(documents, resamples=0).notes if note.rule == "design-effect")
     mean = other.filter(rater="human")["design_effect"].mean()
     assert f"200 items in 20 clusters: the variance of people's margins is {mean:.2f} times" in note.message
-
-
-def test_pooled_has_clusters_of_its_own() -> None:
-    study = clustered(study_of(scores(200, 150, documents=20)), [f"d{k // 10}" for k in range(200)])
-    rows = cu.correction(study, estimator="pooled").pairs.filter(pl.col("estimator") == "pooled")
-    assert rows["design_effect"].null_count() == rows.height
 
 
 def test_one_cluster_decides_nothing_and_says_so() -> None:

@@ -1,5 +1,3 @@
-"""What is compared: selection, people, tie rules, presentation orders, aspects, system-level scores."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -50,34 +48,6 @@ def test_tie_rules_act_on_metrics_only() -> None:
         assert made.metric_signs.item() == metric
     (own,) = compare(study, human_ties=0.5)
     assert own.human_signs.item() == 0
-
-
-def test_calibrated_ties_are_fitted_on_other_items() -> None:
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 3, (200, 3)).astype(float)
-    metric = truth + rng.uniform(-0.4, 0.4, truth.shape)
-    (made,) = compare(study_of(np.stack([truth, metric])), ties="calibrated")
-    # People's ties differ by up to .8 in the metric, their preferences by at least .2; both rules are almost perfect
-    # between, so a threshold in that range and a high accuracy are found on every fold.
-    assert 0.2 < made.epsilon[0] < 0.8
-    exact = (compare(study_of(np.stack([truth, metric])))[0].metric_signs == made.human_signs).mean()
-    calibrated = (made.metric_signs == made.human_signs).mean()
-    assert calibrated > exact + 0.15
-    # Cross-fitted: an item's own people do not decide its threshold. Turn one item's people round: the signs of the
-    # metric on that item stay what they were.
-    turned = truth.copy()
-    turned[7] = 9 - 3 * turned[7]
-    (other,) = compare(study_of(np.stack([turned, metric])), ties="calibrated")
-    np.testing.assert_array_equal(other.metric_signs[:, :, 7], made.metric_signs[:, :, 7])
-
-
-def test_no_item_has_a_part_in_its_own_tie_threshold() -> None:
-    # Two items, so each threshold is fitted on the other item alone. People tie on the first, where the metric differs
-    # by .5; on the second, where it differs by .3, they agree with it. The threshold for the first is therefore 0 and
-    # that for the second .5: wrong on both. Thresholds that knew their own item would be right on both.
-    study = study_of(np.array([[[1.0, 1.0], [2.0, 1.0]], [[0.5, 0.0], [0.3, 0.0]]]))
-    row = cu.agreement(study, ties="calibrated", resamples=0).metrics.row(0, named=True)
-    assert (row["n"], row["sample_accuracy"]) == (2, 0.0)
 
 
 def test_calibrated_signs_are_those_of_thresholds_searched_on_the_other_folds() -> None:
@@ -164,12 +134,6 @@ def test_scores_of_outputs_are_compared_with_system_scores_of_people() -> None:
     rows += [("i1", "S0", "m1", "", 1.0), ("i1", "S1", "m1", "", 2.0), ("i1", "S0", "m2", "", 1.0)]
     (made,) = compare(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}))
     assert made.whole.tolist() == [True, False]
-
-
-def test_a_system_that_no_person_rated_is_named() -> None:
-    scores = np.array([[[1.0, 2.0, np.nan]], [[1.0, 2.0, 3.0]]])
-    (made,) = compare(study_of(scores))
-    assert any(n.rule == "systems-without-people" and n.message.endswith(": S2") for n in made.notes)
 
 
 def test_items_without_two_outputs_rated_by_people_are_counted() -> None:

@@ -1,5 +1,3 @@
-"""Metrics that are constant, copies of each other, or linear functions of the human score, in every question."""
-
 from __future__ import annotations
 
 from pathlib import Path

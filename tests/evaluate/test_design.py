@@ -1,5 +1,3 @@
-"""Design: what is resampled together and what weighs how much, as the study describes its items."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -35,17 +33,6 @@ def test_items_in_their_order_with_cluster_weight_and_group() -> None:
     assert design.weights.tolist() == [1, 1, 1, 2, 1]
     assert design.group == ("", "news", "", "news", "talk")
     assert design.dataset == ("",) * 5
-
-
-def test_weights_that_are_all_one_need_no_arithmetic() -> None:
-    assert made(("i0", "i1")).item_weights is None
-    weights = made().item_weights
-    assert weights is not None
-    assert weights.tolist() == [1, 1, 1, 2, 1]
-
-
-def test_pairs_of_systems_by_place() -> None:
-    assert made().pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
 
 
 def test_resamples_draw_clusters_after_the_data_themselves() -> None:

@@ -1,10 +1,8 @@
-"""Decisions as they are written, what is said of each system against each, and the graph."""
-
 from __future__ import annotations
 
 import numpy as np
 
-from custodes.evaluate.edges import crossed, cycle_notes, ranking_graph, written
+from custodes.evaluate.edges import crossed, ranking_graph, written
 
 
 def test_decisions_as_written() -> None:
@@ -34,10 +32,3 @@ def test_graph_of_a_circle_and_what_follows_from_it() -> None:
         ("a ~ b ~ c", "e"),
     }
     assert members[names.index("a ~ b ~ c")].tolist() == [True] * 3 + [False] * 3
-
-
-def test_a_note_only_where_there_is_a_circle() -> None:
-    assert cycle_notes("fluency", []) == []
-    (note,) = cycle_notes("fluency", ["bleu"])
-    assert (note.rule, note.count, note.aspect) == ("cycle", 1, "fluency")
-    assert "bleu" in note.message

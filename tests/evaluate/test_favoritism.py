@@ -1,5 +1,3 @@
-"""Favoritism from a study and from counts: tables, golden numbers, symmetries."""
-
 import numpy as np
 import polars as pl
 import pytest
@@ -7,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.data.cells import OutcomeCounts
-from custodes.errors import OptionError
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.favoritism import favoritism
 from tests.evaluate.studies import GOLDEN, counts_of, study_of
@@ -74,33 +71,6 @@ def test_swapping_the_names_of_two_systems_turns_the_sign(seed: int) -> None:
     np.testing.assert_allclose(high, -other.pairs["favi_low"].fill_null(np.nan).to_numpy())
     for left, right in zip(one.pairs["decision_metric"], other.pairs["decision_metric"], strict=True):
         assert left == {"+": "-", "-": "+"}.get(right, right)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_item_order_rater_order_and_scale_do_not_matter(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(0, 4, (3, 10, 3)).astype(float)
-    plain = favoritism(study_of(scores), resamples=40).pairs
-    permuted = favoritism(study_of(scores[:, rng.permutation(10)]), resamples=40).pairs
-    assert plain.equals(permuted)
-    scaled = favoritism(study_of(scores * np.array([1, 10, 0.5])[:, None, None] + 3), resamples=40).pairs
-    assert plain.equals(scaled)
-
-
-def test_same_seed_same_result_and_replay() -> None:
-    rng = np.random.default_rng(3)
-    study = study_of(rng.random((3, 30, 3)))
-    one = favoritism(study, rng=7, ties=0.1, resamples=50)
-    again = one.provenance.replay(study)
-    for name, table in one.tables().items():
-        assert table.equals(again.tables()[name]), name
-    assert not one.pairs.equals(favoritism(study, rng=8, ties=0.1, resamples=50).pairs)
-
-
-def test_counts_take_no_selection() -> None:
-    with pytest.raises(OptionError, match="ties: counts are already selected"):
-        favoritism(counts_of([GOLDEN[0][0]]), ties=0.5)
 
 
 def test_counts_and_study_agree() -> None:

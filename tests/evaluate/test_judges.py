@@ -1,5 +1,3 @@
-"""Judges: who is a rater, who is left out and why, and what is averaged before anybody is compared."""
-
 from __future__ import annotations
 
 import re
@@ -101,16 +99,6 @@ def test_missing_scores_are_counted_and_clusters_and_weights_follow_their_items(
     assert who.design.n_units == 3
     assert who.design.units.tolist() == [0, 0, 1, 1, 2, 2]
     assert who.design.weights.tolist() == [6, 5, 4, 3, 2, 1]
-
-
-def test_the_order_of_rows_changes_no_array() -> None:
-    rows = rows_of(BASE)
-    mixed = rows.sample(fraction=1, shuffle=True, seed=3)
-    one, other = judges(study_from(rows)), judges(study_from(mixed))
-    place = [one.names.index(name) for name in other.names]
-    assert sorted(place) == list(range(5))
-    assert one.design.items == other.design.items
-    np.testing.assert_array_equal(one.scores[place], other.scores)
 
 
 def test_fewer_than_two_is_refused_in_one_line() -> None:

@@ -1,14 +1,9 @@
-"""What names give away: in `check`, and in the notes of every question."""
-
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.raters import Raters
-from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from tests.data.mapping.tables import wide
 from tests.evaluate.studies import problems_of, scores_of, study_of
@@ -72,20 +67,6 @@ def test_systems_that_look_alike_are_named(twin: str) -> None:
     assert set(problem["examples"]) == {"Aster", twin}  # type: ignore[arg-type]
     assert str(problem["message"]).startswith("systems that look alike and count as different ones: ")
     assert str(problem["message"]).isascii()  # what cannot be seen is written out
-
-
-def test_raters_and_aspects_that_look_alike_are_named() -> None:
-    rng = np.random.default_rng(0)
-    rows = [
-        {"item": item, "system": system, "rater": rater, "aspect": aspect, "score": float(rng.integers(5))}
-        for item in range(40)
-        for system in "AB"
-        for rater, aspect in (("ann", "style"), ("ann", "Style"), ("bleu", ""), ("BLEU", ""))
-    ]
-    kinds = {"ann": "human", "bleu": "metric", "BLEU": "metric"}
-    study = Study(ratings=Ratings.make(pl.DataFrame(rows))[0], raters=Raters.infer(kinds))
-    found = cu.check(study).problems.filter(rule="look-alikes")
-    assert [sorted(own) for own in found["examples"]] == [["BLEU", "bleu"], ["Style", "style"]]
 
 
 def test_a_wide_table_with_aspects_in_its_names_tells_the_patterns_that_keep_them() -> None:

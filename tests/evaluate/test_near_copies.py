@@ -1,5 +1,3 @@
-"""Near copies are those of the question complementarity, among metrics with the same finding."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -44,11 +42,3 @@ def test_distances_are_those_of_complementarity(study: Study) -> None:
         expected = {other for other in names if frozenset((name, other)) in near and other != name}
         assert set(copies[m * n_systems]) == expected
         assert not any(copies[m * n_systems + 1 : (m + 1) * n_systems])
-
-
-def test_metrics_with_verdicts_alone_have_none() -> None:
-    rng = np.random.default_rng(0)
-    scores = np.where(rng.random((4, 30, 2)) < 0.5, 0.0, 1.0)
-    study = study_of(scores)
-    (comparison,) = compare(study)
-    assert near_copies(comparison, [""] * 6) == [[]] * 6

@@ -1,5 +1,3 @@
-"""One part of the work a thread: every part has a generator of its own, whatever else is asked."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -29,11 +27,6 @@ def test_a_part_draws_the_same_whatever_the_others_are() -> None:
     for labels in (["style"], ["truth"], ["length", "style", "truth"]):
         for label, values in drawn(labels).items():
             assert values == whole[label]
-
-
-def test_no_two_parts_and_no_two_seeds_draw_the_same() -> None:
-    one, other = drawn(["style", "truth"]), drawn(["style", "truth"], seed=1)
-    assert len({tuple(values) for values in (*one.values(), *other.values())}) == 4
 
 
 def test_the_answer_about_an_aspect_does_not_depend_on_the_other_aspects() -> None:

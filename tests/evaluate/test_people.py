@@ -1,5 +1,3 @@
-"""Several people made one: means, the noise of floating point in them, and people who cannot be averaged."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 
 import custodes as cu
 from custodes.evaluate.people import snapped
-from custodes.stats.ratios import mean_of_defined
 from tests.evaluate.judged_studies import judged
 
 
@@ -40,10 +37,3 @@ def test_snapping_undoes_noise_and_nothing_else(levels: list[int], seed: int) ->
     np.testing.assert_allclose(made[:-1], exact, atol=1e-11 * max(spread, 1))
     for i in range(len(exact)):
         np.testing.assert_array_equal(made[:-1] == made[i], exact == exact[i])
-
-
-def test_nothing_known_stays_unknown() -> None:
-    assert np.isnan(snapped(np.full((2, 2), np.nan))).all()
-    np.testing.assert_array_equal(
-        mean_of_defined(np.array([[1.0, np.nan, 2.0], [2.0, np.nan, np.nan]]), axis=0), [1.5, np.nan, 2]
-    )

@@ -1,5 +1,3 @@
-"""People who are listed and have said nothing yet: the first file of every study. One line, or the metrics alone."""
-
 from __future__ import annotations
 
 import random

@@ -1,5 +1,3 @@
-"""Refusals that depend on what people would have said are told, and those that do not are not."""
-
 from __future__ import annotations
 
 from contextlib import closing

@@ -1,5 +1,3 @@
-"""The unit of scores changes no answer: times a power of two, which rounds nothing, up to the largest there may be."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -71,13 +69,3 @@ def test_scores_beyond_what_can_be_squared_are_refused() -> None:
     for unit, reason in ((2.0**400, f"beyond {LARGEST:g}"), (2.0**-400, f"all below {1 / LARGEST:g}")):
         with pytest.raises(InputError, match=f"scores of 'h0' are {reason.replace('+', '.')}.*take their logarithm"):
             study_of(unit)
-
-
-def test_a_few_tiny_scores_among_others_are_scores() -> None:
-    rows = {
-        "item": ["a", "a", "b", "b"],
-        "system": ["A", "B"] * 2,
-        "rater": ["m"] * 4,
-        "score": [1e-300, 0.5, 0.0, 0.2],
-    }
-    assert cu.read(pl.DataFrame(rows)).ratings.frame.height == 4

@@ -1,5 +1,3 @@
-"""Comparisons that no annotator made, as nobody rated both outputs: counted in a note and in `check`."""
-
 from __future__ import annotations
 
 from itertools import combinations
@@ -45,17 +43,6 @@ def test_comparisons_without_a_common_annotator_are_counted(share: float, aggreg
     assert ("unpaired" in set(checked.problems["rule"])) is bool(expected)
     alone = cu.check(study_of(scores[:3], people=3), aggregate=aggregate)
     assert alone.summary["unpaired"].to_list() == [expected]
-
-
-def test_the_preferences_are_those_of_the_annotators_who_rated_both() -> None:
-    scores = gaps(1, 0.4)
-    n = cu.agreement(study_of(scores, people=3), resamples=0).metrics["n"][0]
-    rated = np.isfinite(scores[:3])
-    both = sum((rated[:, :, a] & rated[:, :, b]).any(axis=0).sum() for a, b in combinations(range(4), 2))
-    any_rated = sum(
-        (rated[:, :, a].any(axis=0) & rated[:, :, b].any(axis=0)).sum() for a, b in combinations(range(4), 2)
-    )
-    assert n == both == any_rated - counted(scores[:3])
 
 
 @pytest.mark.parametrize("columns", [None, {"item": "doc", "system": "sys", "score": ["ann{rater}"]}])

@@ -1,5 +1,3 @@
-"""Metrics that score whole systems only, as corpus-BLEU does: alone, with people, and beside other metrics."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,7 +9,7 @@ import pytest
 import custodes as cu
 from custodes.errors import InputError
 from custodes.evaluate.verdict.verdict import HEADINGS
-from tests.evaluate.studies import grid, rated, verdicts
+from tests.evaluate.studies import grid, rated
 
 CORPUS = [("", system, "corpus", "", score) for system, score in (("S0", 20.0), ("S1", 25.0), ("S2", 60.0))]
 PEOPLE = grid("ann", "", [[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 3.0, 2.0]] * 4)
@@ -88,13 +86,6 @@ def test_a_verdict_does_not_put_them_first() -> None:
 def test_scores_of_other_systems_are_refused(people: list[tuple]) -> None:
     with pytest.raises(InputError, match="and gave no scores of the same systems .*; do both files use the same item"):
         cu.agreement(study(people, CORPUS), **QUICK)
-
-
-def test_with_verdicts_of_people_there_is_nothing_to_compare() -> None:
-    said = verdicts([("x", "S0", "S1", "ann", "", 1), ("y", "S1", "S2", "ann", "", 1)])
-    some = rated(CORPUS, {"ann": "human", "corpus": "metric"})
-    with pytest.raises(InputError, match="gave no scores of the same systems"):
-        cu.agreement(cu.Study(ratings=some.ratings, preferences=said.preferences, raters=some.raters), **QUICK)
 
 
 def test_a_group_without_them_says_why() -> None:

@@ -1,5 +1,3 @@
-"""What check finds in published studies."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -32,10 +30,3 @@ def test_the_reference_of_dialsummeval_changes_the_best_metric(shared_data: Path
         for systems in (None, "!A")
     ]
     assert best[0] != best[1]
-
-
-def test_two_pairs_of_systems_of_tac_have_equal_scores(shared_data: Path) -> None:
-    columns = {"item": "System", "system": "Utterance"}  # the two are swapped in the file
-    study = cu.read(shared_data / "glass-ceiling" / "TAC_11.csv.gz", columns=columns)
-    found = copies(study, human="H:pyr")
-    assert sorted(found) == [("identical-systems", ["M30", "M33"]), ("identical-systems", ["M42", "M43"])]

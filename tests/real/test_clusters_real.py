@@ -1,9 +1,3 @@
-"""WMT23 en-de by document: how much people's margins vary, and how many of their decisions that takes back.
-
-The figures were measured with this code; the table of the page on statistics has them. They stand here so that they
-stay, and beside an oracle for the least certain of them: a bootstrap over documents.
-"""
-
 from __future__ import annotations
 
 from pathlib import Path

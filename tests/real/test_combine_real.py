@@ -1,5 +1,3 @@
-"""Combination on real data: held-out figures of the prototype, and reward models weighed by what people prefer."""
-
 from __future__ import annotations
 
 from pathlib import Path

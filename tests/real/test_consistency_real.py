@@ -1,6 +1,3 @@
-"""Figures of judges on the real data: LLMBar and PandaLM, from a prototype of the same definitions (scoring.md,
-section "Diagnostics"), and where they differ, why."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Correction on real data: no decision hangs on the seed."""
-
 from pathlib import Path
 
 import numpy as np

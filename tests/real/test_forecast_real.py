@@ -1,5 +1,3 @@
-"""The forecast from a pilot on each real set, with the constants that the other sets give."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Gates on published data. The values were measured with `agreement`; the outcomes follow from its intervals."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -19,15 +17,3 @@ def test_summeval(shared_data: Path) -> None:
     assert made.rules["value"].to_list() == pytest.approx([value, abs(agreed.comparisons["difference"].item())])
     other = cu.gate(study, metric="rouge-l-f1", require="kendall_item>=0.2", not_worse_than="bertscore-recall", **asked)
     assert (other.rules["outcome"].to_list(), other.status) == (["fails", "fails"], 1)
-
-
-def test_pandalm(shared_data: Path) -> None:
-    study = cu.read(shared_data / "pandalm" / "battles.csv.gz", invalid="drop")
-    made = cu.gate(study, metric="pandalm-7b", require="sample_accuracy>=0.5", not_worse_than="gpt*", margin=0.03)
-    assert made.rules["statistic"].to_list() == ["sample_accuracy", "sample_accuracy"]
-    assert (made.rules["outcome"].to_list(), made.status) == (["holds", "cannot be said"], 3)
-    fails = cu.gate(study, metric="gpt*", require="sample_accuracy>=0.8")
-    assert (fails.outcome, fails.status) == ("fails", 1)
-    undefined = cu.gate(study, metric="gpt*", require="kendall_item>=0.1")
-    (reason,) = undefined.rules["reason"]
-    assert reason == "kendall_item is undefined here, where there are verdicts and no scores"

@@ -1,5 +1,3 @@
-"""The glass ceiling on real data: prototype figures, and the findings of Colombo et al. 2023 that hold there."""
-
 from __future__ import annotations
 
 from pathlib import Path

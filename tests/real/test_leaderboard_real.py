@@ -1,11 +1,8 @@
-"""The leaderboard on real data: against mean scores, against the shape of each study, and what it says of odd ones."""
-
 from __future__ import annotations
 
 from pathlib import Path
 
 import polars as pl
-import pytest
 from scipy.stats import kendalltau
 
 import custodes as cu
@@ -59,29 +56,3 @@ def test_pandalm_at_equal_length(shared_data: Path) -> None:
     assert (equal.effects.filter(effect="length")["value_low"] > 0).all()
     assert plain.systems.filter(rater="human")["opponents"].to_list() == [4] * 5
     assert plain.pairs.filter(rater="human")["battles"].sum() == 999
-
-
-def test_llmbar_has_two_sides_and_no_order_left(shared_data: Path) -> None:
-    study = cu.read(shared_data / "llmbar/judgments.csv.gz", invalid="drop")
-    board = cu.leaderboard(study, metrics="ChatGPT/*,LLaMA2/Vanilla,GPT-4/Vanilla", **QUICK)
-    people = board.systems.filter(rater="human")
-    assert people["may_be_first"].to_list() == [True, True]
-    assert set(board.effects["effect"]) <= {"ties"}  # both orders were settled
-    assert [note.rule for note in board.notes if note.rule in ("sides", "one-sided-people")] == ["sides"]
-
-
-@pytest.mark.filterwarnings("error")
-def test_rewardbench_has_sides_and_no_systems(shared_data: Path) -> None:
-    study = cu.read(shared_data / "rewardbench/scores.tsv.gz")
-    board = cu.leaderboard(study, metrics="URM*", **QUICK)
-    people = board.systems.filter(rater="human")
-    assert people["win_rate"].to_list() == [1, 0]
-    assert people["strength_high"][0] is None
-    assert {"sides", "unbeaten"} <= {note.rule for note in board.notes}
-    wide = study.ratings.frame.filter(pl.col("rater").str.starts_with("URM")).pivot(
-        "system", index=["rater", "item"], values="score"
-    )
-    points = 1 + (pl.col("chosen") - pl.col("rejected")).sign()
-    accuracy = dict(wide.group_by("rater").agg((points / 2).mean()).iter_rows())
-    for row in board.systems.filter(pl.col("rater") != "human", pl.col("system") == "chosen").iter_rows(named=True):
-        assert row["win_rate"] == pytest.approx(accuracy[row["rater"]])

@@ -1,5 +1,3 @@
-"""What aggregation finds on real answers, against what its authors' program does, and who is named there."""
-
 from __future__ import annotations
 
 import csv
@@ -11,7 +9,6 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.errors import OptionError
 from custodes.evaluate.annotators.standing import LITTLE
 from custodes.stats.annotator_models import AnnotatorLabels, Mace, dawid_skene, mace
 
@@ -65,27 +62,9 @@ def test_mace_is_as_right_as_that_of_its_authors(
             assert right[surest(made.posterior, share)].mean() == pytest.approx(expected, abs=6e-4)
 
 
-@pytest.mark.parametrize(("name", "accuracy"), [("rte", 0.897), ("temporal", 0.936), ("wsd", 0.994)])
-def test_majorities_that_share_ties(shared_data: Path, name: str, accuracy: float) -> None:
-    own, gold = loaded(shared_data, name)
-    most = own.votes == own.votes.max(axis=1, keepdims=True)
-    shared = most[np.arange(len(gold)), gold] / most.sum(axis=1)
-    assert shared.mean() == pytest.approx(accuracy, abs=6e-4)
-
-
 def test_dawid_and_skene_on_rte(shared_data: Path) -> None:
     own, gold = loaded(shared_data, "rte")
     assert (dawid_skene(own, iterations=100).posterior.argmax(axis=1) == gold).mean() == pytest.approx(0.9287, abs=1e-4)
-
-
-@pytest.mark.parametrize("name", ["rte", "temporal"])
-def test_shuffled_rows_of_real_answers_change_no_bit(shared_data: Path, name: str) -> None:
-    own, _ = loaded(shared_data, name)
-    mixed = np.random.default_rng(1).permutation(np.stack([own.task, own.worker, own.label], axis=1))
-    other = AnnotatorLabels.of(*mixed.T, n_tasks=own.n_tasks, n_workers=own.n_workers, n_labels=own.n_labels)
-    one, two = fitted(own), fitted(other)
-    assert one.posterior.tobytes() == two.posterior.tobytes()
-    assert one.competence.tobytes() == two.competence.tobytes()
 
 
 def test_who_is_named_among_the_workers_of_rte_only_guessed(shared_data: Path) -> None:
@@ -119,15 +98,3 @@ def test_pandalm_has_three_people_who_agree(shared_data: Path) -> None:
     assert row["alpha_nominal"] == pytest.approx(0.864, abs=1e-3)
     people = cu.annotators(study, people="persons", resamples=0)
     assert people.annotators["competence"].to_list() == pytest.approx([0.933, 0.915, 0.943], abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("folder", "human", "aspect"), [("hanna", "*", "Coherence"), ("summeval", "expert*", "coherence")]
-)
-def test_columns_of_slots_are_no_people(shared_data: Path, folder: str, human: str, aspect: str) -> None:
-    study = cu.read(shared_data / folder / "ratings.csv.gz")
-    made = cu.annotators(study, human=human if human != "*" else None, aspect=aspect, resamples=0)
-    assert not made.annotators["person"].any()
-    assert made.agreement["alpha_interval"].is_not_null().all()
-    with pytest.raises(OptionError, match="nobody's competence has an interval"):
-        made.plot()

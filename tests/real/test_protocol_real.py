@@ -1,17 +1,10 @@
-"""The protocol on real data: the published shares, the null, what boundaries and pooling bring."""
-
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.setting import NONE
-from custodes.evaluate.comparison import compare
-from custodes.evaluate.protocol.annotations import rated_pairs
 from custodes.evaluate.protocol.protocol import protocol
-from tests.simulation.forecasts import held
 
 SUMMEVAL = "summeval/ratings.csv.gz"
 
@@ -92,25 +85,3 @@ def test_one_metric_saves_little_and_the_ideal_one_more(summeval: cu.Study) -> N
     assert naive["ideal"]["inversion"] == 0
     assert naive["ideal"]["omission"] <= 0.01
     assert naive["ideal"]["insertion"] == pytest.approx(0.25, abs=0.06)
-
-
-STUDIES = {
-    "summeval": (SUMMEVAL, "expert*"),
-    "hanna": ("hanna/ratings.csv.gz", None),
-    "wmt": ("wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz", "mqm"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_forecast_from_ten_annotations_a_pair_holds_the_outcome(shared_data: Path, name: str) -> None:
-    path, human = STUDIES[name]
-    found: dict[str, list[bool]] = {"share": [], "correct": []}
-    for comparison in compare(cu.read(shared_data / path), human=human):
-        asked = rated_pairs(comparison, NONE)
-        for seed in range(20):
-            for what, (value, low, high) in held(lambda rng, asked=asked: asked, seed).items():
-                found[what].append(low - 1e-9 <= value <= high + 1e-9)
-    for what, inside in found.items():
-        print(name, what, np.mean(inside))
-        assert np.mean(inside) >= 0.82

@@ -1,10 +1,7 @@
-"""Published and prototype figures on the real data sets (where they are there)."""
-
 import re
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 import custodes as cu
@@ -70,12 +67,6 @@ def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Pa
     assert found["XCOMET-Ensemble-refA"] == pytest.approx(accuracy_by_threshold(human, other), abs=1e-12)
 
 
-def test_people_on_two_scales_are_never_averaged(shared_data: Path) -> None:
-    study = cu.read(f"{shared_data / WMT}::wmt23/en-de")
-    with pytest.raises(cu.OptionError, match="different scales.*human='"):
-        cu.agreement(study)
-
-
 def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:
     study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
     # Share of tied comparisons with the three experts averaged (statistics.md, section 1).
@@ -102,50 +93,3 @@ def test_mean_and_vote_differ_on_few_comparisons(shared_data: Path) -> None:
         setting = {"human": "expert*", "metrics": "METEOR", "aspect": aspect}
         mean, vote = (compare(study, aggregate=how, **setting)[0].human_signs for how in ("mean", "vote"))
         assert (mean != vote).mean() == pytest.approx(share, abs=0.0006)
-
-
-def test_pandalm_garbage_is_refused_then_counted(shared_data: Path) -> None:
-    path = shared_data / "pandalm" / "battles.csv.gz"
-    with pytest.raises(cu.InputError, match="25 of 4,995 verdicts cannot be read.*garbage"):
-        cu.read(path)
-    study = cu.read(path, invalid="drop")
-    assert sum(note.count for note in study.notes if "verdict" in note.rule) == 25
-    metrics = cu.favoritism(study, resamples=50).metrics
-    assert set(metrics["metric"]) == {"gpt-3.5-turbo", "pandalm-7b"}
-    assert metrics["sample_accuracy"].is_between(0.5, 0.9).all()
-
-
-def test_llmbar_order_consistency(shared_data: Path) -> None:
-    study = cu.read(shared_data / "llmbar" / "judgments.csv.gz")
-    frame = study.preferences.frame.filter(pl.col("order") != "")
-    by_order = frame.group_by("item", "rater", "repeat").agg(pl.col("preference").n_unique() == 1, pl.len().alias("n"))
-    both = by_order.filter(pl.col("n") == 2)
-    # 60 % of the verdicts are order-consistent (statistics.md, section 1).
-    assert both["preference"].mean() == pytest.approx(0.60, abs=0.01)
-    result = cu.agreement(study, resamples=20, compare_by=())
-    assert result.metrics["sample_accuracy"].null_count() == 0
-    assert cu.ranking(study, resamples=20).errors.height == result.metrics.height
-
-
-def test_rewardbench_accuracy(shared_data: Path) -> None:
-    study = cu.read(shared_data / "rewardbench" / "scores.tsv.gz")
-    result = cu.agreement(study, resamples=20, compare_by=())
-    row = result.metrics.filter(pl.col("metric") == "metametrics_pred").row(0, named=True)
-    assert row["n"] == 2985
-    assert row["sample_accuracy"] > 0.9
-    problems = cu.check(study).problems
-    assert "sides" in problems["rule"].to_list()
-
-
-def test_hanna_distances_are_turned_round(shared_data: Path) -> None:
-    study = cu.read(shared_data / "hanna" / "ratings.csv.gz")
-    warned = cu.check(study, metrics="@noaspect", aspect="Relevance").problems
-    against = warned.filter(pl.col("rule") == "against-people")["examples"].explode().to_list()
-    assert any(name.startswith("BaryScore") for name in against)
-    turned = study.describe(
-        raters=pl.DataFrame({"rater": ["BaryScore*", "DepthScore*", "InfoLM*"], "higher_is_better": ["false"] * 3})
-    )
-    after = cu.agreement(turned, metrics="BaryScore-W*", aspect="Relevance", resamples=0, compare_by=())
-    before = cu.agreement(study, metrics="BaryScore-W*", aspect="Relevance", resamples=0, compare_by=())
-    assert after.metrics["kendall_global"][0] == pytest.approx(-before.metrics["kendall_global"][0])
-    assert after.metrics["kendall_global"][0] > 0

@@ -1,6 +1,3 @@
-"""The readers on the real data: counts are those of its README; what it does not say was counted with the shell
-(zcat, cut, sort, uniq) and is marked so."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Metrics of texts against published columns of SummEval, and what the rule of references does to agreement."""
-
 from __future__ import annotations
 
 import gzip

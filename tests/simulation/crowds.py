@@ -79,18 +79,3 @@ def attended(own: Asking, crowd: Crowd, shares: tuple[float, float, float], *, s
         seconds = median * float(spread[int(rng.integers(len(spread)))])
         heapq.heappush(clock, (now + seconds, person, "answer", pair, place, said))
     return now
-
-
-def arrived(crowd: Crowd, shares: tuple[float, float, float], *, answers: int, seed: int) -> list[int]:
-    """The first answers to a pair in the order they come in, where everybody works on it, and goes on at once."""
-    rng = np.random.default_rng([seed, 4])
-    said: list[int] = []
-    clock = [(0.0, 0, False)] * crowd.people
-    while len(said) < answers:
-        now, preference, is_answer = heapq.heappop(clock)
-        if is_answer:
-            said.append(preference)
-        preference = 1 - int(rng.choice(3, p=shares))
-        seconds = crowd.seconds[1 - preference] * float(rng.lognormal(0, 0.5))
-        heapq.heappush(clock, (now + seconds, preference, True))
-    return said

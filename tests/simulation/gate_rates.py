@@ -1,12 +1,8 @@
-"""How often does a gate say what is not so, and how often does it open? Studies as arrays, with known truth.
-
-Run as a script it prints the tables of docs/gate.md: `python -m tests.simulation.gate_rates`.
-"""
+"""How often does a gate say what is not so, and how often does it open? Studies as arrays, with known truth."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -186,20 +182,3 @@ SMALL = {
 }
 """Few items and accurate metrics, where values are near their bound and far from normal."""
 OF_SMALL = ("sample_accuracy", "kendall_item", "acc_eq", "pearson_global")
-
-
-def table(say: Callable[[str], None], studies: int) -> None:
-    """What docs/gate.md has of false lines and of power."""
-    for name, world, rules, aspects in CELLS:
-        for items, cluster in ((50, 1), (200, 1), (500, 1), (200, 10), (500, 10)):
-            found = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=studies, slacks=SLACKS)
-            say(f"{name} | {items} / {cluster} | {found}")
-    for name, few in SMALL.items():
-        for statistic in OF_SMALL:
-            for against in (None, "m1"):
-                rule = GateRule(text="", statistic=statistic, threshold=0.0, against=against)
-                say(f"{name} | {statistic} {against} | {rates(few, (rule,), aspects=1, studies=studies)}")
-
-
-if __name__ == "__main__":
-    table(lambda line: print(line, flush=True), int(sys.argv[1]) if len(sys.argv) > 1 else 1000)

@@ -1,7 +1,4 @@
-"""How often do the intervals of single statistics hold the truth? Studies as arrays, with known truth.
-
-Run as a script it prints the tables of docs/explanation/statistics.md: `python -m tests.simulation.interval_coverage`.
-"""
+"""How often do the intervals of single statistics hold the truth? Studies as arrays, with known truth."""
 
 from __future__ import annotations
 
@@ -237,39 +234,4 @@ def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> flo
     return float(np.mean(held))
 
 
-SIZES = ((12, 1), (40, 1), (100, 1), (400, 1), (40, 10), (100, 10), (400, 10))
-FEW = ((2, 1), (3, 1), (4, 1), (5, 1), (60, 10))
-DESIGNS = tuple((systems, spread) for systems in (6, 15) for spread in (0.5, 0.15))
 NAMES = (*STATISTICS, "mean_abs_favi", "correct", "inversion", "omission", "insertion", "kld")
-RESAMPLES = 300
-
-
-def studies_of(items: int, systems: int) -> int:
-    """How many studies: a thousand of a size, fewer where one takes long."""
-    return (400 if systems < 10 else 100) // (1 if items < 400 else 4)
-
-
-def held_in(size: tuple[int, int], designs: Sequence[tuple[int, float]], names: Sequence[str]) -> dict[str, Floats]:
-    """Coverage (designs, metrics) by statistic."""
-    found = [coverage(Scenario(*size, *own), studies_of(size[0], own[0]), RESAMPLES, names) for own in designs]
-    return {name: np.array([own[name] for own in found]) for name in found[0]}
-
-
-def table(sizes: Sequence[tuple[int, int]], found: Sequence[dict[str, Floats]]) -> str:
-    """Mean and lowest coverage over designs and metrics, a row a statistic, a column a size; Markdown."""
-    heads = [f"{items} items" + (f" in {items // own} clusters" if own > 1 else "") for items, own in sizes]
-    lines = [f"| statistic | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for name in found[0]:
-        cells = (f"{own[name].mean():.2f} / {own[name].min():.2f}" for own in found)
-        lines.append(f"| `{name}` | {' | '.join(cells)} |".replace("0.", "."))
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    for sizes in (SIZES, FEW):
-        print(table(sizes, [held_in(size, DESIGNS, NAMES) for size in sizes]))
-        for size in sizes:
-            print(
-                size,
-                [prediction_coverage(Scenario(*size, *own), studies_of(size[0], 6), RESAMPLES) for own in DESIGNS[:2]],
-            )

@@ -1,8 +1,3 @@
-"""Do intervals of Krippendorff's alpha over resampled items hold the alpha of these people? Rates stand in the page.
-
-Run as a script it prints them: `python -m tests.simulation.test_alpha_coverage`.
-"""
-
 from __future__ import annotations
 
 import numpy as np
@@ -86,11 +81,3 @@ def test_alpha_is_held(skill: str, people: int, doubles: int) -> None:
     nominal, ordinal, numbers = coverage(skill=skill, people=people, doubles=doubles, studies=200)
     assert nominal >= 0.90  # measured with 600 studies: .935 at least
     assert min(ordinal, numbers) >= 0.86  # .933 at least, and .902 where nearly nobody disagrees
-
-
-if __name__ == "__main__":
-    for skill in SKILLS:
-        for people in (5, 20):
-            for doubles in (30, 100, 300):
-                rates = coverage(skill=skill, people=people, doubles=doubles, studies=600)
-                print(skill, people, doubles, *(f"{rate:.3f}" for rate in rates), flush=True)

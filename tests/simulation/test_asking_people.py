@@ -1,5 +1,3 @@
-"""Claims of a study with people: false decisions, intervals after looks, one annotator or three, people as clusters."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,7 +14,7 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.reliability import clustered_margins
-from tests.simulation.crowds import Crowd, arrived, attended, study
+from tests.simulation.crowds import Crowd, attended, study
 
 USUAL = {"looks": (10, 20, 40), "boundary": "pocock"}
 EVEN = (0.4, 0.2, 0.4)
@@ -38,39 +36,6 @@ def test_false_decisions_of_forty_people_at_once(stop: str, budget: int | None) 
     assert false <= 0.06
     assert max(one, other) <= 0.035
     assert budget is None or max(sum(own.n) for own in studies) <= budget
-
-
-@pytest.mark.slow
-def test_whoever_judges_what_arrived_lets_the_quick_decide() -> None:
-    # Ten people on each pair, who are asked on whatever is complete: the trap that prefixes of the order avoid.
-    crowd = Crowd(people=10, careless=0.0, leaving=0.0)
-    rule = Stopping(stop="decided", **USUAL).rule(ESTIMATORS["human"], most=40, seed=0)
-    found = np.zeros((2, 1500))
-    for seed in range(found.shape[1]):
-        own = Asking(orders=[range(40)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(40))
-        for place, said in enumerate(arrived(crowd, EVEN, answers=40, seed=seed)):
-            if own.is_open[0]:
-                own.answer(0, place, said)
-        prefix = study(Stopping(stop="decided", **USUAL), systems=2, items=40, seed=seed)
-        attended(prefix, crowd, EVEN, seed=seed)
-        found[:, seed] = own.decision[0], prefix.decision[0]
-    arrival, order = (found != 0).mean(axis=1)
-    print(f"by arrival {arrival:.4f} ({(found[0] == 1).mean():.4f} for the quick), by order {order:.4f}")
-    assert order <= 0.06
-    assert arrival > 0.06
-    assert (found[0] == 1).sum() > 3 * (found[0] == -1).sum()
-
-
-@pytest.mark.slow
-def test_one_level_for_all_pairs() -> None:
-    # What [stopping] family = true makes of gamma with 6 pairs.
-    stopping = Stopping(stop="decided", gamma=0.05 / 6, **USUAL)
-    studies = [study(stopping, systems=4, items=60, seed=k) for k in range(500)]
-    for k, own in enumerate(studies):
-        attended(own, Crowd(), EVEN, seed=k)
-    wrong = np.mean([any(own.decision) for own in studies])
-    print(f"any of 6 pairs decided falsely: {wrong:.4f}")
-    assert wrong <= 0.06
 
 
 @pytest.mark.slow

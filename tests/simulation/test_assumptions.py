@@ -1,5 +1,3 @@
-"""What breaks when annotated items are no random part, or when a metric errs more on some items than on others."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,9 +1,3 @@
-"""Simulation-based calibration: over truths drawn from the prior, the posterior probability that the margin is at most
-the true one is uniform (Cook, Gelman and Rubin 2006; Talts et al. 2018).
-
-`python -m tests.simulation.test_calibration` draws the picture of the docs.
-"""
-
 from __future__ import annotations
 
 from pathlib import Path

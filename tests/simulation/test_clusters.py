@@ -1,5 +1,3 @@
-"""Do sign tests, estimators and Favi-Scores keep what they promise if items come in documents?"""
-
 from __future__ import annotations
 
 import numpy as np

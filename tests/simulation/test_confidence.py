@@ -1,7 +1,3 @@
-"""How often a judge whose chances are right in each order and run is called otherwise, and one that is too sure.
-
-Rates as measured with `python -m tests.simulation.test_confidence` stand in the page of consistency."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -72,11 +68,3 @@ def test_no_claim_of_any_kind_is_made_in_a_whole_study_of_it(name: str) -> None:
 def test_a_judge_that_is_surer_than_what_it_saw_is_named(name: str) -> None:
     # measured: .985 or more
     assert called(replace(SIGHTS[name], temperature=0.5), 300, 400) >= 0.97
-
-
-if __name__ == "__main__":
-    for name, noisy in product(SIGHTS, (False, True)):
-        own = replace(SIGHTS[name], **NOISY) if noisy else SIGHTS[name]
-        level = [called(own, n, STUDIES) for n in SIZES]
-        power = [called(replace(own, temperature=0.5), n, 400) for n in SIZES]
-        print(f"{name:50} {'noisy' if noisy else 'sure':6}", *(f"{rate:.3f}" for rate in (*level, *power)), flush=True)

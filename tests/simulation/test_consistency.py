@@ -1,5 +1,3 @@
-"""What `consistency` claims of judges whose faults are known. Rates as measured with this file stand in the page."""
-
 from __future__ import annotations
 
 from collections import Counter

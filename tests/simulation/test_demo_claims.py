@@ -1,8 +1,3 @@
-"""In other seeds of the demo, how often does a conclusion of each kind claim something that is false?
-
-The truth is that of 3,000 other items of the same simulation. (Partiality: test_partiality.py.)
-"""
-
 from __future__ import annotations
 
 from collections import Counter

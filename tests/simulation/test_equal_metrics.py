@@ -1,8 +1,3 @@
-"""How often are metrics told apart that are equal? All pairs at once, many metrics, few items, documents.
-
-The origin of every truth is the simulation itself: metrics of one noise agree with people equally well.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,9 +7,9 @@ import pytest
 
 from custodes.stats import accuracy
 from custodes.stats.bootstrap import bootstrap_weights, sign_flips, with_point, without_block
-from custodes.stats.correlation import over_systems, within_item
+from custodes.stats.correlation import within_item
 from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests
-from custodes.stats.system_scores import system_fit, system_means, weighted_item_mean
+from custodes.stats.system_scores import system_fit, weighted_item_mean
 
 SYSTEMS, ALPHA, PER_DOCUMENT, ICC = 6, 0.05, 10, 0.3
 QUALITY = np.linspace(0, 0.3, SYSTEMS)
@@ -160,26 +155,3 @@ def test_familywise_false_claims_of_pairwise_accuracy(items: int, documents: boo
     print("pairwise", items, documents, half, found)
     assert found.family <= most(0.06, 1000)
     assert found.single <= 0.07
-
-
-def test_batches_sorted_by_difficulty_say_nothing_of_systems() -> None:
-    """Systems got items of rising difficulty, one batch each with an overlap of one item: means put the hardest batch
-    last, whatever the system; effects beside effects of items do not."""
-    rng = np.random.default_rng(0)
-    wrong, right = [], []
-    for _ in range(50):
-        quality = rng.permutation(5) * 1.0
-        rated = np.zeros((45, 5), dtype=bool)
-        for k in range(5):
-            rated[9 * k : 9 * k + 9, [k, (k + 1) % 5]] = True
-        hard = np.repeat(10.0 * np.arange(5), 9)[:, None]
-        scores = quality - hard + 0.1 * rng.normal(size=(2, 45, 5))
-        options = {"units": np.arange(45), "weights": np.ones((1, 45)), "item_weights": None}
-        fit = system_fit(scores[:1], rated, **options)
-        mean = system_means(np.where(rated, scores[:1], np.nan), units=np.arange(45), weights=np.ones((1, 45)))
-        pairs = np.ones((1, 5, 5), dtype=bool)
-        truth = quality[None, None]
-        right.append(over_systems("kendall", truth, fit, pairs=pairs).item())
-        wrong.append(over_systems("kendall", truth, mean, pairs=pairs).item())
-    assert np.mean(right) > 0.95
-    assert np.mean(wrong) < 0.3

@@ -1,5 +1,3 @@
-"""Does the 95 % interval of the Favi-Score hold the truth in 95 % of studies, even with few errors?"""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Does the forecast from a pilot hold what then happens? On kinds of studies that nothing was tuned to."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""How often a gain over the best single metric is claimed beyond the truth, and where there is one."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,19 +1,15 @@
-"""A gate says what is not so in at most one study of twenty; small versions, and the tables of docs/gate.md."""
-
 from __future__ import annotations
 
 import pytest
 
 from custodes.evaluate.gate.rules import GateRule
-from tests.simulation.gate_rates import CELLS, OF_SMALL, OTHER, SEVERAL, SLACKS, SMALL, World, most, rates
+from tests.simulation.gate_rates import CELLS, OF_SMALL, OTHER, SLACKS, SMALL, World, most, rates
 
 
-def test_few_false_lines_by_one_rule_and_by_eight() -> None:
-    one = rates(World(items=50), OTHER, aspects=1, studies=200, slacks=(0.3,))
-    assert one.any <= most(0.06, 200)
+def test_false_lines_are_few() -> None:
+    one = rates(World(items=50), OTHER, aspects=1, studies=60, slacks=(0.3,))
+    assert one.any <= most(0.06, 60)
     assert one.open[0] >= 0.95  # and it opens where there is no doubt
-    many = rates(World(items=50), SEVERAL, aspects=2, studies=50)
-    assert many.any <= most(0.06, 50)
 
 
 @pytest.mark.slow

@@ -1,5 +1,3 @@
-"""Do intervals of Kendall from resamples on a grid cover the truth as often as those from exact ones?"""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,12 +1,10 @@
-"""A judge that prefers a slot and sometimes fails: what counting its half-judged comparisons would do."""
-
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 import pytest
 
-from custodes.data.preferences import COMPARISON, Preferences
+from custodes.data.preferences import Preferences
 
 ITEMS = 40_000
 SLOT = 0.5
@@ -50,11 +48,3 @@ def test_left_out_halves_leave_no_bias_and_counted_ones_do(
     assert some.half().height > 0.3 * ITEMS
     assert abs(margin(some) - truth) < 0.012  # standard error .005
     assert margin(counted) - truth == pytest.approx(whole_bias, abs=0.015)
-
-
-def test_what_counts_is_what_was_answered_in_both() -> None:
-    _, some = judged(0.0, (0.2, 0.3))
-    settled = some.settled("mean")[0]
-    both = some.frame.group_by(COMPARISON).len().filter(pl.col("len") == 2)
-    assert set(settled["item"]) == set(both["item"])
-    assert set(settled["order"]) == {0.0}

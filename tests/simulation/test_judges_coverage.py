@@ -1,5 +1,3 @@
-"""Do intervals of complementarity hold the truth as often as they say? The truth is the mean over very many items."""
-
 from __future__ import annotations
 
 from typing import Any

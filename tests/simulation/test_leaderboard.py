@@ -1,8 +1,3 @@
-"""Do strengths, ranks and people corrected with a metric keep what they promise?
-
-Run as a script it prints the tables of docs/explanation/statistics.md: `python -m tests.simulation.test_leaderboard`.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -166,29 +161,3 @@ def test_corrected_strengths(design: str, kind: str) -> None:
     assert width <= 1.02
     assert lower(refused, STUDIES) <= 0.015
     assert kind != "perfect" or saving > 0.3
-
-
-def main() -> None:
-    """The tables."""
-    print("| battles | strengths | worst system | order effect | a system won or lost everything |")
-    print("|---|---|---|---|---|")
-    for name in ARENAS:
-        print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in coverage(name)) + " |", flush=True)
-    print("\n| battles | spread | false `better` | a rank missed | pairs told apart |")
-    print("|---|---|---|---|---|")
-    for name in ARENAS:
-        for spread in (0.0, 0.5):
-            if "5000" not in name:
-                false, missed, n, apart = false_ranks(name, spread)
-                print(f"| {name} | {spread} | {false / n:.3f} | {missed / n:.3f} | {apart:.1f} |", flush=True)
-    print("\n| judged | metric | coverage | worst system | width | saving | refused |")
-    print("|---|---|---|---|---|---|---|")
-    for design in DESIGNS:
-        for kind in JUDGES:
-            mean, worst, width, saving, refused = correction(design, kind)
-            told = f"{mean:.3f} | {worst:.3f} | {width:.3f} | {saving:.2f} | {refused / STUDIES:.3f}"
-            print(f"| {design} | {kind} | {told} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,3 @@
-"""The Monte Carlo error of theta: how often the truth, a finite sum, is further away than it says."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,8 +1,3 @@
-"""Forecasts of the leaderboard: of the pairs that get so many more comparisons, about half are decided by then.
-
-After each forecast so many comparisons of that pair alone are added, and the joint test of all pairs is repeated.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

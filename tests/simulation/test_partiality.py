@@ -1,9 +1,3 @@
-"""How often is a fair metric called partial, and how often a partial one found?
-
-Rates are of studies in which anything is claimed that is false (familywise). "At most .06" means that the lower 95 %
-limit of the simulated rate is not above .06.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,7 +39,7 @@ def false_accusations(kind: Fair, studies: int, seed: int, verdicts: bool = Fals
     return sum(bool((judged(kind, rng, verdicts)[0].p_adjusted <= 0.05).any()) for _ in range(studies))
 
 
-@pytest.mark.parametrize("kind", ["noisy", "convex", "outlying best", "one person, convex", "documents"])
+@pytest.mark.parametrize("kind", ["outlying best", "documents"])
 def test_a_fair_metric_is_rarely_accused_quickly(kind: str) -> None:
     assert is_at_most(false_accusations(FAIR[kind], 60, 1), 60)
 
@@ -81,39 +75,6 @@ def test_a_fair_metric_is_rarely_accused_whatever_the_quality(quality: str, roun
     print(f"{quality}, {'1 to 5' if rounded else 'continuous'}: {[own / STUDIES for own in false]}")
     assert sum(false) <= 0.05 * STUDIES * len(false)
     assert no_cell_is_above(false, STUDIES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("path", "human"),
-    [("summeval/ratings.csv.gz", "expert*"), ("hanna/ratings.csv.gz", None), ("dialsummeval/ratings.csv.gz", None)],
-)
-def test_fair_metrics_of_real_quality_are_rarely_accused(shared_data: Path, path: str, human: str | None) -> None:
-    """Quality is the mean of the real annotators; annotators and a metric see it with noise."""
-    rng, studies, false, found, inconclusive, n = np.random.default_rng(5), 200, [], 0, 0, 0
-    for comparison in compare(read(shared_data / path), **({} if human is None else {"human": human})):
-        complete = np.isfinite(comparison.persons).all(axis=(0, 2))
-        quality = comparison.persons[:, complete].mean(axis=0)
-        units = np.arange(len(quality))
-        for noise in (0.3, 1.0, 1.5):
-            accused = 0
-            for _ in range(studies):
-                persons = quality + rng.normal(0, 0.8, (3, *quality.shape))
-                metric = quality + rng.normal(0, noise, quality.shape)
-                result = partiality([score_placement(persons, metric, units=units)], alpha=0.05, confidence=0.95)
-                accused += bool((result.p_adjusted <= 0.05).any())
-                inconclusive += bool((result.reason > 0).any())
-                favoured = int(rng.integers(quality.shape[1]))
-                metric[:, favoured] += 0.6 * noise
-                result = partiality([score_placement(persons, metric, units=units)], alpha=0.05, confidence=0.95)
-                found += bool(result.p_adjusted[0, favoured] <= 0.05 and result.shift[0, favoured] > 0)
-                n += 1
-            false.append(accused)
-    print(f"{path}: {[own / studies for own in false]}, found {found / n:.3f}, inconclusive {inconclusive / n:.3f}")
-    assert sum(false) <= 0.05 * n
-    assert no_cell_is_above(false, studies)
-    assert found >= 0.65 * n
-    assert inconclusive <= 0.1 * n
 
 
 KNOWN_BY_PERSON = ("people with tastes", "a harsh one, not everywhere")

@@ -1,5 +1,3 @@
-"""What `annotators` claims of people whose faults are known. Rates as measured with this file stand in the page."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,9 +1,3 @@
-"""Do strengths hold where answers decided how many were asked? Through `Asking`, looks of 10, 20 and 40.
-
-Run as a script it prints the table of docs/explanation/statistics.md:
-`python -m tests.simulation.test_stopped_leaderboard`.
-"""
-
 from __future__ import annotations
 
 from functools import cache
@@ -113,10 +107,3 @@ def test_like_weights_of_pairs_and_win_rates_do_not_hold(systems: int) -> None:
 def test_a_test_of_a_fixed_number_decides_too_often() -> None:
     assert coverage(8, 0.0, "none")["tested"] > 0.08
     assert coverage(8, 0.0, "pocock")["tested"] > 0.055
-
-
-if __name__ == "__main__":
-    for rule in RULES:
-        for systems, spread in ARENAS:
-            shown = "  ".join(f"{name} {value:.3f}" for name, value in coverage(systems, spread, rule).items())
-            print(f"{rule:18s} {systems} systems, spread {spread:.1f}:  {shown}", flush=True)

@@ -1,5 +1,3 @@
-"""How often does each stopping rule decide falsely when no system is better, and what does it find when one is?"""
-
 from __future__ import annotations
 
 import numpy as np
@@ -126,28 +124,3 @@ def test_documents_do_not_decide_in_short() -> None:
     # before: .14 with looks at 10, 20, 40, .33 for everything at once
     for false in found.values():
         assert false.mean() - 1.96 * false.std() / np.sqrt(12) <= 0.06
-
-
-@pytest.mark.slow
-def test_pooling_with_a_boundary_keeps_its_level() -> None:
-    # Ten systems, none better, each item with its own taste: all pairs of one item are dependent.
-    rng = np.random.default_rng(0)
-    first, second = np.triu_indices(10, 1)
-    stopping = Stopping(looks=(10, 20, 40), boundary="pocock")
-    false = []
-    for study in range(60):
-        scores = np.round(1.5 * rng.normal(size=(10, 100)))
-        human = np.sign(scores[first] - scores[second]).astype(np.int8)
-        asked = RatedPairs(
-            human=human,
-            metric=np.full_like(human, -128),
-            metric_more=np.zeros((45, 3), dtype=np.int64),
-            systems=np.stack([first, second], axis=1),
-            units=np.arange(100),
-        )
-        rule = stopping.rule(ESTIMATORS["pooled"], most=100, seed=study)
-        end = replay(in_order([asked], [study]), rule, reference=asked.reference(0.05), truth=asked.truth)
-        false.append((end.decision != 0).mean())
-    print(f"pooled, Pocock at 10, 20, 40: {np.mean(false):.4f} false")
-    # The pairs of a study stand and fall together: sd of a study's share about .06, of the mean of 60 about .008
-    assert np.mean(false) <= 0.05 + 3 * np.std(false) / np.sqrt(60) + 0.01

@@ -1,6 +1,3 @@
-"""How often intervals of win rates hold the truth, of systems and of pairs; `python -m tests.simulation.test_win_rates`
-prints the table of docs/leaderboard.md."""
-
 from __future__ import annotations
 
 from functools import cache
@@ -65,8 +62,3 @@ def test_intervals_of_win_rates_hold_the_truth(name: str) -> None:
     # 20 battles a system, of which hardly two are against one opponent, are few for a resample of them
     assert (0.91 if name == "20 systems, 200 battles" else 0.93) <= systems <= 0.97
     assert pairs >= 0.93
-
-
-if __name__ == "__main__":
-    for case in CASES:
-        print(f"| {case} | {coverage(case)[0]:.3f} | {coverage(case)[1]:.3f} |", flush=True)

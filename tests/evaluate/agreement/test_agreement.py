@@ -1,10 +1,6 @@
-"""Agreement: every statistic against its definition on a small study, intervals, comparisons, undefined cases."""
-
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from custodes.data.simulate import SimulatedMetric, simulate
@@ -78,18 +74,6 @@ def test_clusters_are_resampled_whole() -> None:
     assert width(by_item) == pytest.approx(width(by_document), rel=0.1)
 
 
-def test_item_weights_equal_repeated_items() -> None:
-    scores = scores_of(3, items=8)
-    weighted = study_of(scores).describe(
-        items=pl.DataFrame({"item": [f"i{i}" for i in range(8)], "weight": [2.0] + [1.0] * 7})
-    )
-    repeated = study_of(np.concatenate([scores, scores[:, :1]], axis=1))
-    one = agreement(weighted, resamples=0).metrics.row(0, named=True)
-    two = agreement(repeated, resamples=0).metrics.row(0, named=True)
-    for name in ("pearson_global", "spearman_global", "kendall_global", "kendall_item", "pearson_system", "acc_eq"):
-        assert one[name] == pytest.approx(two[name]), name
-
-
 def test_p_values_weigh_items_as_if_they_were_repeated() -> None:
     # An item of weight 3 is an item three times in its cluster: the same clusters are swapped. Each item has the same
     # six scores in its own order, so that the scores standardised for the swap do not depend on the weights.
@@ -135,17 +119,6 @@ def test_one_item_answers_without_intervals() -> None:
     assert any(note.rule == "one-item" for note in result.notes)
 
 
-def test_a_metric_without_shared_items_is_named() -> None:
-    scores = scores_of(6)
-    scores[0, :15] = np.nan
-    scores[2, 15:] = np.nan
-    result = agreement(study_of(scores), resamples=20)
-    assert result.metrics.row(1, named=True)["sample_accuracy"] is None
-    assert any(note.rule == "no-overlap" and "m2" in note.message for note in result.notes)
-    with pytest.raises(InputError, match="rated no pair of outputs in common"):
-        agreement(study_of(scores[[0, 2]]), resamples=20)
-
-
 def test_bad_options() -> None:
     study = study_of(scores_of(7))
     with pytest.raises(OptionError, match="confidence=1.5"):
@@ -158,29 +131,6 @@ def test_bad_options() -> None:
         agreement(study, sytems="A")
     with pytest.raises(InputError, match="only 1 system"):
         agreement(study, systems="S0")
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_symmetries(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores = scores_of(seed, items=10)
-    scores[rng.random(scores.shape) < 0.1] = np.nan
-    scores[:, 0] = [[1, 2, 3, 4], [2, 1, 3, 4], [1, 3, 2, 4]]
-    columns = [name for name in STATISTICS if name not in ("acc_eq_epsilon", "spa")]
-
-    def numbers(study: Study) -> np.ndarray:
-        return agreement(study, resamples=0).metrics.select(columns).cast(pl.Float64).to_numpy()
-
-    plain = numbers(study_of(scores))
-    np.testing.assert_allclose(numbers(study_of(scores[:, rng.permutation(10)])), plain, err_msg="items")
-    np.testing.assert_allclose(numbers(study_of(scores, ["D", "B", "A", "C"])), plain, err_msg="system names")
-    np.testing.assert_allclose(numbers(study_of(scores * 4 - 2)), plain, err_msg="affine")
-    monotone = scores.copy()
-    monotone[1:] = np.exp(monotone[1:] / 4)
-    ranks = [name for name in columns if "item" in name or "global" in name]
-    ranks = [columns.index(name) for name in ranks if "pearson" not in name]
-    np.testing.assert_allclose(numbers(study_of(monotone))[:, ranks], plain[:, ranks], err_msg="monotone")
 
 
 def test_too_few_clusters_are_marked_in_the_table_and_noted() -> None:

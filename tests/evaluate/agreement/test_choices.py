@@ -1,5 +1,3 @@
-"""Sample and system accuracy, ties and net wins by definition, over comparisons that people and a metric both made."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""How metrics stand to chance and to each other: order, letters, sides, from studies made for it."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -9,8 +7,6 @@ import pytest
 from custodes.evaluate.agreement.agreement import Agreement, agreement, by_standing
 from custodes.evaluate.agreement.standing import ranked_by
 from tests.evaluate.studies import scores_of, study_of
-
-CONFIDENCE = 0.45  # the ends that a test gives are draws, and with five items the interval then reaches about to them
 
 
 def made(noise: list[float], items: int = 60, seed: int = 0, **options: object) -> Agreement:

@@ -1,5 +1,3 @@
-"""Statistics are values: system scores in every resample, columns, what guessing gets."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +6,7 @@ import pytest
 
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistic import Statistic, of_outputs
+from custodes.evaluate.agreement.statistic import of_outputs
 from custodes.evaluate.agreement.statistics import STATISTICS
 from tests.evaluate.studies import sample, scores_of, study_of
 
@@ -41,24 +39,6 @@ def test_system_scores_are_means_over_the_items_drawn() -> None:
         np.testing.assert_allclose(human[draw], [np.repeat(scores[0], times, axis=0).mean(axis=0)] * 2)
         np.testing.assert_allclose(metrics[draw], np.repeat(scores[1:], times, axis=1).mean(axis=1))
     assert (own.times[0] == 1).all()
-
-
-def test_what_guessing_gets_is_a_number_a_function_or_nothing() -> None:
-    some = sample(scores_of(0), 3)
-    made = Statistic(name="own", label="Own", doc="mine", compute=lambda sample: sample.times)
-    assert np.isnan(made.chance_of(some)).tolist() == [[True, True]] * 4
-    assert replace(made, chance=0.5).chance_of(some).tolist() == [[0.5, 0.5]] * 4
-    told = replace(made, chance=lambda own: np.arange(len(own.comparison.metrics)) * own.times[:, :1])
-    np.testing.assert_array_equal(told.chance_of(some)[0], [0, 1])
-
-
-def test_a_statistic_says_what_its_column_is() -> None:
-    made = Statistic(name="own", label="Own", doc="mine", compute=lambda sample: sample.times, best="")
-    column = made.column
-    assert (column.name, column.label, column.doc, column.kind) == ("own", "Own", "mine", "score")
-    assert (column.names, column.essential, column.best) == (("own", "own_low", "own_high"), False, "")
-    for own in STATISTICS.values():
-        assert own.column.name == own.name
 
 
 def test_statistics_of_outputs_are_not_computed_where_nobody_shares_a_score() -> None:
@@ -99,10 +79,3 @@ def test_what_is_found_whatever_the_resamples_is_found_anew_in_other_clusters() 
         fresh = replace(changed, memo={})
         np.testing.assert_array_equal(changed.acc_eq, fresh.acc_eq)
     np.testing.assert_array_equal(before, fresh.acc_eq)
-
-
-def test_samples_and_scores_of_systems_cannot_be_changed() -> None:
-    drawn = sample(scores_of(0), resamples=3)
-    for array in (drawn.times, drawn.flips, drawn.system_scores.people, drawn.system_scores.metrics):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1

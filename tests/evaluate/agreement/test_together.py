@@ -1,5 +1,3 @@
-"""Aspects answered together: what metrics say in all of them is worked out once, and nothing else changes."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -52,12 +50,6 @@ def test_an_aspect_alone_gets_the_same_numbers(fewer: str) -> None:
             assert_frame_equal(getattr(alone, name), expected, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def test_those_that_people_rated_alike_are_together() -> None:
-    groups = together([own.of_people for own in compare(study("truth"))])
-    assert groups[0] is groups[2]
-    assert groups[0] is not groups[1]
-
-
 def test_one_output_that_people_did_not_rate_keeps_aspects_apart() -> None:
     whole = list(rows(fewer=""))
     some = [row for row in whole if row[:4] != ("i0", "C", "ann", "truth")]
@@ -79,13 +71,3 @@ def test_a_metric_of_the_first_aspect_alone() -> None:
         alone = cu.agreement(whole, resamples=20, aspect=aspect).metrics
         assert ("late" in alone["metric"]) == (aspect == "style")
         assert_frame_equal(alone, expected, rel_tol=1e-9, abs_tol=1e-12)
-
-
-def test_aspects_share_their_draws() -> None:
-    frame = pl.DataFrame(list(rows(fewer="")), schema=["item", "system", "rater", "aspect", "score"], orient="row")
-    style = frame.filter(pl.col("aspect").is_in(["", "style"]))
-    copied = pl.concat([style, style.filter(pl.col("aspect") != "").with_columns(aspect=pl.lit("taste"))])
-    kinds = {name: kind for name, kind in KINDS.items() if name != "late"}
-    made = cu.agreement(Study(ratings=Ratings.make(copied)[0], raters=Raters.infer(kinds)), resamples=60).metrics
-    one, other = made.drop("aspect")[: len(kinds) - 1], made.drop("aspect")[len(kinds) - 1 :]
-    assert_frame_equal(one, other)

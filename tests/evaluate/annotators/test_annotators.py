@@ -1,5 +1,3 @@
-"""People one by one and together: what is said, of whom, and what must not change it."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -14,7 +12,7 @@ import custodes as cu
 from custodes.data.preferences import Preferences
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotators import FEW_SHARED
-from custodes.evaluate.annotators.identity import SLOT, is_numbered
+from custodes.evaluate.annotators.identity import SLOT
 from custodes.evaluate.annotators.reliability import TOO_FEW
 from custodes.evaluate.annotators.standing import FIRST, LITTLE
 from tests.simulation.planted_people import study as planted
@@ -96,15 +94,6 @@ def test_labels_are_what_the_votes_say_where_they_count() -> None:
     assert made["expected"].to_list() == pytest.approx([1 / 3, 0.0, 0.0])
 
 
-def test_ratings_with_even_votes_have_no_label() -> None:
-    rows = pl.DataFrame(
-        {"item": ["x", "x", "y"], "system": "A", "rater": ["ann", "bea", "ann"], "kind": "human", "score": [1, 3, 2]}
-    )
-    made = cu.annotators(cu.read(rows), resamples=0).labels
-    assert made.select("label", "chance", "expected").rows() == [(None, None, 2.0), ("2", 1.0, 2.0)]
-    assert made["system_a"].is_null().all()
-
-
 def test_numbers_have_alpha_by_squares_alone() -> None:
     rng = np.random.default_rng(2)
     item, rater = np.repeat(np.arange(40), 3), np.tile(["ann", "bea", "cy"], 40)
@@ -156,11 +145,6 @@ def test_the_raters_table_says_who_is_a_person() -> None:
         raters=pl.DataFrame({"rater": ["annotator*"], "person": ["true"]})
     )
     assert cu.annotators(told, resamples=0).annotators["person"].all()
-
-
-def test_names_that_say_nothing() -> None:
-    assert is_numbered("crowd_worker_5")
-    assert not is_numbered("w001x")
 
 
 def test_second_opinions_count() -> None:
@@ -239,15 +223,6 @@ def test_names_of_systems_turned_round_swap_wins_and_losses_alone(
     for name in same:
         mine, theirs = one.annotators[name], other.annotators[name]
         assert mine.to_list() == pytest.approx(theirs.to_list(), abs=1e-9), name
-
-
-def test_a_picture_shows_who_is_named(triple: cu.Annotators) -> None:
-    drawn = triple.plot().to_dict()
-    assert drawn["title"] == "Competence of people"
-    said = {row["rater"]: row["said"] for row in drawn["layer"][1]["data"]["values"]}
-    assert FIRST in said.values()
-    with pytest.raises(OptionError, match="nobody's competence has an interval"):
-        cu.annotators(slots(["annotator1", "annotator2"]), resamples=0).plot()
 
 
 def test_people_who_always_say_the_same_are_not_said_to_guess() -> None:

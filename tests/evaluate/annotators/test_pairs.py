@@ -1,5 +1,3 @@
-"""Pairs with people as the sample: who is too few, what a few who do most of the work count for, mirrors."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -43,12 +41,3 @@ def test_fewer_than_ten_speak_of_themselves() -> None:
     assert made["margin_low"].is_null().all()
     assert made["margin"].is_not_null().all()
     assert set(made["reason"]) == {"fewer than 10 people: this speaks of them alone"}
-
-
-def test_a_swap_of_the_systems_mirrors() -> None:
-    rows = answers(people=11, pairs=1)
-    swapped = rows.rename({"system_a": "system_b", "system_b": "system_a"}).with_columns(-pl.col("preference"))
-    one, other = (
-        cu.annotators(cu.read(own), method="majority", people="persons", resamples=0).pairs for own in (rows, swapped)
-    )
-    assert one.rows() == other.rows()  # systems of a pair stand in one order

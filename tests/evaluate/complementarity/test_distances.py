@@ -1,5 +1,3 @@
-"""Distances: every average and interval by brute force, and who has no ranking."""
-
 from __future__ import annotations
 
 from itertools import combinations

@@ -1,5 +1,3 @@
-"""The space of raters: who has a place in it, components against chance, and clusters by definition."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -158,9 +156,3 @@ def test_two_families_are_two_clusters_in_one_dimension() -> None:
     order = made.raters.sort("position")["rater"].to_list()
     assert order[0] == "human:style"
     assert len({name[:4] for name in order[1:4]}) == 1
-
-
-def test_unrelated_raters_span_as_much_as_chance() -> None:
-    scores = {("ann", "style"): drawn(0, 30, 6)} | {(f"m{k}", ""): drawn(k + 1, 30, 6) for k in range(8)}
-    summary = complementarity(judged(scores), resamples=0).summary.row(0, named=True)
-    assert abs(summary["dimension"] - summary["dimension_null"]) <= 1

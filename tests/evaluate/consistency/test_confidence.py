@@ -1,5 +1,3 @@
-"""Chances of verdicts beside what people say: from a file to tables, claims and pictures."""
-
 from __future__ import annotations
 
 import polars as pl
@@ -34,20 +32,6 @@ def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is()
     assert [row["sure"] for row in rows] == curve["sure"].to_list()
 
 
-def test_turning_systems_and_orders_changes_nothing() -> None:
-    both = study(people(), told(3.0))
-    swapped = study(
-        *(
-            own.rename({"system_a": "system_b", "system_b": "system_a"} | own_chances).with_columns(
-                preference=-pl.col("preference"), order=pl.col("order").replace({"ab": "ba", "ba": "ab"})
-            )
-            for own, own_chances in ((people(), {}), (told(3.0), {"p_a": "p_b", "p_b": "p_a"}))
-        )
-    )
-    one, other = (cu.consistency(own, resamples=50) for own in (both, swapped))
-    assert one.confidence.equals(other.confidence)
-
-
 def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() -> None:
     judge = told(1.0).with_columns(p_a=pl.when(pl.col("order") == "ab").then(1.0).otherwise(0.5), preference=pl.lit(1))
     judge = judge.with_columns(p_b=1 - pl.col("p_a"), p_tie=pl.lit(0.0))
@@ -74,11 +58,6 @@ def test_a_judge_that_is_right_in_each_order_and_run_is_not_accused(sight: Sight
     assert abs(made.confidence["overconfidence"].item()) < 5
     curve = made.reliability
     assert ((curve["confirmed_low"] <= curve["sure"]) & (curve["sure"] <= curve["confirmed_high"])).all()
-
-
-def test_a_judge_that_is_surer_than_what_it_saw_is_named() -> None:
-    made = cu.consistency(calibrated(Sight(temperature=0.5), 300, 1), resamples=0)
-    assert made.findings.filter(kind="confidence")["finding"].item() == "is surer than it is right"
 
 
 def test_a_second_run_that_says_the_same_proves_nothing_more() -> None:

@@ -1,5 +1,3 @@
-"""The leaderboard: what it says of studies whose truth is known, bad input, and what is undefined."""
-
 from __future__ import annotations
 
 import json
@@ -14,7 +12,6 @@ from polars.testing import assert_frame_equal
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.leaderboard.bradley_terry import not_as_likely
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, best_corrected, main_rows
 from custodes.stats.arrays import Floats
 from custodes.stats.information_gain import information_gain
@@ -92,24 +89,6 @@ def test_expected_points_add_up_to_those_that_were_won(tie_model: Any) -> None:
         total = pairs.filter(system_a=system)["gap"].sum() - pairs.filter(system_b=system)["gap"].sum()
         assert total == pytest.approx(0, abs=1e-6)
     assert board.effects["effect"].to_list() == (["ties"] if tie_model == "davidson" else [])
-
-
-def test_names_and_sides_do_not_matter() -> None:
-    table = by(battles(np.random.default_rng(2), n=400, first=0.5), "ann", "human")
-    swap = {"A": "E", "B": "D", "C": "C", "D": "B", "E": "A"}
-    renamed = table.with_columns(pl.col("system_a", "system_b").replace(swap))
-    mirrored = table.select(
-        *("item", "rater", "kind"),
-        system_a="system_b",
-        system_b="system_a",
-        preference=-pl.col("preference"),
-        order=pl.lit("ba"),
-    )
-    plain, other, turned = (of(cu.leaderboard(cu.read(own), resamples=0)) for own in (table, renamed, mirrored))
-    for system, row in plain.items():
-        for again in (other[swap[system]], turned[system]):
-            for name in ("strength", "win_rate", "rank", "battles"):
-                assert again[name] == pytest.approx(row[name], abs=1e-7)
 
 
 def test_the_first_place_is_held_equal() -> None:
@@ -262,18 +241,6 @@ def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None
         told = f"people judged {people.height} of 2000 items where the items table's probabilities add up to"
         assert row["reason"].startswith(told) if refused else row["reason"] == ""
         assert (row["saving"] is None) is refused
-
-
-def test_true_probabilities_are_seldom_refused() -> None:
-    """Known chances of many kinds, of items and of whole clusters of ten: at most .01 is refused, and .02 of 400."""
-    rng = np.random.default_rng(15)
-    for size in (1, 10):
-        refused = 0
-        for _ in range(400):
-            chance = np.repeat(rng.choice([0.02, 0.1, 0.5, 0.9], 300 // size), size)
-            asked = np.repeat(rng.random(300 // size), size) < chance
-            refused += bool(not_as_likely(chance, asked, item=np.arange(300), units=np.arange(300) // size))
-        assert refused <= 8
 
 
 def shown_first(rng: np.random.Generator, *, n: int = 2000) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -450,13 +417,6 @@ def test_without_resamples_nothing_is_claimed() -> None:
     assert board.pairs["decision"].null_count() == board.pairs.height
 
 
-@pytest.mark.parametrize("kind", ["human", "metric"])
-def test_one_side_is_enough(kind: str) -> None:
-    board = cu.leaderboard(cu.read(by(battles(np.random.default_rng(0), n=200), "one", kind)), **QUICK)
-    assert board.systems["rater"].unique().to_list() == ["human" if kind == "human" else "one"]
-    assert board.corrected.is_empty()
-
-
 def test_clusters_and_weights() -> None:
     table = by(battles(np.random.default_rng(11), n=300), "ann", "human")
     twice = pl.concat([table, table.with_columns(item=pl.col("item") + 1000)])
@@ -529,12 +489,6 @@ def test_bad_input_is_one_line(table: Any, options: dict[str, Any], error: type[
         cu.leaderboard(study, **options)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_a_battle_of_a_system_with_itself_is_refused() -> None:
-    table = pl.DataFrame({"item": [1], "system_a": ["A"], "system_b": ["A"], "preference": [1]})
-    with pytest.raises(InputError, match="row 1 compares 'A' with itself; a verdict needs two systems"):
-        cu.read(table)
 
 
 def test_a_covariate_that_does_not_vary_is_refused() -> None:

@@ -1,12 +1,10 @@
-"""Accuracies by their definitions, and what guessing gets."""
-
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistics.accuracies import ACCURACIES, guessing
+from custodes.evaluate.agreement.statistics.accuracies import guessing
 from tests.evaluate.studies import sample, scores_of, study_of
 
 
@@ -60,8 +58,3 @@ def test_guessing_of_a_comparison_has_a_value_a_metric() -> None:
     scores[2] = np.nan
     scores[2, 0, 0] = 1.0  # no pair of outputs, so no choice
     assert np.isnan(guessing(sample(scores))[0, 1])
-
-
-def test_names() -> None:
-    assert [own.name for own in ACCURACIES] == ["sample_accuracy", "system_accuracy", "pairwise_accuracy"]
-    assert [own.smooth for own in ACCURACIES] == [True, False, False]

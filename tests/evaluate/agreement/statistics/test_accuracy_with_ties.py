@@ -1,13 +1,9 @@
-"""Accuracy with calibrated ties: the threshold that is best on the study itself, item by item."""
-
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.agreement.statistics.accuracy_with_ties import WITH_TIES
 from tests.evaluate.studies import scores_of, study_of
 
 
@@ -46,12 +42,3 @@ def test_people_tie_as_they_are_told_to() -> None:
     assert wide["acc_eq"] != exact["acc_eq"]
     # nobody prefers anything: a metric that ties all is right throughout
     assert agreement(study_of(scores), resamples=0, human_ties=1e6).metrics["acc_eq"].to_list() == [1, 1]
-
-
-def test_only_the_accuracy_has_a_better_end() -> None:
-    accuracy, epsilon = WITH_TIES
-    assert (accuracy.best, epsilon.best) == ("high", "")
-
-
-def test_a_reader_sees_the_accuracy_and_the_threshold_on_demand() -> None:
-    assert [STATISTICS[name].essential for name in ("acc_eq", "acc_eq_epsilon")] == [True, False]

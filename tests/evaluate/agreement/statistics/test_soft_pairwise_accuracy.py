@@ -1,12 +1,9 @@
-"""Soft pairwise accuracy: like p-values of every pair of systems."""
-
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistics.soft_pairwise_accuracy import SPA
 from tests.evaluate.studies import scores_of, study_of
 
 
@@ -28,12 +25,3 @@ def test_by_all_swaps_of_the_systems_of_items() -> None:
     expected = [1 - np.abs(p_values(scores[0]) - p_values(own)).mean() for own in scores[1:]]
     # a share of a thousand draws has an sd of at most .016; the mean over six pairs less
     assert spa_of(scores) == pytest.approx(expected, abs=0.03)
-
-
-def test_people_agree_with_themselves_and_least_with_their_opposite() -> None:
-    scores = scores_of(7)
-    scores[1], scores[2] = scores[0], -scores[0]
-    same, opposite = spa_of(scores)
-    assert same == 1
-    assert opposite < 0.5
-    assert (SPA.chance, SPA.smooth) == (0.5, False)
