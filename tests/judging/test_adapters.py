@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from custodes.cache import Cache
-from custodes.errors import CustodesError, CustodesWarning, MissingExtraError, OptionError
-from custodes.judging import clients
+from custodes.errors import CustodesError, MissingExtraError, OptionError
 from custodes.judging.asking import Received, ask
 from custodes.judging.client import http_client
-from custodes.judging.clients import PydanticAI, askers, asynchronous, client_named, place_of
+from custodes.judging.clients import PydanticAI, asynchronous, client_named, place_of
 from custodes.judging.cost import Budget
 from custodes.judging.requests import Client, Request
 from custodes.progress import silent
@@ -117,8 +116,8 @@ def test_servers_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("code", "spec", "said"),
     [
-        (GOOD, "own_judge", "say pydantic-ai:... or MODULE:FUNCTION"),
-        (GOOD, "own_judge:", "say pydantic-ai:... or MODULE:FUNCTION"),
+        (GOOD, "own_judge", "say pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
+        (GOOD, "own_judge:", "say pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
         (GOOD, "no_such:reply", "ModuleNotFoundError: No module named 'no_such'"),
         (GOOD, "pydantic_ai2:reply", "(did you mean 'pydantic-ai'?)"),
         (GOOD, "own_judge:nothing", "AttributeError: module 'own_judge' has no attribute 'nothing'"),
@@ -285,63 +284,3 @@ def test_without_pydantic_ai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[vendors\]'$"):
         client_named("pydantic-ai:anthropic:m")
-
-
-# Other packages
-
-PACKAGE = """
-from custodes.judging.clients import Asker
-
-def make(rest):
-    if rest == "none":
-        raise RuntimeError("no such\\nthing")
-    return lambda body: {"choices": [{"message": {"content": rest}}]}
-
-ASKER = Asker(name="echo", gives="What follows its name.", make=make)
-"""
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Puts a package of one module on the path, as an installer would."""
-    monkeypatch.syspath_prepend(tmp_path)
-    clients.plugged_askers.cache_clear()
-
-    def put(code: str) -> None:
-        (tmp_path / "echoing.py").write_text(code)
-        about = tmp_path / "custodes_echoing-1.2.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: custodes-echoing\nVersion: 1.2\n")
-        (about / "entry_points.txt").write_text("[custodes.clients]\necho = echoing:ASKER\n")
-        monkeypatch.delitem(sys.modules, "echoing", raising=False)
-
-    yield put
-    clients.plugged_askers.cache_clear()
-
-
-def test_a_client_of_another_package(install: Callable[[str], None]) -> None:
-    install(PACKAGE)
-    assert list(askers()) == ["pydantic-ai", "echo"]
-    assert reply(client_named("echo:B wins"))["choices"][0]["message"]["content"] == "B wins"
-    with pytest.raises(OptionError, match=r"^client='echo:none': RuntimeError: no such thing$"):
-        client_named("echo:none")
-
-
-@pytest.mark.parametrize(
-    ("code", "why"),
-    [
-        (
-            PACKAGE.replace('"echo"', '"pydantic-ai"'),
-            "there is a client 'pydantic-ai' already, so it needs another name",
-        ),
-        (PACKAGE.replace('"echo"', '"a:b"'), "its name is 'a:b' and its make <function make at .*>"),
-        (PACKAGE.replace("make=make", "make=3"), "its name is 'echo' and its make 3"),
-        ("ASKER = 3", "it is no Asker but of type int"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-    ],
-)
-def test_a_broken_one_is_left_out_with_one_line(install: Callable[[str], None], code: str, why: str) -> None:
-    install(code)
-    who = r"client 'echo' \(echoing:ASKER\) of the package custodes-echoing 1\.2"
-    with pytest.warns(CustodesWarning, match=rf"^{who} is left out: {why}; update or uninstall it$"):
-        assert list(askers()) == ["pydantic-ai"]

@@ -14,7 +14,7 @@ import pytest
 import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.judging.judge import Judge
-from custodes.judging.plan import Plan
+from custodes.judging.plan import JudgingPlan
 from custodes.judging.run import judge, prepare
 from tests.judging.clients import completion, judging, longer, prompt_of
 
@@ -28,12 +28,12 @@ TEXTS = pl.DataFrame(
 )
 
 
-def plan(texts: Any = TEXTS, own: Judge | None = None, **args: Any) -> Plan:
+def plan(texts: Any = TEXTS, own: Judge | None = None, **args: Any) -> JudgingPlan:
     usual: dict[str, Any] = {"pairs": "all", "orders": "both", "repeats": 1, "client": None, "rng": 0}
     return prepare(texts, own or Judge(model="m", base_url="http://localhost/v1"), **{**usual, **args})
 
 
-def pairs(made: Plan) -> Counter[tuple[str, ...]]:
+def pairs(made: JudgingPlan) -> Counter[tuple[str, ...]]:
     return Counter(own.systems for own in made.asked)
 
 

@@ -17,7 +17,7 @@ from custodes.judging.asking import read_answers, second_requests
 from custodes.judging.cache import find_replies
 from custodes.judging.cost import PRICES
 from custodes.judging.judge import KEYS, Judge
-from custodes.judging.plan import Plan
+from custodes.judging.plan import JudgingPlan
 from custodes.judging.requests import Request
 from custodes.judging.tables import Judgements
 
@@ -68,13 +68,13 @@ def key_of(variable: str | None) -> str | None:
     return key
 
 
-def asked_for(plan: Plan, cache: Cache) -> list[Request]:
+def asked_for(plan: JudgingPlan, cache: Cache) -> list[Request]:
     """All requests: the first, and second ones where the first hold no answer."""
     replies, _ = find_replies(plan.requests, cache)
     return [*plan.requests, *second_requests(plan, read_answers(plan, replies)).values()]
 
 
-def answers_kept(plan: Plan, cache: Cache) -> list[int]:
+def answers_kept(plan: JudgingPlan, cache: Cache) -> list[int]:
     """Tokens out of the replies of this judge that the cache holds."""
     requests = {request.key: request for request in plan.requests}
     replies, _ = find_replies(plan.requests, cache)
@@ -82,7 +82,7 @@ def answers_kept(plan: Plan, cache: Cache) -> list[int]:
 
 
 def estimate_lines(
-    plan: Plan, waiting: Sequence[Request], price: cost.Price | None, answers: Sequence[int]
+    plan: JudgingPlan, waiting: Sequence[Request], price: cost.Price | None, answers: Sequence[int]
 ) -> Iterator[str]:
     """What asking would take; `answers`: tokens out of replies that are kept, by which others are estimated."""
     judge = plan.judge

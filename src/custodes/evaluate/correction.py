@@ -28,7 +28,7 @@ from custodes.evaluate.edges import PAIR, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats.clusters import DesignEffect
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items, Remark, decide
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems, Remark, decide
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.correction.naive import NAIVE
@@ -191,7 +191,7 @@ class _Rule:
         options = {"confidence": self.confidence, "gamma": self.gamma, "rng": rng}
         if own.needs_items and part.comparison is not None:
             design = part.comparison.design
-            items = Items(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
+            items = PairItems(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
             return own.estimate(items, **options)
         counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
         if effect is not None:

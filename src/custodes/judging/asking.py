@@ -16,7 +16,7 @@ from custodes.errors import OptionError
 from custodes.judging.cache import find_replies, store_reply
 from custodes.judging.cost import LIMITS, Budget
 from custodes.judging.dispatch import LEFT, Dispatch, Patience, Rate, Window
-from custodes.judging.plan import Plan
+from custodes.judging.plan import JudgingPlan
 from custodes.judging.replies import AGAIN, ReadReply, read_answer
 from custodes.judging.requests import Client, Failure, Reply, Request
 from custodes.progress import Progress
@@ -144,7 +144,7 @@ class AskedPlan:
     sent: int
 
 
-def ask_plan(plan: Plan, ask: Ask) -> AskedPlan:
+def ask_plan(plan: JudgingPlan, ask: Ask) -> AskedPlan:
     """Ask all requests, and once more, under a key of its own, where the reply holds no answer."""
     requests = {request.key: request for request in plan.requests}
     first = ask(list(requests.values()))
@@ -167,13 +167,13 @@ def ask_plan(plan: Plan, ask: Ask) -> AskedPlan:
     )
 
 
-def read_answers(plan: Plan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
+def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
     """What replies to requests of a plan say, by the key of the first request."""
     texts = plan.texts
     return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
 
 
-def second_requests(plan: Plan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
+def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
     """The second request after each first reply without an answer, by the key of the first: the same body, or with
     twice the room for a reply that was cut off; none where that room is unknown."""
     firsts = {question.request.key: question for question in plan.asked}

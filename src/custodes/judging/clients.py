@@ -1,4 +1,4 @@
-"""Other ways to ask a judge, by name on the command line: vendors with a protocol of their own, functions, packages."""
+"""Other ways to ask a judge, by name on the command line: vendors with a protocol of their own, and functions."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import asyncio
 import hashlib
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from custodes.errors import CustodesError, MissingExtraError, OptionError, shown, suggestion
+from custodes.errors import MissingExtraError, OptionError, shown, suggestion
 from custodes.judging.client import retry_after
 from custodes.judging.requests import Client, Denied, Rejected, Unavailable, failed
-from custodes.plugins import Plugin, plugged, said
+from custodes.plugins import said
 
+VENDORS = "pydantic-ai"
+WAYS = f"say {VENDORS}:PROVIDER:MODEL or MODULE:FUNCTION"
 MOST_THREADS = 64
 BY_NAME = "give it an attribute `address`, which stands for it in the keys of its replies"
 
@@ -34,44 +34,17 @@ SETTINGS = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"} | {
 FINISHED = {"tool_call": "tool_calls"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asker:
-    """A way to ask that has a name: `--client NAME:REST` calls `make(REST)`, which gives a client, or raises
-    OptionError or MissingExtraError before anything is asked. `gives`: one sentence for lists."""
-
-    name: str
-    gives: str
-    make: Callable[[str], Client]
-
-
 def client_named(spec: str) -> Client:
-    """The client that `NAME:REST` names: one of `ASKERS`, one of another package (entry points of the group
-    `custodes.clients`), else a function by `MODULE:FUNCTION`. Its `address` stands in the keys of replies: what was
-    named; of a function see `place_of`."""
+    """The client of `pydantic-ai:MODEL` or of a function `MODULE:FUNCTION`.
+
+    Its `address` is part of the keys of replies: the spec itself, or for a function what `place_of` returns.
+    """
     name, colon, rest = spec.partition(":")
     if not colon or not name or not rest:
-        raise OptionError(f"client={shown(spec)}: {_ways()}")
-    asker = askers().get(name)
-    if asker is None:
-        return _function(spec, name, rest)
-    try:
-        client = asker.make(rest)
-    except CustodesError:
-        raise
-    except Exception as error:
-        raise OptionError(f"client={shown(spec)}: {said(error)}") from None
-    return _Named(asynchronous(client), spec, place=spec)
-
-
-def askers() -> Mapping[str, Asker]:
-    """Ours and those of other packages, by name."""
-    return {**ASKERS, **{name: plugin.value for name, plugin in plugged_askers().items()}}
-
-
-@cache
-def plugged_askers() -> Mapping[str, Plugin]:
-    """Those of other packages."""
-    return plugged("custodes.clients", Asker, ASKERS, name=lambda own: own.name, check=_check)
+        raise OptionError(f"client={shown(spec)}: {WAYS}")
+    if name == VENDORS:
+        return _Named(pydantic_ai(rest), spec, place=spec)
+    return _function(spec, name, rest)
 
 
 def asynchronous(function: Any) -> Client:
@@ -152,22 +125,13 @@ def _function(spec: str, module: str, name: str) -> Client:
             function = getattr(function, part)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         why = said(error) if isinstance(error, Exception) else "it ends the process"
-        raise OptionError(f"client={shown(spec)}: {why}{suggestion(module, askers())}; {_ways()}") from None
+        raise OptionError(f"client={shown(spec)}: {why}{suggestion(module, (VENDORS,))}; {WAYS}") from None
     finally:
         sys.path[:] = before
     place = place_of(function) or _edition(home, name)
     if place is None:
         raise OptionError(f"client={shown(spec)}: its module has no source to tell it by; {BY_NAME}")
     return _Named(asynchronous(function), spec, place=place)
-
-
-def _ways() -> str:
-    return f"say {', '.join(f'{name}:...' for name in askers())} or MODULE:FUNCTION"
-
-
-def _check(asker: Asker) -> None:
-    if not asker.name or ":" in asker.name or not callable(asker.make):
-        raise OptionError(f"its name is {shown(asker.name)} and its make {shown(asker.make)}")
 
 
 def pydantic_ai(model: str) -> Client:
@@ -252,8 +216,3 @@ def _structured(response_format: Any) -> Any:
         json_schema=schema["schema"], name=schema.get("name"), strict=schema.get("strict")
     )
     return models.ModelRequestParameters(output_mode="native", output_object=shape)
-
-
-ASKERS: Mapping[str, Asker] = {
-    "pydantic-ai": Asker(name="pydantic-ai", gives="Models of vendors with a protocol of their own.", make=pydantic_ai),
-}

@@ -168,11 +168,11 @@ def longest(body: Mapping[str, Any]) -> int | None:
     return next((bound for bound in bounds if bound), None)
 
 
-def known_price(model: str, *, base_url: str | None = None, provider: str | None = None) -> Price | None:
+def known_price(model: str, *, base_url: str | None = None) -> Price | None:
     """The price of a model in the table of genai-prices, which needs no network; None where it is not in it.
 
-    The provider is that of the address, or the one named; where the address is nobody's in the table (a server of your
-    own), no price is known. Raises MissingExtraError without genai-prices.
+    The provider is that of the address; where the address is nobody's in the table (a server of your own), no price is
+    known. Raises MissingExtraError without genai-prices.
 
     >>> known_price("gpt-5-mini", base_url="https://api.openai.com/v1").output
     2.0
@@ -183,10 +183,9 @@ def known_price(model: str, *, base_url: str | None = None, provider: str | None
         import genai_prices
     except ImportError as error:
         raise MissingExtraError("prices need genai-prices: pip install 'custodes[judge]', or give a price") from error
-    where = {"provider_id": provider} if provider is not None else {"provider_api_url": base_url}
     counts = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        priced = genai_prices.calc_price(counts, model, **where)
+        priced = genai_prices.calc_price(counts, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
     dollars = [float(part) * MILLION / 1000 for part in (priced.input_price, priced.output_price)]

@@ -52,7 +52,7 @@ class JudgeQuestion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class JudgingPlan:
     """All that a judge is to be asked of some texts; `examples`: how many it is shown first, with a hash of them."""
 
     study: Study

@@ -22,7 +22,7 @@ from custodes.judging.clients import BY_NAME, asynchronous, place_of
 from custodes.judging.cost import Budget
 from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
-from custodes.judging.plan import JudgedTexts, Plan, Shown, lot, planned
+from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, planned
 from custodes.judging.prompt import Prompt
 from custodes.judging.requests import Client
 from custodes.judging.tables import Judgements, judgements_of
@@ -122,7 +122,7 @@ def prepare(
     client: Any,
     rng: Rng,
     lasting: bool = True,
-) -> Plan:
+) -> JudgingPlan:
     """The plan of what is asked; all that can be wrong with it is told before anything is sent. `lasting`: replies are
     kept in a file, which other clients may have used."""
     at_least("repeats", repeats, 1)
@@ -152,7 +152,7 @@ def prepare(
     from_memory = isinstance(judge.examples, tuple)
     said = replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if from_memory else judge
     table = pairs if isinstance(pairs, str) else str(pairs) if isinstance(pairs, Path) else "table"
-    return Plan(
+    return JudgingPlan(
         study=study,
         prompt=prompt,
         address=place,

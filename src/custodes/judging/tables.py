@@ -21,7 +21,7 @@ from custodes.errors import listed
 from custodes.judging import cost
 from custodes.judging.asking import AskedPlan
 from custodes.judging.judge import TIE, A, B, Mode
-from custodes.judging.plan import JudgeQuestion, Plan
+from custodes.judging.plan import JudgeQuestion, JudgingPlan
 from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
@@ -172,7 +172,7 @@ class Judgements(Result):
         return {"": main, "raters": self.raters, "details": self.details}
 
 
-def judgements_of(plan: Plan, outcome: AskedPlan, price: cost.Price | None) -> Judgements:
+def judgements_of(plan: JudgingPlan, outcome: AskedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a plan that was asked."""
     judge = plan.judge
     rows = [(own, *_outcome(own, outcome)) for own in plan.asked]
@@ -333,7 +333,7 @@ def _details(rows: Sequence[Row], outcome: AskedPlan) -> Iterator[dict[str, Any]
         }
 
 
-def _signature(plan: Plan, rows: Sequence[Row]) -> str:
+def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
     """All that changes what the judge says, in one line."""
     judge = plan.judge
     served = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
@@ -352,7 +352,7 @@ def _signature(plan: Plan, rows: Sequence[Row]) -> str:
     return "|".join(f"{name}:{value}" for name, value in parts.items() if value not in ("", None))
 
 
-def _notes(plan: Plan, outcome: AskedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
+def _notes(plan: JudgingPlan, outcome: AskedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
     """What was not answered, and what to know of what was."""
     whys = Counter(why for _, answer, why in rows if why and answer is not None)
     lost = Counter(why for _, answer, why in rows if answer is None)

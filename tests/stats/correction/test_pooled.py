@@ -13,7 +13,7 @@ from statsmodels.regression.linear_model import OLS
 from custodes.stats import ABSENT
 from custodes.stats.bootstrap import sign_flips
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Items
+from custodes.stats.correction.estimator import PairItems
 from custodes.stats.correction.pooled import FEWEST_CLUSTERS, Pooled, pooled, pooled_margins
 
 
@@ -29,12 +29,12 @@ def additive(levels: np.ndarray, shape: tuple[int, ...], rng: np.random.Generato
 
 
 def fitted(signs: np.ndarray, systems: np.ndarray, units: np.ndarray, flips: int = 0, seed: int = 0):
-    items = Items(human=signs, systems=systems, units=units)
+    items = PairItems(human=signs, systems=systems, units=units)
     return pooled_margins(items, flips=flips, rng=np.random.default_rng(seed))
 
 
 def estimate(signs: np.ndarray, systems: np.ndarray) -> Pooled:
-    items = Items(human=signs, systems=systems, units=np.arange(signs.shape[-1]))
+    items = PairItems(human=signs, systems=systems, units=np.arange(signs.shape[-1]))
     return pooled(items, confidence=0.95, rng=np.random.default_rng(0))
 
 
@@ -182,7 +182,7 @@ def test_each_pair_of_its_own_respects_clusters():
     systems, signs = pairs(3), additive(np.zeros(3), (80,), rng)
     signs[0] = np.where(rng.random(80) < 0.8, 1, -1)
     signs[2], signs[1] = signs[0], -signs[0]
-    items = Items(human=np.repeat(signs, 5, axis=1), systems=systems, units=np.repeat(np.arange(80), 5))
+    items = PairItems(human=np.repeat(signs, 5, axis=1), systems=systems, units=np.repeat(np.arange(80), 5))
     copied, alone = pooled(items, confidence=0.95, rng=np.random.default_rng(0)), estimate(signs, systems)
     assert max(copied.additivity_p, alone.additivity_p) <= 0.05
     widths = [own.margin_high - own.margin_low for own in (copied, alone)]

@@ -8,7 +8,7 @@ from scipy.stats import entropy, norm
 
 from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.poststratified import poststratified_moments
 from custodes.stats.stopping.allocation import kinds_of
@@ -129,11 +129,11 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
     human, metric = answers_of(3, replications=2)
     seen = [np.zeros((2, 5), dtype=int)]
 
-    def items(n: np.ndarray) -> Items:
+    def items(n: np.ndarray) -> PairItems:
         seen.append(n.copy())
-        return Items(human=human, systems=np.tile(np.arange(2), (5, 1)), units=np.arange(20))
+        return PairItems(human=human, systems=np.tile(np.arange(2), (5, 1)), units=np.arange(20))
 
-    def answer(about: Items, **_: object) -> Estimate:
+    def answer(about: PairItems, **_: object) -> Estimate:
         assert about.human is human
         # the first pair of each replication is decided at once, nothing else ever; what got no annotation in this
         # round has an answer, too, and one that must not count
@@ -164,7 +164,7 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
 def test_items_are_not_made_for_what_reads_counts() -> None:
     human, metric = answers_of(3, replications=1)
 
-    def items(n: np.ndarray) -> Items:
+    def items(n: np.ndarray) -> PairItems:
         raise AssertionError
 
     asked = replace(made(human, metric), items=items)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta, dirichlet, norm
 
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule, estimates_on, rule_on
 
@@ -110,11 +110,11 @@ def test_other_estimators_decide_by_their_own_theta(name: str) -> None:
 
 
 def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> None:
-    items = Items(human=np.zeros((2, 2, 1), np.int8), systems=np.array([[0, 1], [1, 2]]), units=np.arange(1))
+    items = PairItems(human=np.zeros((2, 2, 1), np.int8), systems=np.array([[0, 1], [1, 2]]), units=np.arange(1))
     theta = np.array([[0.999, 0.5], [0.98, 0.001]])
     given = Estimate.of_margin(theta - 0.5, theta - 0.6, theta - 0.4, theta)
 
-    def answer(about: Items, **_: object) -> Estimate:
+    def answer(about: PairItems, **_: object) -> Estimate:
         assert about is items
         return given
 

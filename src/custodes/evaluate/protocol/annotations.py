@@ -14,7 +14,7 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimator import Items, decide
+from custodes.stats.correction.estimator import PairItems, decide
 from custodes.stats.stopping.allocation import annotation_order, kinds_of, outcome_of
 from custodes.stats.stopping.replay import Answers
 
@@ -26,7 +26,7 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatedPairs(Items):
+class RatedPairs(PairItems):
     """Pairs that people rated, beside a `metric` (pairs, items), `ABSENT` where it is silent, and `metric_more`
     (pairs, 3), its counts on further items."""
 
@@ -128,11 +128,11 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
         ]
     )
 
-    def items(n: Ints) -> Items:
+    def items(n: Ints) -> PairItems:
         seen = np.full_like(kinds, ABSENT)
         human = np.where(np.arange(kinds.shape[2]) < n[..., np.newaxis], 1 - kinds // 4, np.int8(ABSENT))
         np.put_along_axis(seen, orders, human, axis=2)
-        return Items(human=seen, systems=replications[0].systems, units=units)
+        return PairItems(human=seen, systems=replications[0].systems, units=units)
 
     return Answers(
         kinds=kinds,

@@ -11,7 +11,7 @@ import numpy as np
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
 from custodes.stats.clusters import is_clustered
-from custodes.stats.correction.estimator import Items
+from custodes.stats.correction.estimator import PairItems
 from custodes.stats.stopping.allocation import KINDS, kinds_of, outcome_of, tables
 from custodes.stats.stopping.rules import LookEstimates, Rule, estimates_on, rule_on
 from custodes.stats.stopping.sequential import stagewise
@@ -84,7 +84,7 @@ def rulings(
     counts = tables(np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric))
     items = None
     if rule.estimator.needs_items or is_clustered(units):
-        items = Items(human=human, systems=np.array([pair.systems for pair in beside]), units=units)
+        items = PairItems(human=human, systems=np.array([pair.systems for pair in beside]), units=units)
     last = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
     decision, is_open, _ = rule_on(rule, counts, look=look, last=last, items=items, judged=judged)
     estimates = estimates_on(rule, counts, look=look, items=items, judged=judged)

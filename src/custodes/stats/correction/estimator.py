@@ -106,7 +106,7 @@ def margin_of(outcome: NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Items:
+class PairItems:
     """What an estimator needs that looks at all pairs together: `human` (..., pairs, items) of 1, 0, -1 or `ABSENT`,
     `systems` (pairs, 2) of each pair, `units` (items,) the cluster of each item."""
 
@@ -229,10 +229,10 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimator:
-    """`estimate` answers from `Counts`, or where it `needs_items` from `Items`, with `confidence`, `gamma` (the error
-    level of decisions, for what draws until theta is clear) and `rng`.
+    """One way to estimate outcomes. `estimate` takes `Counts`, or `PairItems` where it `needs_items`, and `confidence`,
+    `gamma` (the error level of decisions, for what draws until theta is clear) and `rng`.
 
-    `point`: its margin (nearly will do) as a function of `Counts`, which says how clusters of items act on it.
+    `point`: its margin (approximately) as a function of `Counts`, which says how clusters of items act on it.
     `uses_metric` and `uses_people`: whose ratings it reads. `quick`: `estimate` takes `confidence=None`, for estimates
     without intervals that are only as precise as decisions at `gamma` need, of very many tables. `assumes`: what a
     reader should know before any answer, `remarks` of an answer (and ' for aspect ...', or '') what after it.

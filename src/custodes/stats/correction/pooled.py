@@ -14,7 +14,7 @@ from custodes.stats.arrays import Floats, chunks
 from custodes.stats.bootstrap import sign_flips, unit_sums
 from custodes.stats.clusters import cluster_rows, design_effect, is_clustered, outcomes
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark, margin_of
+from custodes.stats.correction.estimator import Estimate, Estimator, PairItems, Remark, margin_of
 
 FEWEST_CLUSTERS = 20
 """A covariance from fewer clusters is not to be trusted, so nothing is decided."""
@@ -46,7 +46,7 @@ class Pooled(Estimate):
     additivity_p: Floats
 
 
-def pooled_margins(items: Items, *, flips: int, rng: np.random.Generator) -> Margins:
+def pooled_margins(items: PairItems, *, flips: int, rng: np.random.Generator) -> Margins:
     """Least squares of E[sign of (a, b)] = s_a - s_b over all annotations: (..., pairs).
 
     Every annotation weighs the same, so a pair weighs by its number. The covariance is clustered by unit, times
@@ -57,7 +57,7 @@ def pooled_margins(items: Items, *, flips: int, rng: np.random.Generator) -> Mar
 
     >>> systems = np.array([[0, 1], [0, 2], [1, 2]])
     >>> signs = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 0, ABSENT]])
-    >>> items = Items(human=signs, systems=systems, units=np.arange(4))
+    >>> items = PairItems(human=signs, systems=systems, units=np.arange(4))
     >>> pooled_margins(items, flips=99, rng=np.random.default_rng(0)).margin.round(3)
     array([0.725, 1.025, 0.3  ])
 
@@ -77,7 +77,7 @@ def pooled_margins(items: Items, *, flips: int, rng: np.random.Generator) -> Mar
     return Margins(*(part.reshape((*lead, *part.shape[1:])) for part in parts))
 
 
-def pooled(items: Items, *, confidence: float, rng: np.random.Generator, **_: object) -> Pooled:
+def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> Pooled:
     """Every pair by the pooled margins.
 
     Nothing is decided (interval [-1, 1], theta 1/2) with fewer than 20 clusters and for systems that no chain of

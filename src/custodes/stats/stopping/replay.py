@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.correction.estimator import Items
+from custodes.stats.correction.estimator import PairItems
 from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.allocation import KINDS, counted, evenly, granted, tables
 from custodes.stats.stopping.rules import Rule, rule_on
@@ -28,7 +28,7 @@ class Answers:
     kinds: NDArray[np.int8]
     available: Ints
     metric: Ints
-    items: Callable[[Ints], Items] | None = None
+    items: Callable[[Ints], PairItems] | None = None
     clustered: bool = False
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.clusters import pooled_design_effect
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items, decide, margin_of
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems, decide, margin_of
 from custodes.stats.stopping.sequential import predictive_probability
 
 
@@ -34,7 +34,7 @@ class Rule:
 
 
 def rule_on(
-    rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: Items | None, judged: NDArray[np.bool_]
+    rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
     """Judge tables at a look: decisions 1, 0 or -1, whether more annotations are needed, and outcome shares (..., 3),
     NaN for estimators of the margin alone.
@@ -73,7 +73,7 @@ class LookEstimates(NamedTuple):
 
 
 def estimates_on(
-    rule: Rule, counts: Counts, *, look: int, items: Items | None, judged: NDArray[np.bool_]
+    rule: Rule, counts: Counts, *, look: int, items: PairItems | None, judged: NDArray[np.bool_]
 ) -> LookEstimates:
     """Estimates that go with a decision, arguments as of `rule_on`.
 
@@ -98,7 +98,7 @@ def estimates_on(
 def _estimated(
     rule: Rule,
     counts: Counts,
-    items: Items | None,
+    items: PairItems | None,
     judged: NDArray[np.bool_],
     *,
     confidence: float | None,
