@@ -57,7 +57,7 @@ EMPTY = {
     ("leaderboard", "corrected"),
     ("protocol", "naive"),
     ("ceiling", "history"),
-    *(("annotators", name) for name in ("pairs", "margins")),
+    ("annotators", "pairs"),
     ("combine", "pruning"),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),

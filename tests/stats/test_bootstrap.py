@@ -24,7 +24,6 @@ from custodes.stats.intervals import (
     SHARE,
     ResampledEstimate,
     expanded_interval,
-    fieller_interval,
     percentile_interval,
     simultaneous_intervals,
     student_interval,
@@ -385,19 +384,3 @@ def test_the_distance_to_a_bound_is_where_the_interval_reaches_it() -> None:
     # Without spread the interval at a level with tail t reaches 1 - t^(1 / G) up: to 1 from .9 where t = .9^G.
     (same,) = estimates_of(np.full((101, 1), 0.9), bounds=(0.0, 1.0), n_units=10)
     assert same.distance(1.0) == pytest.approx(-stats.norm.ppf(0.9**10), abs=1e-6)
-
-
-@pytest.mark.parametrize("correlation", [0.0, 0.6])
-def test_fieller_bounds_are_the_ratios_that_are_not_rejected(correlation: float) -> None:
-    numerator, denominator = 1.0, 2.0
-    covariance = np.array([[0.09, 0.06 * correlation], [0.06 * correlation, 0.04]])
-
-    def z(ratio: float) -> float:
-        variance = covariance[0, 0] - 2 * ratio * covariance[0, 1] + ratio**2 * covariance[1, 1]
-        return (numerator - ratio * denominator) / np.sqrt(variance)
-
-    low, high = fieller_interval(numerator, denominator, covariance, 1.96)
-    assert (z(low), z(high)) == (pytest.approx(1.96), pytest.approx(-1.96))
-    # Where the denominator is not significantly different from 0, no ratio is large enough to be rejected.
-    for error in (1.0, 1.1):
-        assert np.isnan(fieller_interval(numerator, denominator, np.diag([0.09, error**2]), 2.0)).all()

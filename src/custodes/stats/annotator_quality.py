@@ -1,4 +1,4 @@
-"""Quality of annotators: agreement with peers, position bias, differing tastes, and carelessness."""
+"""Quality of annotators: agreement with peers, position bias and differing tastes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
-from custodes.stats.intervals import fieller_interval, student_quantile
 from custodes.stats.ratios import ratio
-
-FEWEST_DOUBLED = 30
-"""Comparisons with two answers below which carelessness is not estimated."""
 
 PERMUTATIONS = 199
 _SAME = 1e-9  # of a statistic; a smaller difference is rounding
@@ -222,146 +218,3 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
     observed = statistic(annotator)
     permuted = np.array([statistic(rng.permutation(annotator)) for _ in range(PERMUTATIONS)])
     return float((1 + (permuted >= observed * (1 - _SAME)).sum()) / (1 + PERMUTATIONS))
-
-
-class CarefulMargins(NamedTuple):
-    """Margins of pairs (pairs,) without careless answers.
-
-    `margin` is the margin if all disagreement were carelessness. The margin of careful answers lies between `low` and
-    `high`. `care` is the mean probability of a careful answer if all disagreement were carelessness, and `care_low` the
-    lower bound of its interval. NaN where undefined. `doubled`: number of comparisons with several answers.
-    """
-
-    margin: Floats
-    low: Floats
-    high: Floats
-    care: float
-    care_low: float
-    doubled: int
-
-
-def careful_margins(
-    sign: Floats,
-    *,
-    task: Ints,
-    person: Ints,
-    pair: Ints,
-    unit: Ints,
-    primary: Floats,
-    confidence: float,
-) -> CarefulMargins:
-    """Bounds of the margins of careful annotators, from their agreement with second opinions.
-
-    An answer is the label T of its comparison (1, 0, -1) with the probability `care`, which differs between annotators,
-    and else a guess independent of T. Positions are random, so that guesses favor no system, and the observed margin is
-    mean care times the true one. Two answers y, z to one comparison identify the mean: with A the mean of y z, B the
-    share of answers that are no tie, C the share of comparisons where neither is one, A = care^2 t and
-    C - B^2 = care^2 t (1 - t), with t the share of labels that are no tie; so care = A / sqrt(A - C + B^2).
-
-    Careful annotators may disagree, too. Then there is no such label, and this care is too small. So the margin of
-    careful annotators lies between the observed margin, which careless answers bring nearer to 0, and the margin over
-    this care. From `low` to `high` are both intervals: that of the observed margin (with one answer more for each side)
-    and Fieller's of the other one, with errors clustered by items and by annotators.
-
-    Parameters
-    ----------
-    sign : array of shape (n,)
-        1, 0 or -1 for the first system, of each answer.
-    task, person, unit : arrays of int of shape (n,)
-        Comparison, annotator, and cluster of the item of each answer.
-    pair : array of int of shape (tasks,)
-        Pair of systems of each comparison.
-    primary : array of shape (n,)
-        1 for an answer that counts for the margin, 0 for a second opinion.
-    confidence : float
-        Of the intervals.
-
-    Returns
-    -------
-    CarefulMargins
-        The bound far from 0 is NaN where the interval of care contains 0, and everything with fewer than
-        `FEWEST_DOUBLED` comparisons of several answers or two annotators.
-
-    References
-    ----------
-    Ours, by moments; Bonett and Price 2012; Fieller 1954; Cameron, Gelbach and Miller 2011 for two-way clustering.
-
-    Examples
-    --------
-    >>> y = np.array([1.0, 1, -1, -1, 1, 1, 1, 1] * 10)
-    >>> rows = np.arange(80)
-    >>> result = careful_margins(
-    ...     y, task=rows // 2, person=rows % 7, pair=np.zeros(40, dtype=int), unit=rows // 2,
-    ...     primary=(rows % 2 == 0) * 1.0, confidence=0.95,
-    ... )
-    >>> result.care, result.margin.tolist()
-    (1.0, [0.5])
-    """
-    number = np.bincount(task, minlength=len(pair)).astype(np.float64)
-    several = number > 1
-    margin, low, high = np.full((3, int(pair.max(initial=-1)) + 1), np.nan)
-    doubled = int(several.sum())
-    result = CarefulMargins(margin, low, high, np.nan, np.nan, doubled)
-    if doubled < FEWEST_DOUBLED or len(np.unique(person)) < 2:
-        return result
-    # Of each comparison with several answers: means over pairs of its answers.
-    n_pairs = np.where(several, number * (number - 1), 1.0)
-    total, decided = (np.bincount(task, values, len(pair)) for values in (sign, sign**2))
-    product = ((total**2 - decided) / n_pairs)[several]
-    both = ((decided**2 - decided) / n_pairs)[several]
-    share = (decided / np.maximum(number, 1))[several]
-    a, b, c = product.mean(), share.mean(), both.mean()
-    if a <= 0 or a - c + b**2 <= 0:
-        return result
-    root = np.sqrt(a - c + b**2)
-    # Each answer adds an equal part of what its comparison adds to the errors of root and A.
-    errors = np.zeros((2, len(pair)))
-    errors[0, several] = ((product - a) - (both - c) + 2 * b * (share - b)) / (2 * root) / doubled
-    errors[1, several] = (product - a) / doubled
-    root_error, product_error = (errors / np.maximum(number, 1))[:, task]
-    quantile = student_quantile(confidence, min(len(np.unique(unit)), len(np.unique(person))))
-    clusters = unit, person, np.unique(unit * (person.max() + 1) + person, return_inverse=True)[1]
-
-    for k in range(len(margin)):
-        counted = primary * (pair[task] == k)
-        n = counted.sum()
-        if not n:
-            continue
-        observed = (counted @ sign) / n
-        margin[k] = observed * max(root / a, 1.0)
-        # With one answer more for each side, so that few equal answers have an interval.
-        mean = (counted @ sign) / (n + 2)
-        variance = _two_way_covariance((counted * (sign - mean) / (n + 2))[np.newaxis], clusters)[0, 0]
-        reach = quantile * np.sqrt(variance + ((1 - mean) ** 2 + (1 + mean) ** 2) / (n + 2) ** 2)
-        ratio_errors = np.stack([root * counted * (sign - observed) / n + observed * root_error, product_error])
-        bounds = fieller_interval(observed * root, a, _two_way_covariance(ratio_errors, clusters), quantile)
-        if np.isfinite(bounds).all():
-            low[k], high[k] = min(mean - reach, bounds[0]), max(mean + reach, bounds[1])
-        else:  # only the bound near 0, if the sign is clear
-            low[k] = mean - reach if mean - reach > 0 else np.nan
-            high[k] = mean + reach if mean + reach < 0 else np.nan
-    care_covariance = _two_way_covariance(np.stack([product_error, root_error]), clusters)
-    care_low, _ = fieller_interval(a, root, care_covariance, quantile)
-    return CarefulMargins(
-        margin=margin.clip(-1.0, 1.0),
-        low=low.clip(-1.0, 1.0),
-        high=high.clip(-1.0, 1.0),
-        care=float(min(a / root, 1.0)),
-        care_low=float(np.clip(care_low, 0.0, 1.0)),
-        doubled=doubled,
-    )
-
-
-def _two_way_covariance(errors: Floats, clusters: tuple[Ints, Ints, Ints]) -> Floats:
-    """Covariance (k, k) of sums of errors (k, n), clustered by items and by annotators; `clusters`: the item cluster,
-    the annotator, and both, (n,) each."""
-
-    def covariance(cluster: Ints) -> Floats:
-        sums = np.stack([np.bincount(cluster, values) for values in errors])
-        return np.asarray(sums @ sums.T)
-
-    by_unit, by_person, by_both = map(covariance, clusters)
-    result = by_unit + by_person - by_both
-    # The difference may be smaller than one of the two alone.
-    larger = by_unit if np.trace(by_unit) > np.trace(by_person) else by_person
-    return result if np.linalg.eigvalsh(result)[0] > 0 and np.trace(result) > np.trace(larger) else larger

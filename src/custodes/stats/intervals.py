@@ -178,30 +178,6 @@ def _unscaled(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64
     return least + values.clip(0.0) ** 2 if np.isfinite(least) else values
 
 
-def fieller_interval(
-    numerator: float, denominator: float, covariance: NDArray[Any], quantile: float
-) -> tuple[float, float]:
-    """Fieller's bounds of numerator / denominator, with their covariance (2, 2): all ratios r with
-    |numerator - r denominator| within `quantile` standard errors. NaN where these are not an interval.
-
-    >>> low, high = fieller_interval(1.0, 2.0, np.diag([0.01, 0.0]), 1.96)
-    >>> round(low, 3), round(high, 3)
-    (0.402, 0.598)
-
-    References
-    ----------
-    Fieller 1954.
-    """
-    v = quantile**2 * covariance
-    square = denominator**2 - v[1, 1]
-    middle = numerator * denominator - v[0, 1]
-    inside = middle**2 - square * (numerator**2 - v[0, 0])
-    if square <= 0 or inside < 0:
-        return np.nan, np.nan
-    reach = float(np.sqrt(inside))
-    return float((middle - reach) / square), float((middle + reach) / square)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ResampledEstimate:
     """An estimate in resamples of `n_units` clusters: `draws` (1 + B,), the data first. `population` (B,) says what it

@@ -16,7 +16,6 @@ from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.annotators import margins
 from custodes.evaluate.annotators.consensus import (
     FEW_ITEMS,
     FEWEST_SHARED,
@@ -159,7 +158,6 @@ class Annotators(Result):
         label("reason", "why there is no interval", essential=False),
         essential=False,
     )
-    margins: pl.DataFrame = margins.TABLE
     labels: pl.DataFrame = table(
         "One row per task: what people say together.",
         WHAT,
@@ -232,9 +230,7 @@ def annotators(
         raise InputError(f"{study.name}: no person gave a score or verdict ({listed(chosen.humans, limit=3)})")
     known, who = persons(chosen, chosen.humans, people)
     generator = np.random.default_rng(rng)
-    answer = partial(
-        _answer, known=known, method=method, resamples=resamples, confidence=confidence, second=chosen.second.frame
-    )
+    answer = partial(_answer, known=known, method=method, resamples=resamples, confidence=confidence)
     made = list(
         each(
             answer, parts, rng=generator, progress=progress, desc="annotators", label=lambda own: own.aspect + own.what
@@ -269,7 +265,6 @@ def _answer(
     method: Method,
     resamples: int,
     confidence: float,
-    second: pl.DataFrame,
 ) -> _Part:
     times = bootstrap.bootstrap_weights(part.n_units, resamples if part.n_units > 1 else 0, rng)
     is_person = np.array([name in known for name in part.raters])
@@ -292,7 +287,6 @@ def _answer(
     columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
     columns["reason"] = np.where(is_person, reasons, SLOT)
     tables = {
-        "margins": margins.margin_columns(part, second, confidence=confidence),
         "annotators": columns,
         "agreement": agreement_columns(part, times=times, confidence=confidence),
         "people": people_columns(part, slots=slots, confidence=confidence),
