@@ -28,6 +28,7 @@ CONTENTS = {
     "How to": ("howto/*",),
     "Reference": ("reference/*",),
     "Background": ("explanation/*", "CHANGELOG", "CONTRIBUTING", "RELEASING", "*"),
+    "Statistics": ("explanation/statistics/index", "explanation/statistics/*"),
 }
 """Captions to pages, by their order at the left; a page stands where it is named first."""
 

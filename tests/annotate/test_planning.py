@@ -184,7 +184,8 @@ def test_stopping_is_that_of_the_protocol() -> None:
 
 
 def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
-    # Ten looks every 10 answers: .193, as docs/explanation/statistics.md has it of the paper's rule (Armitage 1969).
+    # Ten looks every 10 answers: .193, as docs/explanation/statistics/protocol-and-plan.md has it
+    # of the paper's rule (Armitage 1969).
     ten = StudyPlan(stopping=Ending(boundary="none", looks=tuple(range(10, 101, 10))))
     (note,) = notes_on(ten, items=200)
     assert (note.rule, "0.19 are declared different after 10 looks" in note.message) == ("no-boundary", True)

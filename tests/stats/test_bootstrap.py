@@ -195,7 +195,7 @@ def test_a_share_has_a_width_where_no_resample_departs_from_it(value: float) -> 
 @pytest.mark.parametrize("p", [0.5, 0.97, 1.0])
 @pytest.mark.parametrize("n", [12, 200])
 def test_coverage(n: int, p: float, size: int) -> None:
-    """400 studies, an intraclass correlation of .3 in clusters of five; see docs/explanation/statistics.md."""
+    """400 studies, an intraclass correlation of .3 in clusters of 5; see docs/explanation/statistics/intervals.md."""
     rng, clusters = np.random.default_rng(0), n // size
     times = bootstrap_weights(clusters, 200, rng)[1:]
     if size == 1 or p == 1:

@@ -31,7 +31,7 @@ PEOPLE: tuple[People, ...] = ("aspects", "annotators")
 METRIC = "metric"
 
 FEW = 12
-"""Clusters of items below which no simulation vouches for intervals; see docs/explanation/statistics.md."""
+"""Clusters of items below which no simulation vouches for intervals; see docs/explanation/statistics/intervals.md."""
 
 
 @dataclass(frozen=True, kw_only=True)

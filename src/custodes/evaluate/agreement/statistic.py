@@ -19,7 +19,7 @@ from custodes.stats.population import population_values
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
 FEWEST = 4
-"""Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics.md."""
+"""Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics/intervals.md."""
 
 PERMUTATIONS = 1000
 """Flips behind every test of two systems in soft pairwise accuracy."""

@@ -5,7 +5,7 @@ its means of systems lie on one curve over the human means, and a system off the
 things must not be taken for favour: errors of human means, curvature of the link, favour of another system, and
 whatever else moves fair systems off a quadratic curve (a link of another shape over qualities of other distributions).
 The last is estimated from the other systems themselves: a system is named only if it lies further off than another
-system of the same kind would. Rates of error are in docs/explanation/statistics.md.
+system of the same kind would. Rates of error are in docs/explanation/statistics/favoritism-and-partiality.md.
 """
 
 from __future__ import annotations
