@@ -39,12 +39,12 @@ def ours(model: Path, items: int) -> dict[str, Any]:
     """Our BERTScore, then its recall with the vectors that are there."""
     import numpy as np
 
-    from custodes.scoring.metric import Place, Texts
+    from custodes.scoring.metric import MetricInputs, Place
     from custodes.scoring.metrics.bertscore import BERTSCORE
 
     outputs, item, references = pairs(items)
     none = [""] * len(references)
-    texts = Texts(
+    texts = MetricInputs(
         outputs=outputs,
         item=np.array(item),
         system=np.zeros(len(outputs), dtype=int),

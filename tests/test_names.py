@@ -41,12 +41,8 @@ REPEATED = {
     "Material",
     "Output",
     "Plan",
-    "Scores",
     "Statistic",
-    "Table",
-    "Texts",
     "Trial",
-    "Worker",
 }
 """Class names that are defined more than once."""
 

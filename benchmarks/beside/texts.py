@@ -38,14 +38,14 @@ def pairs(folder: Path) -> tuple[list[str], list[int], list[list[str]]]:
 def ours(folder: Path) -> Work:
     import numpy as np
 
-    from custodes.scoring.metric import Place, Texts
+    from custodes.scoring.metric import MetricInputs, Place
     from custodes.scoring.metrics.bertscore import BERTSCORE
 
     outputs, item, references = pairs(folder)
     none = [""] * len(references)
     given: dict[str, Any] = {"sources": none, "contexts": none, "images": [[]] * len(none)}
     system = np.zeros(len(outputs), dtype=int)
-    texts = Texts(outputs=outputs, item=np.array(item), system=system, references=references, **given)
+    texts = MetricInputs(outputs=outputs, item=np.array(item), system=system, references=references, **given)
 
     def work() -> list[float]:
         scorer = BERTSCORE.load(Place(), **{**BERTSCORE.parameters, "model": str(folder), "measure": "f"})

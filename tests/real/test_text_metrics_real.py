@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.scoring.metric import Texts
+from custodes.scoring.metric import MetricInputs
 from tests.scoring.metrics.given import scored, texts
 
 MEASURES = {"precision": "precision", "recall": "recall", "f": "f1"}
 KINDS = ["rouge1", "rouge2", "rouge3", "rouge4", "rougeL"]
 
 
-def summeval(shared_data: Path) -> tuple[pl.DataFrame, Texts]:
+def summeval(shared_data: Path) -> tuple[pl.DataFrame, MetricInputs]:
     """Item and system of each output, and the texts with the first reference alone, by which the columns were made."""
     with gzip.open(shared_data / "summeval" / "outputs.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.scoring.metric import Metric, Place, Scorer, Texts
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer
 
 WORDS = ["a", "the", "cat", "dog", "fish", "sat", "ran", "on", "in", "mat", "tree", "river", "big", "red", "and", "."]
 PIECES = [*"abcdefghijklmnopqrstuvwxyz0123456789", *(f"##{own}" for own in "abcdefghijklmnopqrstuvwxyz0123456789")]
@@ -115,11 +115,11 @@ def texts(
     *,
     item: Sequence[int] | None = None,
     sources: Sequence[str] | None = None,
-) -> Texts:
+) -> MetricInputs:
     """What a metric is given: one item an output unless said otherwise."""
     of = list(range(len(outputs))) if item is None else list(item)
     items = max(of) + 1
-    return Texts(
+    return MetricInputs(
         outputs=outputs,
         item=np.array(of),
         system=np.zeros(len(of), dtype=int),

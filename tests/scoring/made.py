@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from custodes.data.study import Study
-from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from custodes.scoring.metrics import METRICS
 
 OVERLAP = Traits(needs=("references",), rules=("first", "best", "mean"), low=0.0, high=1.0)
@@ -19,8 +19,10 @@ OVERLAP = Traits(needs=("references",), rules=("first", "best", "mean"), low=0.0
 class Recorded:
     """A metric that remembers what it was given."""
 
-    def __init__(self, score: Callable[[Texts], Scored], traits: Traits, name: str = "made", **parameters: Any) -> None:
-        self.calls: list[Texts] = []
+    def __init__(
+        self, score: Callable[[MetricInputs], Scored], traits: Traits, name: str = "made", **parameters: Any
+    ) -> None:
+        self.calls: list[MetricInputs] = []
         self._score, self._traits = score, traits
         self.metric = Metric(
             name=name, gives="made", source="a test", load=self._load, traits=traits, parameters=parameters
@@ -32,14 +34,14 @@ class Recorded:
         return [text for texts in self.calls for text in texts.outputs]
 
     def _load(self, place: Place, **parameters: Any) -> Scorer:
-        def score(texts: Texts) -> Scored:
+        def score(texts: MetricInputs) -> Scored:
             self.calls.append(texts)
             return self._score(texts)
 
         return Scorer(signature=f"{self.metric.name} 1 {parameters}", traits=self._traits, score=score)
 
 
-def overlap(texts: Texts) -> Scored:
+def overlap(texts: MetricInputs) -> Scored:
     """The share of the output's words that stand in each reference."""
     wide = max((len(own) for own in texts.references), default=1)
     values = np.full((len(texts.outputs), max(1, wide)), np.nan)
@@ -51,7 +53,7 @@ def overlap(texts: Texts) -> Scored:
     return Scored(values=values, why=why)
 
 
-def pooled(texts: Texts) -> Scored:
+def pooled(texts: MetricInputs) -> Scored:
     """The share of the output's words that stand in any reference."""
     known = [set(" ".join(own).split()) for own in texts.references]
     values = [
@@ -61,7 +63,7 @@ def pooled(texts: Texts) -> Scored:
     return Scored(values=np.array(values, dtype=float).reshape(-1, 1))
 
 
-def constant(value: float) -> Callable[[Texts], Scored]:
+def constant(value: float) -> Callable[[MetricInputs], Scored]:
     """The same score for all."""
     return lambda texts: Scored(values=np.full((len(texts.outputs), 1), value))
 
@@ -72,7 +74,7 @@ def known(monkeypatch: pytest.MonkeyPatch, *metrics: Metric) -> None:
 
 
 def recorded(
-    monkeypatch: pytest.MonkeyPatch, score: Callable[[Texts], Scored], traits: Traits, **more: Any
+    monkeypatch: pytest.MonkeyPatch, score: Callable[[MetricInputs], Scored], traits: Traits, **more: Any
 ) -> Recorded:
     """A metric that remembers what it was given, known as `made`."""
     own = Recorded(score, traits, **more)

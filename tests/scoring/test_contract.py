@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.scoring.metric import Place, Texts
+from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.plugins import loaded
 from custodes.scoring.spec import WHOLE, parse
@@ -225,7 +225,7 @@ def test_it_changes_nothing_that_it_is_given(asked: str) -> None:
     if "image" in needs:
         pytest.skip("it needs a picture")
     scorer.score(
-        Texts(
+        MetricInputs(
             outputs=outputs,
             item=item,
             system=system,

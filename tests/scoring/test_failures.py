@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, known, of, overlap, recorded
 from tests.scoring.made import study as texts_of
 
@@ -94,7 +94,7 @@ def test_an_output_without_a_score_has_a_reason_and_is_no_zero(monkeypatch: pyte
 
 
 def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    def halves(texts: Texts) -> Scored:
+    def halves(texts: MetricInputs) -> Scored:
         return Scored(values=np.tile([[0.5, np.nan]], (len(texts.outputs), 1)))
 
     recorded(monkeypatch, halves, OVERLAP)
@@ -106,7 +106,7 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
 
 
 def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    def cut(texts: Texts) -> Scored:
+    def cut(texts: MetricInputs) -> Scored:
         long = np.array([len(text) > 8 for text in texts.outputs])
         return Scored(values=np.ones((len(texts.outputs), 1)), truncated=long)
 
@@ -116,8 +116,8 @@ def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) ->
     assert made.status == 0
 
 
-def raising(error: BaseException) -> Callable[[Texts], Scored]:
-    def score(texts: Texts) -> Scored:
+def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
+    def score(texts: MetricInputs) -> Scored:
         raise error
 
     return score
@@ -144,7 +144,7 @@ def raising(error: BaseException) -> Callable[[Texts], Scored]:
     ],
 )
 def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
-    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[Texts], Scored], said: str
+    monkeypatch: pytest.MonkeyPatch, study: Study, score: Callable[[MetricInputs], Scored], said: str
 ) -> None:
     recorded(monkeypatch, score, Traits())
     made = cu.score(study, ["made", "length"])
@@ -223,7 +223,7 @@ def test_a_metric_may_refuse_what_would_take_too_long(
     seen: list[int] = []
 
     def load(place: Place) -> Scorer:
-        def ready(texts: Texts) -> None:
+        def ready(texts: MetricInputs) -> None:
             seen.append(len(texts.outputs))
             raise OptionError("it would take a year")
 

@@ -14,7 +14,7 @@ import custodes as cu
 from custodes.cache import Cache, KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError
-from custodes.scoring.metric import Scored, Texts, Traits
+from custodes.scoring.metric import MetricInputs, Scored, Traits
 from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant, known, of, overlap, pooled, recorded
 from tests.scoring.made import study as texts_of
 
@@ -136,7 +136,7 @@ def test_a_metric_of_the_whole_is_scored_anew_where_any_text_is_another(
     assert of(made, "made") == [6.0] * 6
 
 
-def np_full(texts: Texts):  # type: ignore[no-untyped-def]
+def np_full(texts: MetricInputs):  # type: ignore[no-untyped-def]
     import numpy as np
 
     return np.full((len(texts.outputs), 1), float(len(texts.outputs)))
@@ -163,7 +163,7 @@ def test_an_interruption_loses_what_was_being_scored(monkeypatch: pytest.MonkeyP
     many = texts_of({str(i): {"A": f"a {i}"} for i in range(20)})
     calls = []
 
-    def interrupted(texts: Texts) -> Scored:
+    def interrupted(texts: MetricInputs) -> Scored:
         calls.append(texts)
         if len(calls) == 2:
             raise KeyboardInterrupt
@@ -204,7 +204,7 @@ cu.score(study({{str(i): {{"A": f"a {{i}}"}} for i in range(40)}}), ["made"], ba
 
 
 def test_a_metric_that_fails_keeps_what_it_had_scored(monkeypatch: pytest.MonkeyPatch, kept: str) -> None:
-    def failing(texts: Texts) -> Scored:
+    def failing(texts: MetricInputs) -> Scored:
         if len(own.calls) == 3:
             raise RuntimeError("out of memory")
         return constant(1.0)(texts)
@@ -284,7 +284,7 @@ def test_scores_are_kept_all_or_none(kept: str) -> None:
 
 
 def test_first_costs_its_share_and_the_others_all(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    def slow(texts: Texts) -> Scored:
+    def slow(texts: MetricInputs) -> Scored:
         return Scored(values=overlap(texts).values, seconds=600.0)
 
     recorded(monkeypatch, slow, OVERLAP)

@@ -22,9 +22,9 @@ Install = Callable[..., None]
 PACKAGE = """
 import sys
 from pathlib import Path
-from custodes.scoring.scripts import Worker
+from custodes.scoring.scripts import WorkerCommand
 
-WORKER = Worker(
+WORKER = WorkerCommand(
     name="letters",
     gives="how many letters more than the references",
     source="a test",
@@ -101,7 +101,7 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("WORKER = Worker(", "WORKER = dict("), "it is no Worker but of type dict"),
+        (("WORKER = WorkerCommand(", "WORKER = dict("), "it is no WorkerCommand but of type dict"),
         (('"letters"', '"comet"'), "there is a worker 'comet' already, so it needs another name"),
         (("letters_worker.py", "no_worker.py"), r"its script .*no_worker.py is not there"),
         (("command=(", "command=3 or ("), "its command is 3, not a tuple of words"),

@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.study import Study
-from custodes.scoring.metric import Scored, Texts, Traits
+from custodes.scoring.metric import MetricInputs, Scored, Traits
 from tests.questions import QUESTIONS
 from tests.scoring.made import Recorded, known
 from tests.scoring.made import study as texts_of
@@ -34,7 +34,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Study:
     counts = {str(i): {s: 2 + 3 * k + int(rng.integers(0, 5)) for k, s in enumerate(SYSTEMS)} for i in range(12)}
     outputs = {item: {s: "word " * n + item for s, n in own.items()} for item, own in counts.items()}
 
-    def whole(texts: Texts) -> Scored:
+    def whole(texts: MetricInputs) -> Scored:
         total = float(sum(len(text) for text in texts.outputs))
         return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array([-total]))
 

@@ -79,14 +79,14 @@ PARENT = """
 import sys
 import numpy as np
 from custodes import process
-from custodes.scoring.metric import Place, Texts
+from custodes.scoring.metric import Place, MetricInputs
 from custodes.scoring.metrics.worker import WORKER
 process.watch()
 scorer = WORKER.load(Place(), command=sys.argv[1])
 print("ready", flush=True)
 zero = np.zeros(1, dtype=int)
 none = {"sources": [""], "references": [[]], "images": [[]], "contexts": [""]}
-scorer.score(Texts(outputs=["a"], item=zero, system=zero, **none))
+scorer.score(MetricInputs(outputs=["a"], item=zero, system=zero, **none))
 """
 
 

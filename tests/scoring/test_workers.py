@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from custodes.errors import InputError
-from custodes.scoring.metric import Place, Texts
+from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics.worker import WORKER
 from tests.pages import blocks, run
 from tests.scoring.worker_contract import OUTPUTS, keeps_the_contract, twelve
@@ -255,7 +255,7 @@ def test_pages_on_models_run(page: str, made: Made, tmp_path: Path, monkeypatch:
     assert all(name in (tmp_path / "report.html").read_text(encoding="utf-8") for name in scores["rater"].unique())
 
 
-def summeval(shared_data: Path) -> tuple[Texts, list[float]]:
+def summeval(shared_data: Path) -> tuple[MetricInputs, list[float]]:
     """Its outputs with their first references, and the published METEOR of each."""
     folder = shared_data / "summeval"
     outputs = pl.read_ndjson(gzip.decompress((folder / "outputs.jsonl.gz").read_bytes()))

@@ -13,7 +13,7 @@ import pytest
 
 from custodes.errors import InputError
 from custodes.process import CHILDREN
-from custodes.scoring.metric import Place, Scored, Scorer, Texts
+from custodes.scoring.metric import MetricInputs, Place, Scored, Scorer
 from custodes.scoring.metrics.worker import WORKER
 from custodes.stats.arrays import Ints
 
@@ -36,11 +36,11 @@ CLOSE = 1e-5
 """Of the score, or of 1: weights are of single precision."""
 
 
-def twelve(images: Sequence[Path] = ()) -> Texts:
+def twelve(images: Sequence[Path] = ()) -> MetricInputs:
     """The rows; the first and third are equal in all, and references differ in number."""
     every = np.arange(len(OUTPUTS))
     same = np.where(every == TWINS[1], TWINS[0], every)
-    return Texts(
+    return MetricInputs(
         outputs=OUTPUTS,
         item=every,
         system=np.zeros(len(OUTPUTS), dtype=np.intp),
@@ -51,7 +51,7 @@ def twelve(images: Sequence[Path] = ()) -> Texts:
     )
 
 
-def taken(texts: Texts, order: Ints) -> Texts:
+def taken(texts: MetricInputs, order: Ints) -> MetricInputs:
     """The same outputs in another order, or some of them."""
     return replace(
         texts, outputs=[texts.outputs[own] for own in order], item=texts.item[order], system=texts.system[order]
@@ -97,7 +97,7 @@ def keeps_the_contract(command: str, *, images: Sequence[Path] = (), counts_cuts
     return whole
 
 
-def check_values(whole: Scored, texts: Texts, scorer: Scorer) -> None:
+def check_values(whole: Scored, texts: MetricInputs, scorer: Scorer) -> None:
     """A number in each cell or a reason, and twins alike."""
     each = "references" in scorer.traits.needs and "all" not in scorer.traits.rules
     many = [len(own) for own in texts.references] if each else [1] * 12

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.scoring.metric import Texts
+from custodes.scoring.metric import MetricInputs
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 
 
-def texts(outputs: Sequence[str], references: Sequence[Sequence[str]] | None = None, **more: Any) -> Texts:
+def texts(outputs: Sequence[str], references: Sequence[Sequence[str]] | None = None, **more: Any) -> MetricInputs:
     """Outputs, each of an item of its own."""
     every = len(outputs)
-    return Texts(
+    return MetricInputs(
         outputs=outputs,
         item=np.arange(every),
         system=np.zeros(every, dtype=np.intp),

@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.loading import (
-    Table,
+    LoadedTable,
     check_exists,
     exists,
     is_standard_input,
@@ -99,7 +99,7 @@ def read(
         raise OptionError("standard input can be read once; give the other inputs as files")
     opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
     if setting.columns:
-        setting.columns.check([source.frame.columns for source in opened if isinstance(source, Table)])
+        setting.columns.check([source.frame.columns for source in opened if isinstance(source, LoadedTable)])
     studies = [
         source
         if isinstance(source, Study)
@@ -116,7 +116,7 @@ def read(
     return replace(study, notes=(*study.notes, *study.raters.untold()))
 
 
-def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Table:
+def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
     """A study, or a table whose reader is still to be found."""
     if isinstance(source, str) and source == DEMO:
         from custodes.data.simulate import demo_study
@@ -148,7 +148,7 @@ def _place(source: Any) -> tuple[Path, str | None] | None:
     return (path, part) if exists(path) and path.is_file() else None
 
 
-def _described(study: Study, table: Table, raters: Any) -> Study:
+def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
     """A study with what the raters tables beside its files say, but for the one that is given as `raters`."""
     place = _place(raters)
     for file in table.files if study.raters.frame.height else ():
@@ -195,7 +195,7 @@ def takes_raters(file: Path) -> bool:
     """Whether a raters table that lies beside a file is read with it: it is a table of scores or verdicts."""
     try:
         opened = _opened(file, reader=None, invalid="force")
-        if not isinstance(opened, Table):
+        if not isinstance(opened, LoadedTable):
             return False
         study = _study_in(opened, reader=None, invalid="force", columns=Columns.make({}))
     except CustodesError:
@@ -203,7 +203,7 @@ def takes_raters(file: Path) -> bool:
     return bool(study.raters.frame.height)
 
 
-def _study_in(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
     """The study in a table; where its columns are not what a reader expects, the error says which mapping reads it."""
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
@@ -217,7 +217,7 @@ def _study_in(table: Table, *, reader: str | None, invalid: Invalid, columns: Co
         raise InputError(f"{error.wrong}{way}" if way else str(error)) from None
 
 
-def _reads(table: Table, reader: str | None, invalid: Invalid, columns: Columns) -> bool:
+def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns) -> bool:
     """Whether a mapping reads a table, and finds systems to compare."""
     try:
         return len(_mapped(table, reader=reader, invalid=invalid, columns=columns).systems) > 1
@@ -225,7 +225,7 @@ def _reads(table: Table, reader: str | None, invalid: Invalid, columns: Columns)
         return False
 
 
-def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
     mapped = columns.apply(table.frame, where=table.name)
     table = replace(table, frame=mapped.frame)
     if mapped.wide and reader not in (None, "wide", "ratings"):
@@ -275,16 +275,16 @@ def _path_reader(path: Path) -> PathReader | None:
     return fitting
 
 
-def _table(source: Any, name: str) -> Table:
+def _table(source: Any, name: str) -> LoadedTable:
     if isinstance(source, str | Path):
         return load_table(source)
     frame = to_polars(source, where=name)
     if not frame.height:
         raise InputError(f"{name}: no rows; give at least one")
-    return Table(frame=frame, name=name)
+    return LoadedTable(frame=frame, name=name)
 
 
-def _table_reader(table: Table, reader: str | None) -> TableReader:
+def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     if reader is not None:
         return TABLE_READERS.get(reader) or plugged_readers(OURS)[reader]
     columns = table.frame.columns

@@ -24,7 +24,7 @@ from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, unpaired, unpaired_note
-from custodes.evaluate.scores import Scores
+from custodes.evaluate.scores import ItemScores
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.calibrated_accuracy import acc_eq
@@ -58,7 +58,7 @@ class Comparison:
     design: Design
     people: tuple[str, ...]
     metrics: tuple[str, ...]
-    scores: Scores
+    scores: ItemScores
     human_system: Floats
     metric_system: Floats
     preferences: Comparisons
@@ -169,7 +169,7 @@ class Comparison:
         shared = self.preferences.of_raters([0, *(1 + metrics).tolist()])
         scores = replace(self.scores, metrics=self.scores.metrics[metrics])
         if scored is not None:
-            scores = Scores.all_items(
+            scores = ItemScores.all_items(
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
                 metrics=np.where(scored, self.metric_scores[metrics], np.nan),
@@ -330,7 +330,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
         design=design,
         people=people,
         metrics=metrics,
-        scores=Scores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
+        scores=ItemScores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
         human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **labels),

@@ -13,7 +13,7 @@ from custodes.stats.arrays import Floats, read_only
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
+class ItemScores:
     """`items` (k,) are positions among `n_items`, in ascending order, beyond which nobody gave a score; `persons`
     (people, k, systems), their mean `human` (k, systems), and `metrics` (metrics, k, systems), NaN where not rated."""
 
@@ -27,7 +27,7 @@ class Scores:
         read_only(self)
 
     @classmethod
-    def all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> Scores:
+    def all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> ItemScores:
         """Scores of every item."""
         return cls(items=np.arange(len(human)), n_items=len(human), persons=persons, human=human, metrics=metrics)
 
@@ -48,7 +48,7 @@ class Scores:
         full[..., self.items, :] = values
         return read_only(full)
 
-    def on(self, items: NDArray[np.intp]) -> Scores:
+    def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Some of all items, in ascending order."""
         _, kept, place = np.intersect1d(self.items, items, return_indices=True)
         return replace(

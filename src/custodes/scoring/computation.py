@@ -18,7 +18,7 @@ from custodes.cache import Cache, KeptScore
 from custodes.errors import InputError, shown
 from custodes.plugins import said
 from custodes.scoring.corpus import Corpus
-from custodes.scoring.metric import Need, Place, Rule, Scored, Scorer, Texts
+from custodes.scoring.metric import MetricInputs, Need, Place, Rule, Scored, Scorer
 from custodes.stats.arrays import Floats
 from custodes.visible import visible
 
@@ -61,7 +61,7 @@ class RuleScores(NamedTuple):
 class Digests:
     """SHA-256 of outputs and of what metrics need of items, each computed once."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: MetricInputs) -> None:
         self._texts = texts
         self._image = cache(_image_digest)
         self.outputs = [hashlib.sha256(text.encode()).digest() for text in texts.outputs]
@@ -165,14 +165,14 @@ class Computation:
         size = 1 if self.scorer.traits.systems else CALL * place.batch
         return [list(missing[start : start + size]) for start in range(0, len(missing), size)]
 
-    def texts(self, call: Sequence[int]) -> Texts:
+    def texts(self, call: Sequence[int]) -> MetricInputs:
         """What the metric is given in a call: what it needs, and nothing else."""
         texts, traits = self.corpus.texts, self.scorer.traits
         pairs = [pair for place in call for pair in self.units[place]]
         by_number = traits.whole or traits.systems  # there an item that stands twice counts twice
         items = {(item.digest, item.number if by_number else 0): item for _, item in pairs}
         places = {own: place for place, own in enumerate(items)}
-        return Texts(
+        return MetricInputs(
             outputs=[texts.outputs[output] for output, _ in pairs],
             item=np.array([places[item.digest, item.number if by_number else 0] for _, item in pairs], dtype=np.int64),
             system=np.array([int(texts.system[output]) if traits.whole else 0 for output, _ in pairs], dtype=np.int64),
@@ -238,7 +238,7 @@ class Computation:
         return RuleScores(np.where([bool(reason) for reason in why], np.nan, scores), why, seconds, truncated)
 
 
-def timed(score: Callable[[Texts], Scored], texts: Texts) -> tuple[Scored, float]:
+def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple[Scored, float]:
     """The result of a metric, with its CPU seconds here and in other processes; InputError where it fails."""
     start = time.process_time()
     try:

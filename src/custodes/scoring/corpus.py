@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.scoring.metric import Need, Texts
+from custodes.scoring.metric import MetricInputs, Need
 from custodes.stats.arrays import Bools
 
 FEW = 5
@@ -22,7 +22,7 @@ FEW = 5
 class Corpus:
     """All texts, with the labels of items and systems in the order of the file."""
 
-    texts: Texts
+    texts: MetricInputs
     items: tuple[str, ...]
     systems: tuple[str, ...]
 
@@ -38,7 +38,7 @@ class Corpus:
         items, systems = (rows.select(pl.col(name).unique(maintain_order=True)) for name in ("item", "system"))
         facts = items.join(study.outputs.sources, on="item", how="left", maintain_order="left")
         return cls(
-            texts=Texts(
+            texts=MetricInputs(
                 outputs=rows["text"].to_list(),
                 item=_codes(rows["item"], items["item"]),
                 system=_codes(rows["system"], systems["system"]),

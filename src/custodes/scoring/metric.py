@@ -17,7 +17,7 @@ best or the mean of these scores is taken. Another rule is another rater: it cha
 
 
 @dataclass(frozen=True, kw_only=True)
-class Texts:
+class MetricInputs:
     """What metrics score: arrays side by side. `item` and `system` (outputs,) are positions of each output's item in
     `sources`, `references`, `images`, `contexts` (items,), and of its system in the names of systems.
 
@@ -88,8 +88,8 @@ class Scorer:
 
     signature: str
     traits: Traits
-    score: Callable[[Texts], Scored]
-    ready: Callable[[Texts], None] = lambda texts: None
+    score: Callable[[MetricInputs], Scored]
+    ready: Callable[[MetricInputs], None] = lambda texts: None
     close: Callable[[], None] = lambda: None
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from custodes.scoring.metric import Scored, Texts
+from custodes.scoring.metric import MetricInputs, Scored
 from custodes.stats.arrays import Ints
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(tokens[place:] for place in range(n)), strict=False))
 
 
-def by_item(texts: Texts) -> Iterator[tuple[int, Ints]]:
+def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
     """Each item with the positions of its outputs, so that what is made of its references is made once."""
     order = np.argsort(texts.item, kind="stable")
     items, starts = np.unique(texts.item[order], return_index=True)
@@ -41,7 +41,7 @@ def by_item(texts: Texts) -> Iterator[tuple[int, Ints]]:
 
 
 def compared(
-    texts: Texts,
+    texts: MetricInputs,
     others: Sequence[Sequence[str]],
     *,
     prepare: Callable[[str], T],
@@ -52,7 +52,7 @@ def compared(
 
     Parameters
     ----------
-    texts : Texts
+    texts : MetricInputs
         Outputs and their items.
     others : sequence of sequences of str
         Texts of each item, such as its references.
@@ -81,7 +81,7 @@ def compared(
     return Scored(values=values, why=why)
 
 
-def by_system(texts: Texts, score: Callable[[list[int]], float]) -> Scored:
+def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> Scored:
     """A score of each system, made of the positions of its outputs."""
     systems = [score(np.flatnonzero(texts.system == own).tolist()) for own in np.unique(texts.system).tolist()]
     return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))

@@ -19,7 +19,7 @@ PROTOCOL = FOLDER / "worker_protocol.py"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worker:
+class WorkerCommand:
     """A worker by its name on the command line: `worker:NAME`.
 
     `command`: the words that start it; a first word that ends in `.py` is a script for the interpreter of `run=`.
@@ -33,9 +33,9 @@ class Worker:
     command: tuple[str, ...]
 
 
-def _ours(name: str, gives: str, source: str) -> Worker:
+def _ours(name: str, gives: str, source: str) -> WorkerCommand:
     script = FOLDER / f"{name}_worker.py"  # so that it hides no package of its name
-    return Worker(name=name, gives=gives, source=source, command=(str(script),))
+    return WorkerCommand(name=name, gives=gives, source=source, command=(str(script),))
 
 
 OURS = (
@@ -49,14 +49,14 @@ OURS = (
 
 
 @cache
-def workers() -> dict[str, Worker]:
+def workers() -> dict[str, WorkerCommand]:
     """Those of ours and of installed packages, by name."""
     ours = {worker.name: worker for worker in OURS}
-    found = plugged("custodes.workers", Worker, ours, name=lambda worker: str(worker.name), check=_check)
+    found = plugged("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
     return ours | {name: plugin.value for name, plugin in found.items()}
 
 
-def _check(worker: Worker) -> None:
+def _check(worker: WorkerCommand) -> None:
     command: object = worker.command
     words = command if isinstance(command, tuple) and command else (None,)
     if not all(isinstance(word, str) for word in words):

@@ -26,7 +26,7 @@ from bert_score.utils import get_tokenizer, sent_encode  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers  # noqa: E402
 
 from custodes.errors import CustodesError  # noqa: E402
-from custodes.scoring.metric import Place, Texts  # noqa: E402
+from custodes.scoring.metric import MetricInputs, Place  # noqa: E402
 from custodes.scoring.metrics.bertscore import BERTSCORE  # noqa: E402
 
 transformers.utils.logging.set_verbosity_error()
@@ -56,7 +56,7 @@ def ours(model: Path, outputs: list[str] = OUTPUTS, **parameters: object) -> lis
     """Two columns, one after the other."""
     scorer = BERTSCORE.load(Place(), **{**BERTSCORE.parameters, "model": str(model), **parameters})
     at = np.arange(len(outputs))
-    texts = Texts(
+    texts = MetricInputs(
         outputs=outputs,
         item=at,
         system=0 * at,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from custodes.scoring.metric import Place, Scored, Texts
+from custodes.scoring.metric import MetricInputs, Place, Scored
 from custodes.scoring.metrics import METRICS
 
 WORDS = ["the", "a", "cat", "sat", "on", "mat,", "dog's", "U.S.", "3.5%", "-", "Größe", "naïve", "“quoted”", "(well)"]
@@ -19,10 +19,10 @@ LINES = st.lists(st.sampled_from([*WORDS, "\n", ""]), max_size=12).map(" ".join)
 
 def texts(
     outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]] = (), sources: Sequence[str] = ()
-) -> Texts:
+) -> MetricInputs:
     """Outputs of each item, one a system; what is not given is empty."""
     items = len(outputs)
-    return Texts(
+    return MetricInputs(
         outputs=[text for own in outputs for text in own],
         item=np.repeat(np.arange(items), [len(own) for own in outputs]),
         system=np.array([system for own in outputs for system in range(len(own))], dtype=np.int64),
@@ -33,7 +33,7 @@ def texts(
     )
 
 
-def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> Texts:
+def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> MetricInputs:
     """Texts of random words; the last item has one reference less."""
     rng = np.random.default_rng(seed)
 
@@ -47,7 +47,7 @@ def drawn(items: int, systems: int, references: int, *, seed: int = 7) -> Texts:
     )
 
 
-def scored(name: str, given: Texts, **parameters: Any) -> Scored:
+def scored(name: str, given: MetricInputs, **parameters: Any) -> Scored:
     """What a metric says with its defaults but for some parameters."""
     metric = METRICS[name]
     unknown = parameters.keys() - metric.parameters.keys()
@@ -62,7 +62,7 @@ def pairs(name: str, rows: Sequence[tuple[str, Sequence[str]]], **parameters: An
     return [float(best(row)) if not np.isnan(row).all() else float("nan") for row in made.values]
 
 
-def by_hand(given: Texts, score: Any) -> np.ndarray[Any, Any]:
+def by_hand(given: MetricInputs, score: Any) -> np.ndarray[Any, Any]:
     """(outputs, references) by a function of one output and one reference."""
     widest = max(map(len, given.references))
     made = np.full((len(given.outputs), widest), np.nan)

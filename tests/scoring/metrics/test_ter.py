@@ -6,13 +6,13 @@ import pytest
 from sacrebleu.metrics import TER
 
 from custodes.errors import OptionError
-from custodes.scoring.metric import Place, Texts
+from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.metrics.translations import seconds_of
 from tests.scoring.metrics.given import drawn, scored, texts
 
 
-def ready(given: Texts, budget: int, name: str = "ter") -> None:
+def ready(given: MetricInputs, budget: int, name: str = "ter") -> None:
     metric = METRICS[name]
     metric.load(Place(), **{**metric.parameters, "budget": budget}).ready(given)
 

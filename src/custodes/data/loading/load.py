@@ -20,7 +20,7 @@ from custodes.data.loading.folders import digest_of, files_of, holds_table, stac
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.sidecar import without_sidecars
 from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
-from custodes.data.loading.table import Table, chosen, short
+from custodes.data.loading.table import LoadedTable, chosen, short
 from custodes.data.loading.text import table_text
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, suggestion
@@ -84,7 +84,7 @@ QUOTED = r"^'('*[=+\-@\t\r\n])"
 """How a text begins that `without_formulas` put an apostrophe before."""
 
 
-def load_table(source: str | Path) -> Table:
+def load_table(source: str | Path) -> LoadedTable:
     """The table in a file, a folder, a database or standard input; what is text in it, as strings.
 
     `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive.
@@ -109,7 +109,9 @@ def load_table(source: str | Path) -> Table:
         frame = _without_quotes(frame, path, data)
     digest = hashlib.sha256(data).hexdigest()[:16]
     files = () if is_stream(path) else (path,)
-    return Table(frame=_checked(frame, named), name=named, digest=digest, notes=tuple(notes), files=files, part=part)
+    return LoadedTable(
+        frame=_checked(frame, named), name=named, digest=digest, notes=tuple(notes), files=files, part=part
+    )
 
 
 def digest_line(content: bytes) -> str:
@@ -130,11 +132,11 @@ def _without_quotes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataF
     return frame
 
 
-def _several(files: Sequence[Path], name: str, *, root: Path) -> Table:
+def _several(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     """Files below a folder as one table."""
     tables = [load_table(file) for file in files]
     names = [file.relative_to(root).as_posix() for file in files]
-    return Table(
+    return LoadedTable(
         frame=stacked([table.frame for table in tables], names, where=name),
         name=name,
         digest=digest_of((file_name, table.digest.encode()) for file_name, table in zip(names, tables, strict=True)),

@@ -18,7 +18,7 @@ SHOWN = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class LoadedTable:
     """A table as it came: its frame, the name messages call it by, the digest of its bytes ('' for a dataframe),
     the files it was read from, and the part of them that was asked for."""
 

@@ -14,7 +14,7 @@ from custodes.errors import OptionError, shown
 from custodes.scoring.encoder.backend import Device, EncoderModel, Vectors
 from custodes.scoring.encoder.files import find
 from custodes.scoring.encoder.tokens import TextTokenizer, Tokens, tokenizer_of
-from custodes.scoring.metric import Place, Scored, Texts
+from custodes.scoring.metric import MetricInputs, Place, Scored
 from custodes.stats.arrays import Floats, Ints
 
 KEPT = 2**30
@@ -102,7 +102,7 @@ def _rows(values: list[Ints], mask: Ints) -> Ints:
     return rows
 
 
-def parts(texts: Texts, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
+def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
     """Outputs by item, so many items at a time as their vectors may take memory. `others` (items,): what else of an
     item is encoded."""
     rows: dict[int, list[int]] = {}
@@ -125,7 +125,7 @@ Compare = Callable[[Sequence[Encoded], Sequence[Encoded]], tuple[Floats, Mapping
 """Distinct outputs and other texts of an item to scores (outputs, texts), and why an output has none, by its place."""
 
 
-def compare_items(encoder: Encoder, texts: Texts, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
+def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequence[str]], compare: Compare) -> Scored:
     """Compare the outputs of each item with its texts `others` (items,), a column for each.
 
     `compare` gets distinct texts in an order of their own: the last digits of sums may depend on it.

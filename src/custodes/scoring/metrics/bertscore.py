@@ -17,7 +17,7 @@ from custodes.arguments import one_of
 from custodes.errors import InputError, OptionError, shown
 from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, Encoder, compare_items, opened
 from custodes.scoring.encoder.matching import Weighted, matched
-from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from custodes.stats.arrays import Floats, Ints
 
 MEASURES = ("f", "precision", "recall")
@@ -53,7 +53,7 @@ def load(
     base, told = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
-    def score(texts: Texts) -> Scored:
+    def score(texts: MetricInputs) -> Scored:
         weigh = _frequencies(held[0], texts) if idf else _plain(held[0])
         result = compare_items(held[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh))
         return replace(result, values=(result.values - base) / (1 - base)) if baseline else result
@@ -112,7 +112,7 @@ def _plain(encoder: Encoder) -> Weigh:
     return lambda ids: (~np.isin(ids, weightless)).astype(float)
 
 
-def _frequencies(encoder: Encoder, texts: Texts) -> Weigh:
+def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
     """log (N + 1) / (n + 1) of a token in n of the N references of all items that are scored."""
     references = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
     counts = Counter(own for tokens in encoder.tokenizer(references) for own in set(tokens.ids.tolist()))

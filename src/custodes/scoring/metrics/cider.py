@@ -9,7 +9,7 @@ from math import log
 import numpy as np
 
 from custodes.arguments import one_of
-from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from custodes.scoring.preparing import TOKENIZERS, by_item, ngrams, signed
 from custodes.stats.arrays import Floats
 
@@ -32,7 +32,7 @@ def _load(place: Place, *, tokenize: str) -> Scorer:
     )
 
 
-def _score(texts: Texts, split: Callable[[str], list[str]]) -> Scored:
+def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> Scored:
     values = np.full((len(texts.outputs), 1), np.nan)
     items = len(texts.references)
     if items == 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from custodes.arguments import one_of
 from custodes.scoring.encoder.encoder import PARAMETERS, Encoded, compare_items, opened
-from custodes.scoring.metric import Metric, Need, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Scored, Scorer, Traits
 from custodes.stats.arrays import Floats
 
 POOLINGS = ("mean", "cls")
@@ -35,7 +35,7 @@ def load(
         reason = NOTHING[of] if any(own.tokens.empty for own in others) else NO_VECTOR
         return np.clip(values, -1, 1), dict.fromkeys(lost, reason)
 
-    def score(texts: Texts) -> Scored:
+    def score(texts: MetricInputs) -> Scored:
         others = texts.references if of == "references" else [[own] for own in texts.sources]
         return compare_items(held[0], texts, others, compare)
 

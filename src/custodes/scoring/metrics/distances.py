@@ -9,7 +9,7 @@ import numpy as np
 
 from custodes.arguments import one_of
 from custodes.errors import MissingExtraError
-from custodes.scoring.metric import Metric, Place, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer, Traits
 from custodes.scoring.preparing import TOKENIZERS, by_system, compared, signed
 
 NO_WORDS = "a reference has no words, by whose number the errors are divided"
@@ -55,7 +55,7 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
             ((distance(own, given), len(own)) for own in map(words, references)), key=lambda own: (own[0], -own[1])
         )
 
-    def rate(texts: Texts, rows: Sequence[int]) -> float:
+    def rate(texts: MetricInputs, rows: Sequence[int]) -> float:
         counts = [closest(texts.outputs[row], texts.references[texts.item[row]]) for row in rows]
         of = sum(length for _, length in counts)
         return sum(errors for errors, _ in counts) / of if of else float("nan")

@@ -7,7 +7,7 @@ from functools import partial
 from math import log2
 
 from custodes.arguments import at_least, one_of
-from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from custodes.scoring.preparing import TOKENIZERS, compared, ngrams, signed
 
 Counts = Counter[tuple[str, ...]]
@@ -36,7 +36,7 @@ def _load(place: Place, *, name: str, n: int, tokenize: str) -> Scorer:
     split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
     undefined = f"the output, or what it is compared with, has fewer than {n} word{'s' if n > 1 else ''}"
 
-    def score(texts: Texts) -> Scored:
+    def score(texts: MetricInputs) -> Scored:
         others = texts.references if name == "js" else [[source] for source in texts.sources]
         return compared(
             texts, others, prepare=lambda text: ngrams(split(text), n), compare=jensen_shannon, undefined=undefined

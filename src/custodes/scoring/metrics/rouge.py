@@ -10,7 +10,7 @@ import numpy as np
 
 from custodes.arguments import one_of
 from custodes.errors import MissingExtraError, OptionError
-from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from custodes.scoring.preparing import signed
 from custodes.stats.arrays import Floats
 
@@ -47,7 +47,7 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
     )
 
 
-def _score(texts: Texts, pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool) -> Scored:
+def _score(texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool) -> Scored:
     hidden = [ascii_only and any(map(_hidden, own)) for own in texts.references]
     why: dict[int, str] = {}
     places: list[tuple[int, int]] = []

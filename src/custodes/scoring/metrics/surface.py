@@ -7,7 +7,7 @@ from collections.abc import Set
 import numpy as np
 
 from custodes.arguments import at_least, one_of
-from custodes.scoring.metric import Metric, Place, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
 from custodes.scoring.preparing import TOKENIZERS, compared, ngrams, signed
 
 Gram = tuple[str, ...]
@@ -17,7 +17,7 @@ UNITS = ("words", "characters")
 def _load_length(place: Place, *, unit: str) -> Scorer:
     one_of("unit", unit, UNITS)
 
-    def score(texts: Texts) -> Scored:
+    def score(texts: MetricInputs) -> Scored:
         counts = [len(text.split()) if unit == "words" else len(text) for text in texts.outputs]
         return Scored(values=np.array(counts, dtype=float).reshape(-1, 1))
 
@@ -31,7 +31,7 @@ def _load_novelty(place: Place, *, n: int, tokenize: str) -> Scorer:
     def share(output: Set[Gram], source: Set[Gram]) -> float:
         return len(output - source) / len(output) if output else np.nan
 
-    def score(texts: Texts) -> Scored:
+    def score(texts: MetricInputs) -> Scored:
         return compared(
             texts,
             [[source] for source in texts.sources],

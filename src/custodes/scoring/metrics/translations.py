@@ -10,7 +10,7 @@ import numpy as np
 
 from custodes.arguments import at_least, one_of
 from custodes.errors import InputError, MissingExtraError, OptionError
-from custodes.scoring.metric import Metric, Place, Rule, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Place, Rule, Scored, Scorer, Traits
 from custodes.scoring.preparing import by_item, by_system, signed
 
 Streams = tuple[tuple[str | None, ...], ...]
@@ -99,7 +99,7 @@ def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None,
     )
 
 
-def _of_outputs(texts: Texts, make: Callable[..., Any], each: bool) -> Scored:
+def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Scored:
     """Scores of outputs by all references at once, or by each; references are counted once an item."""
     values = np.full((len(texts.outputs), max(map(len, texts.references)) if each else 1), np.nan)
     for item, rows in by_item(texts):
@@ -110,7 +110,7 @@ def _of_outputs(texts: Texts, make: Callable[..., Any], each: bool) -> Scored:
     return Scored(values=values)
 
 
-def _of_systems(texts: Texts, counted: Callable[[Streams], Any]) -> Scored:
+def _of_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> Scored:
     """Scores of systems over all their outputs."""
 
     def score(rows: Sequence[int]) -> float:
@@ -122,10 +122,10 @@ def _of_systems(texts: Texts, counted: Callable[[Streams], Any]) -> Scored:
     return by_system(texts, score)
 
 
-def _within(budget: int, name: str) -> Callable[[Texts], None]:
+def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
     """Refuse texts of which TER would take more CPU seconds than the budget: it is for sentences."""
 
-    def ready(texts: Texts) -> None:
+    def ready(texts: MetricInputs) -> None:
         seconds = seconds_of(texts)
         if seconds > budget:
             fewer = f"take the first reference alone by {name}@first, " if max(map(len, texts.references)) > 1 else ""
@@ -140,7 +140,7 @@ def _within(budget: int, name: str) -> Callable[[Texts], None]:
     return ready
 
 
-def seconds_of(texts: Texts) -> float:
+def seconds_of(texts: MetricInputs) -> float:
     """About how many CPU seconds TER of outputs takes against references that have little in common with them."""
     theirs = np.array([sum(len(own.split()) ** 1.5 for own in several) for several in texts.references])
     ours = np.array([len(output.split()) ** 1.5 for output in texts.outputs])

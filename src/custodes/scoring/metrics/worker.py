@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custodes.errors import InputError, OptionError, shown, suggestion
-from custodes.scoring.metric import Metric, Need, Place, Rule, Scored, Scorer, Texts, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Rule, Scored, Scorer, Traits
 from custodes.scoring.scripts import FOLDER, requirements, resolved, script_text, split, workers
 from custodes.scoring.worker import Hello, Process, WorkerAnswer
 
@@ -111,7 +111,7 @@ def load(place: Place, *, command: str) -> Scorer:
     )
 
 
-def score(texts: Texts, processes: Sequence[Process], hello: Hello, batch: int) -> Scored:
+def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> Scored:
     """Ask the processes, each for one batch at a time."""
     many = max([1, *map(len, texts.references)]) if hello.each_reference else 1
     values = np.full((len(texts.outputs), many), np.nan)
@@ -154,7 +154,7 @@ def score(texts: Texts, processes: Sequence[Process], hello: Hello, batch: int) 
     return Scored(values=values, why=why, truncated=truncated, seconds=seconds)
 
 
-def cells(texts: Texts, hello: Hello) -> Iterator[Cell]:
+def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
     """The rows of a request: the output and what the worker needs; several where it wants one reference in each."""
     needs = hello.needs
     for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
