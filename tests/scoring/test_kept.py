@@ -15,7 +15,7 @@ from custodes.cache import Cache, KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError
 from custodes.scoring.metric import MetricInputs, Scored, Traits
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, Recorded, constant, known, of, overlap, pooled, recorded
+from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, of, overlap, pooled, recorded
 from tests.scoring.made import study as texts_of
 
 POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
@@ -159,26 +159,6 @@ def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, s
     assert of(second, "made")[2] == of(first, "made")[2] + 8
 
 
-def test_an_interruption_loses_what_was_being_scored(monkeypatch: pytest.MonkeyPatch, kept: str) -> None:
-    many = texts_of({str(i): {"A": f"a {i}"} for i in range(20)})
-    calls = []
-
-    def interrupted(texts: MetricInputs) -> Scored:
-        calls.append(texts)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return constant(1.0)(texts)
-
-    own = recorded(monkeypatch, interrupted, Traits())
-    with pytest.raises(KeyboardInterrupt):
-        cu.score(many, ["made"], batch=1, cache=kept)
-    cu.score(many, ["made"], batch=1, cache=kept)
-    assert [len(texts.outputs) for texts in own.calls] == [8, 8, 8, 4]
-    assert set(own.calls[1].outputs) | set(own.calls[3].outputs) == set(own.calls[2].outputs) | set(
-        own.calls[3].outputs
-    )
-
-
 def test_a_killed_run_loses_one_call_and_its_file_is_whole(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str
 ) -> None:
@@ -217,15 +197,6 @@ def test_a_metric_that_fails_keeps_what_it_had_scored(monkeypatch: pytest.Monkey
     own = recorded(monkeypatch, constant(1.0), Traits())
     cu.score(many, ["made"], cache=kept)
     assert len(own.outputs) == 40 - 16
-
-
-def test_two_metrics_share_a_file(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    one, two = Recorded(constant(1.0), Traits(), "one"), Recorded(constant(2.0), Traits(), "two")
-    known(monkeypatch, one.metric, two.metric)
-    for _ in range(2):
-        made = cu.score(study, ["one", "two"], cache=kept)
-        assert (of(made, "one"), of(made, "two")) == ([1.0] * 6, [2.0] * 6)
-    assert len(one.calls) == len(two.calls) == 1
 
 
 def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp_path: Path) -> None:

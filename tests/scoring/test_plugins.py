@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from custodes import cli
 from custodes.errors import CustodesWarning, InputError, OptionError
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.plugins import known_metrics
+from tests import packages
 
 CODE = """
 import numpy as np
@@ -37,22 +36,13 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Puts a package of one module on the path, as an installer would."""
+    """Installs the package of a metric."""
     monkeypatch.syspath_prepend(tmp_path)
-    known_metrics.cache_clear()
 
     def put(code: str, *, version: str = "1.2") -> None:
-        for old in tmp_path.glob("*.dist-info"):
-            for file in old.iterdir():
-                file.unlink()
-            old.rmdir()
         known_metrics.cache_clear()
-        (tmp_path / "lettering.py").write_text(textwrap.dedent(code))
-        about = tmp_path / f"custodes_lettering-{version}.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: custodes-lettering\nVersion: {version}\n")
-        (about / "entry_points.txt").write_text("[custodes.metrics]\nletters = lettering:METRIC\n")
-        monkeypatch.delitem(sys.modules, "lettering", raising=False)
+        points = "[custodes.metrics]\nletters = lettering:METRIC\n"
+        packages.install(tmp_path, code, name="lettering", points=points, version=version)
 
     yield put
     known_metrics.cache_clear()
@@ -79,9 +69,7 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("METRIC = 3", "it is no Metric but of type int"),
-        ("raise RuntimeError('two\\nlines')", "RuntimeError: two lines"),
         (CODE.replace('"letters"', '"length"'), "there is a metric 'length' already, so it needs another name"),
         (CODE.replace('"letters"', '"a:b"'), r"its name 'a:b' is not of letters, digits and \+ . - _"),
     ],

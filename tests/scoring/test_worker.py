@@ -102,8 +102,6 @@ def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
 
 
 def test_a_reference_without_a_score_leaves_no_mean_of_the_others(start: Start) -> None:
-    fake = FAKE.read_text(encoding="utf-8")
-    assert '"one null"' in fake
     scorer = start("one null")
     said = scorer.score(texts(["a", "b"], [["x"], ["?"]]))
     np.testing.assert_array_equal(said.values, [[1], [np.nan]])
@@ -152,16 +150,10 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
     [
         ("no hello", "it ended with exit status 1; the last it said was 'no such model: x.ckpt'$"),
         ("silent start", "it hangs: its hello was not there after 0.3 seconds; start it with timeout=SECONDS"),
-        ("print first", r"it said 'Loading ...' where its hello of JSON belongs; what a library prints must go to st"),
         ("other protocol", r"its hello is not as it must be: Invalid enum value 2 - at `\$.protocol`;"),
         ("unknown field", "its hello is not as it must be: Object contains unknown field `higher_is_beter`"),
-        ("unknown need", r"its hello is not as it must be: Invalid enum value 'picture' - at `\$.needs\[0\]`"),
-        ("no version", "its hello is not as it must be: Object missing required field `version`"),
-        ("batch of none", r"its hello is not as it must be: Expected `int` >= 1 - at `\$.max_batch`"),
-        ("low unknown", r"its hello is not as it must be: Expected `float` >= -1e\+300 - at `\$.low`"),
         ("high without end", r"its hello is not as it must be: Expected `float` <= 1e\+300 - at `\$.high`"),
         ("bounds crossed", "its hello is not as it must be: 'low' of 5 is not below 'high' of 1"),
-        ("bounds equal", "its hello is not as it must be: 'low' of 1 is not below 'high' of 1"),
         (
             "a version with colours",
             r"its hello is not as it .*: 'version' '1\\x1b\[31m\\nrater,x' is no plain line: it holds control",
@@ -190,22 +182,15 @@ LAST = r" \(after 4 rows\); the last it said was 'the last word'$"
         ),
         ("half a line", f"it ended with exit status 0{LAST}"),
         ("too few", f"it gave 1 of 'scores' for 2 rows{LAST}"),
-        ("too many", f"it gave 3 of 'scores' for 2 rows{LAST}"),
         ("few reasons", f"it gave 1 of 'why' for 2 rows{LAST}"),
         ("too high", f"it gave 99.5 for metric 'length', and declares high=99{LAST}"),
         ("too low", rf"it gave -1e\+09 for metric 'length', and declares low=-99 and high=99{LAST}"),
-        ("few cuts", f"it gave 0 of 'truncated' for 2 rows{LAST}"),
         ("wrong id", f"it answered request 7, and was asked 2{LAST}"),
         ("words", rf"an answer is not as it must be: Expected `float \| null`, got `str` - at `\$.scores\[0\]`{LAST}"),
-        ("true", rf"an answer is not as it must be: Expected `float \| null`, got `bool` - at `\$.scores\[0\]`{LAST}"),
-        ("no seconds", f"an answer is not as it must be: Object missing required field `seconds`{LAST}"),
-        ("seconds below 0", rf"an answer is not as it must be: Expected `float` >= 0.0 - at `\$.seconds`{LAST}"),
-        ("seconds unknown", rf"an answer is not as it must be: Expected `float` >= 0.0 - at `\$.seconds`{LAST}"),
         ("seconds without end", rf"an answer is not as it .*: Expected `float` <= 1e\+300 - at `\$.seconds`{LAST}"),
         ("hello again", f"an answer is not as it must be: Object contains unknown field `protocol`{LAST}"),
         ("printed", "it said 'Epoch 1 of 3' where an answer of JSON belongs; what a library prints must go to"),
         ("deep", r"it said '\[\[.*\.\.\. where an answer of JSON belongs"),
-        ("a list", rf"an answer is not as it must be: Expected `object`, got `array`{LAST}"),
     ],
 )
 def test_a_fault_later_is_one_line_and_stays_the_answer(

@@ -65,7 +65,6 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     item = _items(instruction, systems, texts)
     table = pl.DataFrame(
         {
-            "row": range(1, frame.height + 1),
             "item": item,
             "system_a": systems[0],
             "system_b": systems[1],
@@ -88,7 +87,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         allowed=ALLOWED,
         failure=UNPARSED,
         items=pl.DataFrame({"item": item, "group": groups, "dataset": groups, "cluster": cluster}),
-        kinds=dict.fromkeys(rater.unique(maintain_order=True), "human" if people else ""),
+        kind="human" if people else "",
         outputs=outputs_of(
             (row for system, text in zip(systems, texts, strict=True) for row in zip(item, system, text, strict=True)),
             zip(item, instruction, strict=True),

@@ -71,7 +71,6 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     verdict = label_column(frame.with_columns(winner=verdict), "winner", where=where, empty=True)
     table = pl.DataFrame(
         [
-            pl.Series("row", range(1, frame.height + 1)),
             items["item"],
             *(label_column(frame, name, where=where).alias(f"system_{name[-1]}") for name in PAIR),
             rater,
@@ -91,10 +90,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         likely=partial(words.likely, systems=set(table["system_a"]) | set(table["system_b"])),
         unused=unused,
         items=items.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
-        kinds={
-            name: next((kind for kind, starts in KINDS.items() if name.lower().startswith(starts)), "")
-            for name in rater.unique(maintain_order=True)
-        },
+        kind=lambda rater: next((kind for kind, starts in KINDS.items() if rater.lower().startswith(starts)), ""),
         outputs=outputs_of(texts, sources)[0],
         notes=[*notes, *order_notes],
     )

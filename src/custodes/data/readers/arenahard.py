@@ -54,12 +54,11 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     if table.is_empty():
         raise InputError(f"{where}: no line has a game; give judgments with 'games'")
     signs = {word: sign for word, sign in UNSURE.items() if ">" in word or "<" in word} | dict.fromkeys(TIES, 0.0)
-    said = plain(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
-    table = table.with_columns(preference=said).with_columns(
+    preference = plain(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
+    table = table.with_columns(preference=preference).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
     unnamed = f"{where}: the log does not name its baseline (gpt-4-0314, if nothing else was configured): {BASELINE!r}"
-    raters = table.filter(pl.col("system_a") != pl.col("system_b"))["rater"]
     return log_study(
         table,
         where=where,
@@ -67,7 +66,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
         allowed=ALLOWED,
         failure=NO_SCORE,
         items=rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
-        kinds=dict.fromkeys(raters.unique(maintain_order=True), "metric"),
+        kind="metric",
         notes=noted(("baseline-unnamed", not named, unnamed)),
     )
 

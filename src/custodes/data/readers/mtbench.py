@@ -34,7 +34,6 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     items = items_of(frame, where=where)
     rater = judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
     keys = pl.DataFrame([items["item"], rater])
-    kinds = dict.fromkeys(rater.unique(maintain_order=True), "metric")
     if pairs:
         return log_study(
             _games(frame, keys, where=where),
@@ -43,11 +42,12 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             allowed="model_1, model_2, tie, error",
             failure="error",
             items=items,
-            kinds=kinds,
+            kind="metric",
         )
     ratings, notes = _scores(frame, keys, where=where)
     unique_items, _ = Items.make(items.unique("item", keep="first", maintain_order=True), where=where)
-    return Study(ratings=ratings, raters=Raters.infer(kinds), items=unique_items, notes=tuple(notes), name=where)
+    raters = Raters.infer(dict.fromkeys(rater.unique(maintain_order=True), "metric"))
+    return Study(ratings=ratings, raters=raters, items=unique_items, notes=tuple(notes), name=where)
 
 
 def _games(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> pl.DataFrame:

@@ -6,13 +6,11 @@ plain files with the expected names are looked at.
 
 from __future__ import annotations
 
-import gzip
 import re
 import tarfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from os.path import commonpath
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 import polars as pl
 
@@ -28,7 +26,6 @@ from custodes.data.study import Study, digest_of
 from custodes.data.table import counted, number_column, refuse
 from custodes.errors import InputError, listed, suggestion
 
-GZIP = b"\x1f\x8b"
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
@@ -107,50 +104,34 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
         return
     size = 0
     try:
-        with path.open("rb") as raw:
-            zipped = raw.read(len(GZIP)) == GZIP
-            raw.seek(0)
-            stream = _Stream(gzip.GzipFile(fileobj=raw) if zipped else raw)
-            with tarfile.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
-                for member in tar:
-                    match = pattern.fullmatch(member.name) if member.isreg() and not member.issparse() else None
-                    if not match:
-                        continue
-                    if member.size > LARGEST_MEMBER:
-                        raise InputError(
-                            f"{path.name}: {member.name} is over 512 MiB; unpack the tar and give the folder"
-                        )
-                    size += member.size
-                    if size > LARGEST:
-                        raise InputError(
-                            f"{path.name}: over 2,048 MiB of one test set; unpack the tar and give the folder"
-                        )
-                    yield match, b"" if member.name.endswith(SPARE) else tar.extractfile(member).read()
-            if not stream.complete():
-                raise EOFError("no end of archive")
+        with tarfile.open(path) as tar:
+            for member in tar:
+                match = pattern.fullmatch(member.name) if member.isreg() and not member.issparse() else None
+                if not match:
+                    continue
+                if member.size > LARGEST_MEMBER:
+                    raise InputError(f"{path.name}: {member.name} is over 512 MiB; unpack the tar and give the folder")
+                size += member.size
+                if size > LARGEST:
+                    raise InputError(f"{path.name}: over 2,048 MiB of one test set; unpack the tar and give the folder")
+                content = tar.extractfile(member)
+                yield match, b"" if content is None or member.name.endswith(SPARE) else content.read()
+            _check_end(tar)
     except InputError:
         raise
     except Exception as error:  # tarfile and the decompressors below it raise a dozen kinds on damaged bytes
         raise InputError(f"{path.name}: a damaged or truncated tar file ({error}); copy or download it again") from None
 
 
-class _Stream:
-    """A stream that remembers its last block: tarfile takes a tar cut between two files for a whole one."""
-
-    def __init__(self, file: IO[bytes] | gzip.GzipFile) -> None:
-        self.file = file
-        self.last = b""
-
-    def read(self, size: int) -> bytes:
-        data = self.file.read(size)
-        self.last = (self.last + data)[-tarfile.BLOCKSIZE :]
-        return data
-
-    def complete(self) -> bool:
-        """Whether the stream, read to its end, ends in a block of zeros, as every tar does."""
-        while self.read(tarfile.RECORDSIZE):
-            pass
-        return self.last == bytes(tarfile.BLOCKSIZE)
+def _check_end(tar: tarfile.TarFile) -> None:
+    """Raise where a tar that was read has no block of zeros behind its last file, or its stream is cut behind that."""
+    stream = tar.fileobj
+    assert stream is not None
+    stream.seek(tar.offset)
+    if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise EOFError("no end of archive")
+    while stream.read(tarfile.RECORDSIZE):
+        pass
 
 
 def _study(files: Mapping[str, str], pair: str, *, name: str) -> Study:

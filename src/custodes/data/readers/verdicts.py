@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
@@ -122,7 +122,7 @@ def log_study(
     invalid: Invalid,
     allowed: str,
     items: pl.DataFrame,
-    kinds: Mapping[str, str],
+    kind: Callable[[str], str] | str,
     failure: str = "",
     likely: Callable[[str], str] = lambda word: "",
     unused: pl.DataFrame | None = None,
@@ -139,12 +139,14 @@ def log_study(
         As for `read_verdicts`, which also takes `allowed`, `invalid`, `failure` and `likely`.
     items
         What the log says of items; the first row of each item counts.
-    kinds
-        Rater to kind.
+    kind
+        The kind of every rater, or of a rater by its name.
     unused
         Columns of the file that were not read, a row for each of `row`. One of few values that differs between all
         repeats is refused, as it may be their order or their question.
     """
+    if "row" not in table.columns:
+        table = table.with_row_index("row", offset=1)
     with_itself = table["system_a"] == table["system_b"]
     count = int(with_itself.sum())
     if count == table.height:
@@ -163,12 +165,13 @@ def log_study(
                 " it out if they are runs"
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
+    raters = table["rater"].unique(maintain_order=True)
     preferences, verdict_notes = read_verdicts(
         table, where=where, allowed=allowed, invalid=invalid, likely=likely, failure=failure
     )
     return Study(
         preferences=preferences,
-        raters=Raters.infer(kinds),
+        raters=Raters.infer({rater: kind if isinstance(kind, str) else kind(rater) for rater in raters}),
         items=Items.make(items.unique("item", keep="first", maintain_order=True), where=where)[0],
         outputs=outputs,
         notes=(
