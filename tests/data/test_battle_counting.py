@@ -151,24 +151,6 @@ def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
             cu.favoritism(count_battles(frame.filter(pl.col("rater") == rater)))
 
 
-def test_swapping_the_names_of_two_systems_turns_their_counts() -> None:
-    frame = verdicts(5, people=1, orders=True, repeats=1)
-    names = {"M": "b10", "b10": "M"}
-    swapped = frame.with_columns(pl.col("model_a", "model_b", "winner").replace(names))
-    turn = pl.col("system_a") > pl.col("system_b")
-    one = count_battles(frame).outcomes.with_columns(pl.col("system_a", "system_b").replace(names))
-    turned = one.select(
-        "rater",
-        pl.min_horizontal("system_a", "system_b"),
-        pl.max_horizontal("system_a", "system_b").alias("system_b"),
-        pl.when(turn).then(-pl.col("order")).otherwise("order").alias("order") + 0.0,
-        pl.when(turn).then("losses").otherwise("wins").alias("wins"),
-        "ties",
-        pl.when(turn).then("wins").otherwise("losses").alias("losses"),
-    ).sort("rater", "system_a", "system_b", "order")
-    assert turned.equals(count_battles(swapped).outcomes)
-
-
 def test_a_column_of_signs_and_one_person() -> None:
     frame = pl.DataFrame({"item": [1, 2, 3], "system_a": "B", "system_b": "A", "preference": [1.0, -1.0, None]})
     counts = count_battles(frame)

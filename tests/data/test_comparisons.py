@@ -138,17 +138,6 @@ def test_batches_of_items_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         assert one.equals(other)
 
 
-def test_the_mean_takes_annotators_who_rated_both() -> None:
-    # ann rated both (2 against 1), bob the second output only, cem both (1 against 4): mean difference -1.
-    rows = [(0, 0, 0, 2.0), (0, 0, 1, 1.0), (1, 0, 1, 5.0), (2, 0, 0, 1.0), (2, 0, 1, 4.0)]
-    scores = pl.DataFrame(rows, schema=["rater", "item", "system", "score"], orient="row")
-    none = pl.DataFrame(schema=["rater", "item", "system_a", "system_b", "sign", "order"]).cast(pl.Int64)
-    for aggregate, threshold, expected in (("mean", 0.0, -1), ("mean", 1.0, 0), ("vote", 0.0, 0)):
-        given = scores.with_columns(threshold=pl.lit(threshold))
-        _, people = compare_in_memory(given, none, annotators=3, aggregate=aggregate)
-        assert people["sign"].to_list() == [expected]
-
-
 def test_orders_of_presentation_come_along() -> None:
     won = "system_a"
     rows = [("1", "B", "A", won, "ab"), ("2", "A", "B", won, "ab"), ("3", "A", "B", "tie", "")]

@@ -149,15 +149,6 @@ def hand() -> pl.DataFrame:
     )
 
 
-def test_a_study_counted_by_hand(hand: pl.DataFrame) -> None:
-    counts = count_pairs(hand, human="ann")
-    assert list(zip(counts.system_a, counts.system_b, strict=True)) == [("A", "B"), ("A", "C"), ("B", "C")]
-    assert counts.metrics == ("bleu",)
-    assert counts.paired[:, 0].tolist() == [[[0, 0, 1], [0, 0, 0], [0, 0, 0]], [[0] * 3] * 3, [[0] * 3] * 3]
-    assert counts.metric_only[:, 0].tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
-    assert counts.human_only[:, 0].tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
-
-
 def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> None:
     # Differences of bleu: .1 - .3 on item 1 and .4 - .1 on item 2, in floating point.
     assert count_pairs(hand, human="ann", ties=0.25).paired[0, 0].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
@@ -178,14 +169,6 @@ def test_people_tie_up_to_float_noise_of_their_range(hand: pl.DataFrame) -> None
     rows += [("1", "A", "m", 1e-10), ("1", "B", "m", 0.0)]
     frame = pl.DataFrame(rows, schema=hand.columns, orient="row")
     assert count_pairs(frame, human=["p", "q"]).paired[0, 0].tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
-
-
-def test_people_are_averaged_not_added() -> None:
-    rows = [("1", system, person, score) for person in ("p", "q") for system, score in (("A", 1.5), ("B", 1.0))]
-    rows += [("1", "A", "m", 1.0), ("1", "B", "m", 0.0)]
-    frame = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
-    assert count_pairs(frame, human=["p", "q"], human_ties=0.5).human[0].tolist() == [0, 1, 0]
-    assert count_pairs(frame, human=["p", "q"], human_ties=0.4).human[0].tolist() == [1, 0, 0]
 
 
 def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connection: Any) -> None:
@@ -217,26 +200,6 @@ def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connectio
     for batches in (1, 2, 7):
         assert_same(count_pairs(hand, human="ann", batches=batches, progress=progress), expected)
     assert seen == [1, 2, 7]
-
-
-def test_a_file_is_scanned_where_it_lies(hand: pl.DataFrame, connection: Any, tmp_path: Any) -> None:
-    path = tmp_path / "ratings.parquet"
-    hand.write_parquet(path)
-    expected = count_pairs(hand, human="ann")
-    assert_same(count_pairs(pl.scan_parquet(path), human="ann"), expected)
-    assert_same(count_pairs(connection.read_parquet(str(path)), human="ann"), expected)
-
-
-def test_swapping_the_names_of_two_systems_turns_every_count() -> None:
-    frame = demo_study().ratings.frame
-    swapped = frame.with_columns(pl.col("system").replace({"Aster": "Fir", "Fir": "Aster"}))
-    setting: dict[str, Any] = {"human": ["ann1"], "metrics": ["judge", "noise"], "aspect": "fluency"}
-    setting["systems"] = ["Aster", "Fir"]
-    one, other = count_pairs(frame, **setting), count_pairs(swapped, **setting)
-    assert one.paired.sum() > 100
-    np.testing.assert_array_equal(one.paired, other.paired[..., ::-1, ::-1])
-    np.testing.assert_array_equal(one.human_only, other.human_only[..., ::-1])
-    np.testing.assert_array_equal(one.metric_only, other.metric_only[..., ::-1])
 
 
 def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -48,13 +46,6 @@ def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, s
     assert (one.frame["system_a"] < one.frame["system_b"]).all()
 
 
-def test_an_empty_preference_is_an_absent_row() -> None:
-    frame = pl.DataFrame({"item": [1, 2], "system_a": "A", "system_b": "B", "rater": "j", "preference": ["", "1"]})
-    preferences, notes = Preferences.make(frame, where="b.csv")
-    assert preferences.frame["item"].to_list() == ["2"]
-    assert [(note.rule, note.count) for note in notes] == [("missing-verdict", 1)]
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -76,50 +67,6 @@ def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:
 def test_a_doubled_verdict_raises_whichever_way_it_is_written() -> None:
     with pytest.raises(InputError, match="the same verdict stands twice, in rows 1, 2"):
         made(("1", "A", "B", "j", 1, "ab", 0), ("1", "B", "A", "j", 1, "ba", 0))
-
-
-def settled(orders: str, *verdicts: tuple[int, str]) -> list[int]:
-    runs = itertools.count()
-    rows = [("1", "A", "B", "j", preference, order, next(runs)) for preference, order in verdicts]
-    return made(*rows).settled(orders)[0]["preference"].to_list()  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "mean", "consistent", "first"),
-    [
-        ([(1, "ab"), (1, "ba")], [1], [1], [1]),
-        ([(1, "ab"), (-1, "ba")], [0], [], [1]),
-        ([(-1, "ba"), (1, "ab")], [0], [], [-1]),
-        ([(1, "ab"), (0, "ba")], [1], [], [1]),
-        ([(-1, "ab")], [-1], [-1], [-1]),
-        # each order is averaged over its repeats first: three repeats of one order do not outvote the other
-        ([(1, "ab"), (1, "ab"), (1, "ab"), (-1, "ba")], [0], [], [1]),
-        ([(1, "ab"), (1, "ab"), (-1, "ab"), (0, "ba")], [1], [], [1]),
-        # means over the orders agree (0 and 0), the verdicts do not
-        ([(1, "ab"), (-1, "ab"), (0, "ba")], [0], [], [1]),
-        ([(1, ""), (1, ""), (-1, "")], [1], [], [1]),
-    ],
-)
-def test_orders(verdicts: list[tuple[int, str]], mean: list[int], consistent: list[int], first: list[int]) -> None:
-    assert settled("mean", *verdicts) == mean
-    assert settled("consistent", *verdicts) == consistent
-    assert settled("first", *verdicts) == first
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "mean", "first"),
-    [
-        ([(1, "ab")], 1.0, 1.0),
-        ([(1, "ba")], -1.0, -1.0),
-        ([(1, "ab"), (-1, "ba")], 0.0, 1.0),
-        ([(1, ""), (1, "")], 0.0, 0.0),
-        ([(1, "ba"), (0, "ba"), (1, "ab")], 0.0, -1.0),
-    ],
-)
-def test_what_was_shown_first_is_kept(verdicts: list[tuple[int, str]], mean: float, first: float) -> None:
-    rows = [("1", "A", "B", "j", preference, order, k) for k, (preference, order) in enumerate(verdicts)]
-    for rule, wanted in (("mean", mean), ("first", first)):
-        assert made(*rows).settled(rule)[0]["order"].to_list() == [wanted]  # type: ignore[arg-type]
 
 
 def test_what_is_torn_is_counted() -> None:

@@ -16,12 +16,6 @@ def described(rows: list[dict[str, object]]) -> tuple[Raters, list[str]]:
     return made, [note.message for note in notes]
 
 
-def test_inferred_raters() -> None:
-    assert RATERS.of_kind("metric") == ("bleu", "bert[x]")
-    assert RATERS.direction == {"ann": 1.0, "bob": 1.0, "bleu": 1.0, "bert[x]": 1.0}
-    assert RATERS.bounds == {}
-
-
 def test_globs_describe_many_and_a_name_written_out_wins_wherever_it_stands() -> None:
     for rows in (
         [{"rater": "b*", "kind": "metric", "higher_is_better": "no"}, {"rater": "bob", "kind": "human"}],
@@ -114,10 +108,6 @@ def test_a_rater_of_both_kinds_raises() -> None:
     with pytest.raises(InputError) as error:
         kinds_of(frame, where="t.csv")
     assert str(error.value) == "t.csv: rater 'a' is both human and metric in column 'kind'; a rater has one kind"
-
-
-def test_only_keeps_the_order_asked_for() -> None:
-    assert RATERS.only(["bleu", "ann"]).kind == {"bleu": "metric", "ann": "human"}
 
 
 def test_own_systems_are_kept_as_patterns_and_nobody_has_any_unless_said() -> None:

@@ -141,15 +141,6 @@ def test_what_score_writes_is_the_right_way_round_without_any_option(
     assert made.pairs.select("sample_accuracy", "sign_agrees").row(0) == (1.0, True)
 
 
-def test_it_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_table(SCORES, tmp_path / "scores.csv")
-    beside = write_table(TER, tmp_path / "scores.raters.csv")
-    before = beside.read_bytes()
-    assert cli.run(["check", str(path), "-o", str(beside)]) == 2
-    assert "scores.raters.csv" in capsys.readouterr().err
-    assert beside.read_bytes() == before
-
-
 def test_names_that_are_no_file_have_nothing_beside_them(tmp_path: Path) -> None:
     for name in ("", ".", "..", "/", "nul\0.csv", "x" * 250 + ".csv", "postgresql://u@h/db", "-", "demo"):
         assert sidecar_raters(Path(name)) == []
@@ -241,12 +232,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def scored(metric: str, output: str) -> int:
     return cli.run(["score", "texts.jsonl", "--metric", metric, "--cache", "none", "-o", output])
-
-
-def test_scores_with_the_name_of_their_texts_are_made_again(here: Path) -> None:
-    assert scored("length", "texts.csv") == 0
-    assert scored("length", "texts.csv") == 0
-    assert said(cu.read("texts.csv", "texts.jsonl"), "length")[1] is True
 
 
 @pytest.mark.parametrize("table", [True, False])

@@ -68,14 +68,6 @@ def test_selection_of_metrics(metrics: str | None, chosen: tuple[str, ...]) -> N
     assert study().select(metrics=metrics).metrics == chosen
 
 
-def test_a_metric_with_commas_and_brackets_is_selected_by_its_name() -> None:
-    named = read(pl.concat([ANN, BLEU, table("f(a,b)[x]", "metric")]))
-    assert named.select(metrics="f(a,b)[x]").metrics == ("f(a,b)[x]",)
-    assert named.select(metrics="f(a,b)[x],bleu").metrics == ("bleu", "f(a,b)[x]")
-    assert named.select(metrics="!f(a,b)[x]").metrics == ("bleu",)
-    assert named.select(metrics="@noaspect,f(a,b)[x]").metrics == ("f(a,b)[x]",)
-
-
 def test_raters_without_a_kind_are_metrics_once_people_are_named() -> None:
     wide = read(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "H:x": [1, 2], "bleu": [3, 4]}))
     assert wide.raters.kind == {"H:x": "", "bleu": ""}
@@ -178,19 +170,6 @@ def test_the_same_rating_in_two_inputs_raises() -> None:
     )
 
 
-def test_a_kind_said_in_one_input_holds_in_the_other() -> None:
-    unkinded = table("ann", "", items="1", aspect="relevance")
-    assert read(unkinded, ANN).raters.kind == {"ann": "human"}
-
-
-def test_outputs_of_two_inputs_are_united() -> None:
-    texts = [pl.DataFrame({"item": ["1"], "outputs": [f'{{"{s}": "text {s}"}}']}) for s in "AB"]
-    joined = read(ANN, *texts)
-    assert joined.outputs is not None
-    assert joined.outputs.texts.rows() == [("1", "A", "text A"), ("1", "B", "text B")]
-    assert joined.outputs.sources["item"].to_list() == ["1"]
-
-
 def test_a_join_of_texts_that_match_nothing_names_their_systems() -> None:
     with pytest.raises(InputError, match="systems X against A, B"):
         read(pl.DataFrame({"item": ["1"], "outputs": ['{"X": "text"}']}), ANN)
@@ -205,11 +184,6 @@ def test_side_tables() -> None:
     assert described.raters.direction == {"ann": 1.0, "bleu": -1.0}
     assert described.items.frame["cluster"].to_list() == ["doc", "doc"]
     assert [note.message for note in described.notes] == ["items: 1 of 2 rated items are not in it (2)"]
-
-
-def test_an_items_table_of_other_items_raises() -> None:
-    with pytest.raises(InputError, match=r"^items: none of its items is in the data \(9 against 1, 2\)"):
-        read(BLEU, items=pl.DataFrame({"item": ["9"], "cluster": ["doc"]}))
 
 
 def test_the_fingerprint_depends_on_every_part() -> None:

@@ -53,23 +53,6 @@ def test_it_is_as_defined(encoder: Path) -> None:
         assert not made.why
 
 
-def test_a_batch_does_not_mix_up_its_texts(encoder: Path) -> None:
-    """A widely used BERTScore sorts texts by length and puts them back by the wrong permutation."""
-    outputs, references = sentences(48, seed=3), [[text] for text in sentences(48, seed=4)]
-    lengths = [len(text) for text in outputs]
-    assert sorted(lengths) != lengths != sorted(lengths, reverse=True)
-    together = scorer(BERTSCORE, encoder, Place(batch=48)).score(texts(outputs, references)).values[:, 0]
-    held = scorer(BERTSCORE, encoder, Place(batch=1))
-    alone = [held.score(texts([output], [own])).values[0, 0] for output, own in zip(outputs, references, strict=True)]
-    np.testing.assert_allclose(together, alone, atol=1e-6)
-    shuffled = np.random.default_rng(0).permutation(48)
-    again = scorer(BERTSCORE, encoder, Place(batch=7)).score(
-        texts([outputs[at] for at in shuffled], [references[at] for at in shuffled])
-    )
-    np.testing.assert_allclose(again.values[:, 0], together[shuffled], atol=1e-6)
-    assert np.std(together) > 0.05
-
-
 def test_swapped_texts_swap_precision_and_recall(encoder: Path) -> None:
     outputs, references = sentences(10, seed=1), sentences(10, seed=2)
     there = texts(outputs, [[text] for text in references])
@@ -95,22 +78,6 @@ def test_identical_texts_have_one(loaded: list[Scorer], words: list[str]) -> Non
         values = held.score(texts([text, f" {text}\n"], [[text]] * 2)).values
         np.testing.assert_allclose(values, 1, atol=1e-6)
         assert (values <= 1).all()
-
-
-def test_equal_outputs_have_equal_scores(encoder: Path) -> None:
-    some = sentences(3)
-    made = scorer(BERTSCORE, encoder).score(texts([*some, *some], [some[::-1]], item=[0] * 6))
-    assert (made.values[:3] == made.values[3:]).all()
-
-
-def test_no_order_changes_a_digit(encoder: Path) -> None:
-    outputs, references = sentences(40, longest=6), sentences(9, seed=1, longest=6)
-    made = scorer(BERTSCORE, encoder, Place(batch=3)).score(texts(outputs, [references], item=[0] * 40)).values
-    order = np.random.default_rng(1).permutation(40)
-    again = scorer(BERTSCORE, encoder, Place(batch=3)).score(
-        texts([outputs[at] for at in order], [references[::-1]], item=[0] * 40)
-    )
-    assert (again.values[:, ::-1] == made[order]).all()
 
 
 def test_small_tiles_change_nothing(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
