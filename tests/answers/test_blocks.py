@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import custodes as cu
 from custodes.answers.blocks import json_blocks
 from custodes.data import writing
 
@@ -39,12 +38,6 @@ def test_blocks_of_json_are_its_bytes(rows: int, monkeypatch: pytest.MonkeyPatch
     }
     assert b"".join(json_blocks(frames)) == whole(plain)
     assert b"".join(json_blocks({})) == b"{}"
-
-
-def test_an_answer_is_told_as_its_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "ROWS", 3)
-    made = cu.check(cu.read("demo"))
-    assert b"".join(json_blocks(made.told_whole())) == whole(made.to_dict())
 
 
 @pytest.mark.parametrize("rows", [1, 4, 5, 6])

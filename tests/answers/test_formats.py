@@ -11,7 +11,6 @@ from custodes.answers.formats import html, latex, markdown
 from custodes.answers.tables import View
 from custodes.data.simulate import demo_study
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.favoritism import favoritism
 
 EVIL = r"<b>|&_%$#{}~^\x"
 MADE = View(
@@ -36,36 +35,6 @@ def test_markdown_keeps_its_columns() -> None:
     assert "1 of 3 rows not shown" in lines
     assert text.endswith("| name |\n| --- |\n| a |\n")
     assert markdown([]) == "\n"
-
-
-def test_markdown_of_the_hostile_label() -> None:
-    row = next(line for line in markdown([MADE]).splitlines() if "0.5" in line)
-    assert row == r"| \<b>\|&_%$#{}~^\\x | 0.5 |"
-
-
-def test_latex_escapes_everything_that_it_would_read() -> None:
-    text = latex([MADE, PLAIN])
-    safe = r"$<$b$>$$|$\&\_\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}x"
-    assert text.splitlines()[0] == f"% {MADE.title}"  # a comment, which TeX does not read
-    assert latex([replace(MADE, title="one\ntwo")]).startswith("% one two\n")
-    assert rf"{safe} & $\tau$ \\" in text
-    assert rf"{safe} & 0.5 \\" in text
-    assert r"plain & \textbf{0.7 $\pm$ 0.1} \\" in text
-    assert r"\begin{tabular}{lr}" in text
-    assert text.count(r"\toprule") == text.count(r"\bottomrule") == text.count(r"\end{tabular}") == 2
-    # nothing is left that would end a line or open a group: all braces are matched
-    body = re.sub(r"\\[{}]", "", text)
-    assert body.count("{") == body.count("}")
-
-
-def test_html_shows_labels_and_never_runs_them() -> None:
-    text = html([MADE, PLAIN])
-    assert "<b>|" not in text
-    assert text.count("&lt;b&gt;|&amp;_%$#{}~^\\x") == 3  # title, header, cell
-    assert '<td style="text-align:right"><b>0.7 ± 0.1</b></td>' in text
-    assert text.count("<table>") == text.count("</table>") == 2
-    assert "<p>1 of 3 rows not shown</p>" in text
-    assert re.findall(r"<(/?\w+)", text).count("tr") == 5
 
 
 def test_html_is_well_formed_and_says_what_is_there() -> None:
@@ -110,18 +79,6 @@ def test_latex_escapes_what_tex_reads_as_a_command() -> None:
     assert text.endswith("% *: favoured, 5 % & more\n")
 
 
-def test_a_view_without_columns_is_a_title_and_a_remark() -> None:
-    empty = View(title="margins", header=(), rows=(), more="none")
-    assert latex([empty]).startswith("% margins")
-    assert markdown([empty]).split() == ["**margins**", "none"]
-
-
-def test_html_escapes_labels() -> None:
-    text = html([NASTY])
-    assert "a&lt;b&gt;c" in text
-    assert "<b>+0.6*</b>" in text
-
-
 def test_a_page_is_whole_and_a_notebook_gets_only_the_tables() -> None:
     result = agreement(demo_study(), aspect="fluency", resamples=0, compare_by=())
     page, shown = result.to_html(), result._repr_html_()
@@ -142,20 +99,6 @@ def test_a_page_is_whole_and_a_notebook_gets_only_the_tables() -> None:
 
     Nesting().feed(page)
     assert not opened
-
-
-def test_flags_are_words() -> None:
-    result = favoritism(demo_study(), aspect="fluency", metrics="selfeval", resamples=20)
-    cells = [cell.strip() for row in result.to_markdown("pairs").splitlines() for cell in row.split("|")]
-    assert cells.count("yes") == result.pairs["sign_agrees"].sum()
-    assert cells.count("no") == (~result.pairs["sign_agrees"]).sum()
-
-
-def test_a_small_p_value_is_set_in_every_format() -> None:
-    view = View(title="t", header=("metric", "p"), rows=(("a", "≤ .001"),), numeric=(False, True))
-    assert r"a & $\le$ .001 \\" in latex([view])
-    assert "| a | ≤ .001 |" in markdown([view])
-    assert ">≤ .001</td>" in html([view])
 
 
 def test_a_label_is_no_link_and_sends_no_code() -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.question import Rng, documented, options_of, question, recorded
+from custodes.answers.question import Rng, documented, options_of, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting
 from custodes.answers.tables import count, table
@@ -110,16 +110,6 @@ def test_the_seed_is_what_is_drawn_from() -> None:
     assert not first.guess.equals(second.guess)  # it goes on where it was
 
 
-def test_what_is_recorded_of_a_seed() -> None:
-    assert recorded(np.int64(3)) == (3, 3)
-    assert recorded(0) == (0, 0)
-    own = np.random.default_rng(0)
-    assert recorded(own) == (own, None)
-    drawn, seed = recorded(None)
-    assert drawn == seed
-    assert recorded(None)[1] != seed
-
-
 def test_options_know_their_types_and_words() -> None:
     options = {own.name: own for own in options_of(guess)}
     assert list(options) == ["most", "path", *DEFAULTS, "rng"]
@@ -139,11 +129,6 @@ def test_a_function_that_is_no_question_is_documented_alike() -> None:
     assert [option.name for option in options_of(page)] == ["title", *DEFAULTS]
 
 
-def test_nothing_but_assumptions_can_be_asked_about() -> None:
-    alone = cu.plan(margins=[0.2], items=20, replications=2).provenance
-    assert (alone.study, alone.digest) == ("assumptions", "")
-
-
 @pytest.mark.parametrize("asked", [cu.check, cu.favoritism, cu.plan])
 def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
     long_tables(demo_study())["ratings"].write_csv(tmp_path / "ratings.csv")
@@ -158,10 +143,6 @@ def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
             name: table.height for name, table in made[0].tables().items()
         }
     assert made[1].provenance.digest == made[2].provenance.digest
-
-
-def test_the_demo_is_a_word() -> None:
-    assert cu.check("demo").provenance.study == "demo"
 
 
 @pytest.mark.parametrize("name", [*QUESTIONS, "report"])
@@ -185,11 +166,6 @@ def test_what_is_no_study_is_an_error_of_one_line(name: str, about: Any, message
         getattr(cu, name)(about, **given)
     assert str(error.value).startswith(f"{name}: {message}")
     assert isinstance(error.value, InputError | OptionError)
-
-
-def test_an_unknown_argument_names_the_close_one() -> None:
-    with pytest.raises(TypeError, match=r"agreement: unknown argument 'resample' \(did you mean 'resamples'\?\)"):
-        cu.agreement(demo_study(), resample=5)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", ["looks", "boundary", "stop", "batch", "budget", "futility", "gamma"])
@@ -221,23 +197,6 @@ def test_a_wrong_type_is_an_error_of_one_line(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError) as told:
         cu.agreement(demo_study(), **wrong)
     assert repr(value) in str(told.value) or "judge" in str(told.value)
-
-
-def test_numbers_of_numpy_are_numbers() -> None:
-    result = cu.agreement(demo_study(), resamples=np.int64(20), confidence=np.float32(0.5), rng=np.int32(1))
-    assert result.provenance.seed == 1
-
-
-def test_one_statistic_to_compare_by_needs_no_list() -> None:
-    result = cu.agreement(demo_study(), resamples=20, compare_by="acc_eq")
-    assert result.comparisons["statistic"].unique().to_list() == ["acc_eq"]
-
-
-def test_a_table_that_is_not_there_is_the_same_error_in_every_view() -> None:
-    result = cu.check(demo_study())
-    for view in (result.to_frame, result.to_markdown, result.to_latex, result.to_html):
-        with pytest.raises(OptionError, match="did you mean 'problems'"):
-            view("problem")
 
 
 def test_a_provenance_is_a_line_without_brackets() -> None:

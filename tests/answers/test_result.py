@@ -57,13 +57,6 @@ def test_tables_are_those_declared_with_their_label_in_front() -> None:
         MADE.main = MADE.main  # type: ignore[misc]
 
 
-def test_one_table_by_its_name_or_the_first() -> None:
-    assert MADE.to_frame().equals(MADE.main)
-    assert MADE.to_frame("rare").equals(MADE.rare)
-    with pytest.raises(OptionError, match=r"has no table 'rar'; tables: main, rare, other \(did you mean 'rare'\?\)"):
-        MADE.to_frame("rar")
-
-
 def test_essential_tables_that_have_rows_are_shown_and_any_on_request() -> None:
     assert [view.title for view in MADE.views()] == ["main (x)", "main (y)"]
     shown = next(MADE.views())
@@ -121,16 +114,6 @@ def test_a_result_without_a_question_or_a_picture() -> None:
     assert MADE.status == 0
     with pytest.raises(OptionError, match="has no picture; its tables: main, rare, other"):
         MADE.plot()
-
-
-def test_a_provenance_tells_what_was_asked_in_one_line() -> None:
-    made = cu.favoritism(cu.read("demo"), resamples=0, metrics="judge", rng=3)
-    line = str(made.provenance)
-    assert line.startswith(f"favoritism | study=demo | digest={made.provenance.digest} | confidence=0.95 | resamples=0")
-    assert "metrics=judge" in line
-    assert "seed=3" in line
-    assert "human=" not in line  # not asked for
-    assert "\n" not in line
 
 
 def test_it_is_made_again_by_its_question_and_seed() -> None:

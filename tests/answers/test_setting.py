@@ -52,12 +52,3 @@ def test_bounds_exclude_and_include_as_they_say() -> None:
     assert one_of("way", "a", ("a", "b")) == "a"
     with pytest.raises(OptionError, match="way='c'; allowed: a, b"):
         one_of("way", "c", ("a", "b"))
-
-
-@pytest.mark.parametrize("ties", ["exact", "calibrated", 0, 0.0, 2.5])
-def test_ties_are_a_word_or_a_threshold(ties: Any) -> None:
-    assert settings({"ties": ties})["ties"] == ties
-
-
-def test_a_whole_number_is_one_whatever_it_was_written_as() -> None:
-    assert type(at_least("steps", 3.0, 3)) is int  # type: ignore[arg-type]

@@ -11,9 +11,7 @@ import pytest
 from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import Status
 from custodes.answers.tables import (
-    TABLE,
     Table,
-    View,
     count,
     flag,
     label,
@@ -22,7 +20,6 @@ from custodes.answers.tables import (
     probability,
     score,
     share,
-    table,
     with_interval,
     with_sd,
 )
@@ -90,17 +87,6 @@ def test_undefined_is_null_and_single_values_are_repeated() -> None:
     assert not any(made[name].is_nan().any() for name, kind in SCHEMA.items() if kind == pl.Float64)
 
 
-def test_only_single_values_are_one_row_and_no_values_are_none() -> None:
-    one = {
-        name: values if name == "friends" else values[0] for name, values in DATA.items() if hasattr(values, "__len__")
-    }
-    one |= {"friends": [["b"]]}
-    rest = {name: values for name, values in DATA.items() if name not in one}
-    assert MADE.frame(one | rest, "x", name="main").height == 1
-    empty = {name: [] if name in one else values for name, values in DATA.items()}
-    assert MADE.frame(empty, "x", name="main").rows() == []
-
-
 @pytest.mark.parametrize("change", [{"other": 1}, {"metric": ...}])
 def test_other_columns_than_declared_are_refused_by_table_and_column(change: dict[str, object]) -> None:
     given = {name: values for name, values in (DATA | change).items() if values is not ...}
@@ -121,38 +107,6 @@ def test_rows_and_columns_make_the_same_table() -> None:
         free.frame([{"n": 1}], name="main")
 
 
-def test_a_table_may_have_no_label_in_front() -> None:
-    free = Table(doc="One row.", by="", columns=(count("n", "how many"),))
-    assert free.schema == {"n": pl.Int64}
-    assert free.frame({"n": 2}, name="main").rows() == [(2,)]
-
-
-def test_arrays_of_any_shape_and_text_fill_a_column() -> None:
-    free = Table(doc="One row.", by="", columns=(score("x", "a number"), label("name", "text")))
-    made = free.frame(
-        {"x": np.array([[1.0, np.nan], [3.0, 4.0]])[:, ::-1], "name": np.array(list("abcd"))}, name="main"
-    )
-    assert made["x"].to_list() == [None, 1.0, 4.0, 3.0]
-    assert made["name"].to_list() == list("abcd")
-
-
-def test_a_column_knows_its_names_and_its_words() -> None:
-    tau = MADE.column("tau")
-    assert tau.names == ("tau", "tau_low", "tau_high")
-    assert MADE.column("half").names == ("half", "half_sd")
-    assert tau.label == "τ"
-    assert MADE.column("p_value").label == "P value"
-    assert MADE.numbers == ("n", "tau", "half", "p_value", "odds")
-    assert [own.name for own in MADE.columns if not own.is_number] == ["metric", "friends", "good"]
-    with pytest.raises(StopIteration):
-        MADE.column("aspect")
-
-
-def test_a_field_carries_its_declaration() -> None:
-    own = table("One row.", count("n", "how many"), order="n", essential=False).metadata[TABLE]
-    assert own == Table(doc="One row.", columns=(count("n", "how many"),), order="n", essential=False)
-
-
 def test_intervals_are_students_from_the_draws_after_the_first() -> None:
     draws = np.concatenate([[[7.0, np.nan]], np.stack([np.arange(101.0), np.full(101, np.nan)], axis=1)])
     made = with_interval("x", draws, 0.9, clusters=10, bounds=ANY)
@@ -169,11 +123,6 @@ def test_spread_over_replications() -> None:
     made = with_sd("x", np.array([1.0, 2.0, 6.0]))
     assert made == {"x": 3.0, "x_sd": pytest.approx(np.sqrt(7))}
     assert np.isnan(with_sd("x", np.array([1.0]))["x_sd"])
-
-
-def test_a_view_says_the_names_where_it_has_no_labels() -> None:
-    view = View(title="t", header=("a", "b"), rows=(("1", "2"),))
-    assert (view.labels, view.numeric, view.best, view.more) == (("a", "b"), (False, False), frozenset(), "")
 
 
 def test_help_of_a_result_names_every_column_that_it_declares() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.answers.tables import UNRELIABLE, Table, View, count, flag, label, labels, p_value, score, share
-from custodes.answers.views import bounds, cell, number, parts, titled, views
+from custodes.answers.views import cell, number, parts, titled, views
 
 COLUMNS = (
     label("metric", "its name"),
@@ -61,18 +61,6 @@ def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None
     assert alone.best == frozenset()  # one metric is no contest
 
 
-def test_every_column_is_shown_in_its_own_order_on_request() -> None:
-    one, _ = views(MADE, FRAME, "m", every=True)
-    assert one.header == tuple(own.name for own in COLUMNS)
-    assert [row[0] for row in one.rows] == ["a", "b", "c"]
-    assert [row[3] for row in one.rows] == ["3", "1200", "0"]
-
-
-def test_rows_left_out_are_counted() -> None:
-    one, _ = views(MADE, FRAME, "m", left_out=4)
-    assert one.more == "4 of 10 rows not shown (--table m)"
-
-
 def test_a_table_may_be_set_in_another_way_unless_all_is_asked() -> None:
     own = Table(doc="One row.", by="", columns=COLUMNS, view=lambda frame: [View(title="own", header=(), rows=())])
     assert [view.title for view in views(own, FRAME, "m")] == ["own"]
@@ -119,13 +107,6 @@ def test_kinds_of_values_as_text() -> None:
 )
 def test_numbers_stay_short(value: float | None, text: str) -> None:
     assert number(value, 3) == text
-
-
-def test_narrow_intervals_have_a_digit_more() -> None:
-    assert bounds(0.41, 0.45) == " [0.410, 0.450]"
-    assert bounds(0.1, 0.45) == " [0.10, 0.45]"
-    assert bounds(0.00011, 0.00014) == " [0.000110, 0.000140]"
-    assert bounds(None, 0.5) == bounds(0.5, None) == ""
 
 
 @given(st.floats(-1e9, 1e9, allow_nan=False))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.answers.wording import interval, names, number, p_value, percent, plural, sentence, with_ends
+from custodes.answers.wording import interval, names, number, p_value, percent, with_ends
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,6 @@ def test_p_values_have_three_digits_and_are_never_0(p: float, text: str) -> None
     assert p_value(None) == p_value(float("nan")) == "–"
 
 
-def test_lists_and_counts() -> None:
-    assert names([]) == ""
-    assert names(["a"]) == "a"
-    assert names(list("abcdefg")) == "a, b, c, d, e, f and 1 more"
-    assert plural(1, "is", "are") == "1 is"
-    assert plural(0, "entry", "entries") == "0 entries"
-    assert sentence("few items") == "Few items."
-    assert sentence("") == "."
-
-
 @pytest.mark.parametrize(
     ("labels", "text"),
     [
@@ -98,9 +88,3 @@ def test_lists_and_counts() -> None:
 )
 def test_long_lists_are_cut_and_counted(labels: list[str], text: str) -> None:
     assert names(labels, limit=3) == text
-
-
-def test_digits_and_ends_of_sentences() -> None:
-    assert (number(-0.001), number(-0.001, digits=3), number(12.0, digits=0)) == ("−0.0010", "−0.001", "12")
-    assert [sentence(text) for text in ("So.", "so?", "so!")] == ["So.", "So?", "So!"]
-    assert [plural(n, "pair") for n in (0, 1, 2)] == ["0 pairs", "1 pair", "2 pairs"]

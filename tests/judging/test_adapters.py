@@ -15,7 +15,6 @@ import pytest
 from custodes.cache import Cache
 from custodes.errors import CustodesError, MissingExtraError, OptionError
 from custodes.judging.asking import Received, ask
-from custodes.judging.client import http_client
 from custodes.judging.clients import PydanticAI, asynchronous, client_named, place_of
 from custodes.judging.cost import Budget
 from custodes.judging.requests import Client, Request
@@ -84,22 +83,6 @@ def test_a_function_that_was_edited_is_another_one(module: Callable[[str], None]
     assert places[0] == places[1] != places[2]
 
 
-def test_an_address_of_its_own_stands_for_a_function(module: Callable[[str], None]) -> None:
-    module(f"{GOOD}reply.address = 'mine, second edition'\n")
-    assert client_named("own_judge:reply").address == "mine, second edition"  # type: ignore[attr-defined]
-
-
-def test_a_module_without_source_wants_an_address() -> None:
-    with pytest.raises(OptionError, match=r"^client='math:floor': its module has no source .* attribute `address`"):
-        client_named("math:floor")
-
-
-def test_a_function_is_the_same_in_python_and_by_its_name(module: Callable[[str], None]) -> None:
-    module(GOOD)
-    named = client_named("own_judge:reply")
-    assert place_of(sys.modules["own_judge"].reply) == named.address  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     "client",
     [lambda body: completion(), partial(completion, "A"), judging(longer), Cache()],
@@ -107,10 +90,6 @@ def test_a_function_is_the_same_in_python_and_by_its_name(module: Callable[[str]
 )
 def test_what_nothing_tells_from_another(client: Any) -> None:
     assert place_of(client) is None
-
-
-def test_servers_are_told_apart() -> None:
-    assert place_of(http_client("http://127.0.0.1:1/v1")) == "http://127.0.0.1:1/v1"
 
 
 @pytest.mark.parametrize(
@@ -147,20 +126,6 @@ def test_a_function_that_fails_at_once_is_one_line(module: Callable[[str], None]
     module(code)
     with pytest.raises(OptionError, match=f"^the judge cannot be asked: {said}"):
         asked(client_named("own_judge:f"), count=50)
-
-
-def test_a_function_that_fails_now_and_then_is_asked_again(module: Callable[[str], None]) -> None:
-    module("""
-        calls = {}
-        def f(body):
-            calls[body["n"]] = tried = calls.get(body["n"], 0) + 1
-            if body["n"] > 1 and tried == 1:
-                raise ConnectionError("gone")
-            if body["n"] > 1 and tried == 2:
-                raise ValueError("odd")
-            return {"choices": [{"message": {"content": "A"}}]}
-    """)
-    assert len(asked(client_named("own_judge:f"), count=20).replies) == 20
 
 
 def test_functions_that_wait_wait_at_once() -> None:

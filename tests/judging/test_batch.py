@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import pytest
 
 from custodes.cache import Cache
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError
 from custodes.judging.asking import ask
 from custodes.judging.batch import Batch, read_replies, write_requests
 from custodes.judging.cache import find_replies
@@ -57,14 +56,6 @@ def test_requests_and_back(tmp_path: Path) -> None:
 
     again = ask(REQUESTS, nobody, cache=cache, concurrency=1, rpm=None, tpm=None, budget=Budget(), progress=silent)
     assert (len(again.replies), again.asked) == (6, 0)
-
-
-def test_when_a_reply_was_made_is_what_it_says(tmp_path: Path) -> None:
-    cache = Cache()
-    filed(
-        tmp_path, line(0, response={"status_code": 200, "body": completion() | {"created": 1_700_000_000}}), cache=cache
-    )
-    assert find_replies(REQUESTS, cache)[0][REQUESTS[0].key].asked == "2023-11-14T22:13:20+00:00"
 
 
 FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -139,38 +130,3 @@ def test_another_file_is_one_line_and_nothing_is_kept(tmp_path: Path, content: s
         read_replies(tmp_path / "replies.jsonl", REQUESTS, cache)
     assert str(caught.value).startswith(said)
     assert find_replies(REQUESTS, cache)[0] == {}
-
-
-def test_no_file_and_no_place(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read_replies(tmp_path / "none.jsonl", REQUESTS, Cache())
-    with pytest.raises(OptionError, match="cannot write"):
-        write_requests(tmp_path / "no" / "place.jsonl", REQUESTS)
-
-
-class VllmRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A line that `vllm run-batch` takes, by its documentation (`BatchRequestInput`)."""
-
-    custom_id: str
-    method: Literal["POST"]
-    url: Literal["/v1/chat/completions"]
-    body: dict[str, Any]
-
-
-def test_the_files_are_those_that_vllm_documents(tmp_path: Path) -> None:
-    place = write_requests(tmp_path / "requests.jsonl", REQUESTS)
-    lines = [msgspec.json.decode(row, type=VllmRequest) for row in place.read_bytes().splitlines()]
-    assert [own.custom_id for own in lines] == [request.key for request in REQUESTS]
-    assert all({"model", "messages"} <= own.body.keys() for own in lines)
-    # Its output (`BatchRequestOutput`): a response with or without a body, and an error where it was refused.
-    answered = {"status_code": 200, "request_id": "vllm-batch-1", "body": completion("A")}
-    refused = {"status_code": 400, "request_id": "vllm-batch-2", "body": None}
-    error = {"error": {"message": "too long", "type": "BadRequestError", "param": None, "code": 400}}
-    made = filed(
-        tmp_path,
-        json.dumps({"id": "vllm-1", "custom_id": lines[0].custom_id, "response": answered, "error": None}),
-        json.dumps({"id": "vllm-2", "custom_id": lines[1].custom_id, "response": refused, "error": error}),
-    )
-    assert made.kept == 1
-    assert [(key, own.reason) for key, own in made.failures.items()] == [(lines[1].custom_id, "rejected")]
-    assert "too long" in made.failures[lines[1].custom_id].message

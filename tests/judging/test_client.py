@@ -7,11 +7,9 @@ import errno
 import re
 import socket
 import ssl
-import subprocess
 import sys
 import warnings
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -92,14 +90,6 @@ def test_a_key_that_no_header_can_hold(key: str) -> None:
         http_client("https://host/v1", key=key, timeout=1)
 
 
-@pytest.mark.parametrize("wrong", [b"sk-hidden", ["sk-hidden"]])
-def test_a_key_of_another_type_is_not_shown(wrong: Any) -> None:
-    with pytest.raises(OptionError, match=r"^key \(not shown here\): must be text$"):
-        http_client("https://host/v1", key=wrong)
-    with pytest.raises(OptionError, match=r"^base_url \(not shown here\): must be text$"):
-        http_client(wrong)
-
-
 def test_a_key_beside_credentials() -> None:
     with pytest.raises(OptionError, match=r"^https://host: give a key, or credentials in the address, not both$"):
         http_client("https://me:hunter2@host", key="k", timeout=1)
@@ -140,12 +130,6 @@ def test_without_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
         http_client("https://host", key=None, timeout=1)
 
 
-def test_importing_it_loads_nothing_heavy() -> None:
-    code = "import sys, custodes.judging.asking, custodes.judging.clients, custodes.judging.batch; print(*sys.modules)"
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"httpx2", "genai_prices", "pydantic_ai", "pydantic", "anyio"} & set(made)
-
-
 def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
     async def once() -> None:
         asker = http_client(server.url, key=None, timeout=PATIENCE)
@@ -184,14 +168,6 @@ def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
 )
 def test_how_long_a_server_wants_to_be_left_alone(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == (seconds if seconds is None else pytest.approx(seconds))
-
-
-@settings(max_examples=30)
-@given(st.text(max_size=40))
-def test_any_words_in_the_header_are_a_time_or_none(text: str) -> None:
-    for name in ("retry-after", "retry-after-ms"):
-        wait = retry_after({name: text}, NOW)
-        assert wait is None or 0 <= wait < float("inf")
 
 
 @settings(max_examples=30)

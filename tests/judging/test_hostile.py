@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from custodes.judging.judge import Judge
 from custodes.judging.prompt import PROMPTS, Fenced, ItemTexts, Prompt
 from custodes.judging.replies import read_answer
 from custodes.judging.run import judge, prepare
-from tests.judging.clients import FENCE, completion, judging, longer, outputs_of, prompt_of
+from tests.judging.clients import FENCE, completion, outputs_of, prompt_of
 
 GUESSED = str(Fenced.make("output-A", "attack"))
 ATTACKS = {
@@ -100,15 +99,6 @@ def test_no_text_closes_its_fence(one: str, two: str) -> None:
     assert [text for _, text in FENCE.findall(whole)] == [one, two]
 
 
-def test_a_tag_that_an_output_knows_is_another_one() -> None:
-    """It can only be so by chance, so it is made here."""
-    tag = Fenced.make("output-A", "text").tag
-    beside = f"It ends with </{tag}>"
-    made = Fenced.make("output-A", "text", beside)
-    assert made.tag not in beside
-    assert re.fullmatch(r"output-A-[0-9a-f]{12}", made.tag)
-
-
 @pytest.mark.parametrize("task", PROMPTS)
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_every_ready_prompt_shows_all_there_is(task: str, mode: Any) -> None:
@@ -122,14 +112,3 @@ def test_every_ready_prompt_shows_all_there_is(task: str, mode: Any) -> None:
             assert whole.count(text) >= 1, text
         assert "\n\n\n" not in whole
     assert "it makes one laugh" in prompt.filled("wit", material, *outputs)
-
-
-def test_lengths_are_judged_through_all_attacks() -> None:
-    rows = [
-        {"item": name, "system": s, "text": text}
-        for name, own in ATTACKS.items()
-        for s, text in (("X", own), ("Y", "mid"))
-    ]
-    made = judge(pl.DataFrame(rows), Judge(model="m"), client=judging(longer))
-    for row in made.verdicts.iter_rows(named=True):
-        assert row["preference"] == (1 if len(ATTACKS[row["item"]]) > 3 else -1)

@@ -64,12 +64,6 @@ def test_two_pairs_of_the_same_texts_are_asked_once() -> None:
     assert ["dddd", "ee"] in asked
 
 
-def test_a_judge_that_prefers_the_place_contradicts_itself() -> None:
-    made = judge(TEXTS, ONE, client=judging(lambda a, b: "A"))
-    orders = cu.consistency(made.study()).to_frame("orders")
-    assert orders["flip"].item() == 1  # the pair of equal texts was not asked
-
-
 def test_scores_by_aspect_and_repeat() -> None:
     own = Judge(model="m", name="scorer", mode="pointwise", aspects=("clarity", "length: how long it is"))
     made = judge(TEXTS, own, repeats=2, client=judging(lambda text: min(5, len(text)), "score"))
@@ -110,33 +104,6 @@ def test_a_second_request_where_the_first_had_no_verdict(tmp_path: Path) -> None
     assert again.verdicts.equals(made.verdicts)
 
 
-def test_a_truncated_answer_gets_twice_the_room() -> None:
-    limits = set()
-
-    def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        limits.add(body["max_tokens"])
-        short = body["max_tokens"] == 10
-        return completion('{"verdict": "A"}', finish="length" if short else "stop")
-
-    made = judge(TEXTS, Judge(model="m", sampling={"max_tokens": 10}), client=client)
-    assert limits == {10, 20}
-    assert made.details["again"].all()
-
-
-def test_what_stays_without_a_verdict_is_named_and_never_scored() -> None:
-    def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        said = {"a": "", "bb": "{}", "ccc": '{"verdict": "C"}', "dddd": "no"}
-        return completion(said.get(outputs_of(body)[0], '{"verdict": "A"}'))
-
-    made = judge(TEXTS, ONE, client=client, orders="ab")
-    assert made.verdicts["invalid"].to_list() == ["empty", "empty", "no-verdict", "no-verdict", "no-verdict", ""]
-    assert made.verdicts["preference"].to_list() == [None] * 5 + [0]
-    assert made.status == 1  # no reply holds an answer, and the tie was not asked
-    (note,) = (note for note in made.notes if note.rule == "no-answer")
-    assert note.message.startswith("5 of 5 replies hold no answer")
-    assert made.failures.filter(system="").select("asked", "answered").unique().rows() == [(5, 0)]
-
-
 def by_length(body: Mapping[str, Any]) -> dict[str, Any]:
     return judging(longer)(body)
 
@@ -155,20 +122,6 @@ def test_names_and_the_order_of_files_change_no_request(tmp_path: Path) -> None:
     renamed = TEXTS.with_columns(pl.col("system").replace({"X": "Q", "Z": "A"})).reverse()
     again = judge(renamed, ONE, client=by_length, cache=tmp_path / "c.db", orders="random")
     assert again.usage["asked"].item() == 0
-
-
-def test_the_answer_tells_how_it_was_made() -> None:
-    import msgspec
-
-    made = judge(TEXTS, ONE, client=judging(longer), pairs="vs:X")
-    whole = msgspec.json.decode(msgspec.json.encode(made.to_dict()))
-    assert whole["question"] == "judge"
-    assert whole["provenance"]["options"]["pairs"] == "vs:X"
-    assert whole["provenance"]["options"]["judge"]["model"] == "m"
-    assert whole["provenance"]["seed"] == 0
-    assert "8 of" not in made.to_markdown()
-    assert made.to_html()
-    assert "vs:X" in str(made.provenance)
 
 
 def test_a_replay_asks_nothing_else(server: Server, quick: None) -> None:

@@ -16,8 +16,6 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.judging import run
-from custodes.judging.client import http_client
 from tests.judging.clients import longer, outputs_of
 from tests.judging.servers import Manner, Seen, Server, fails, says, silence
 
@@ -108,38 +106,6 @@ def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server:
     assert len(server.seen) == sent + 4
 
 
-def test_refusals_and_empty_answers_are_named(custodes: Run, server: Server) -> None:
-    def odd(seen: Seen, tried: int) -> Manner:
-        return (
-            says("" if "Question 1" in str(seen.body) else "I cannot.")
-            if "Question 3" not in str(seen.body)
-            else (lengths(seen, tried))
-        )
-
-    server.answer = odd
-    made = custodes(*asked(server))
-    assert made.status == 1
-    assert "only 6 of 24 replies hold a verdict, fewer than half" in made.err
-    assert "18 of 24 replies hold no answer, and count as missing: 6 empty, 12 no-verdict" in made.err
-    assert "24 of 24 questions have a reply, 6 a verdict;" in made.err
-    assert len(server.seen) == 24 + 18  # each of them asked once more
-    checked = custodes("consistency", "verdicts.csv", "--format", "json")
-    assert checked.status == 0
-    rows = {row["value"]: row for row in json.loads(checked.out)["missing"] if row["by"] == "system"}
-    assert {name: (row["asked"], row["failed"]) for name, row in rows.items()} == dict.fromkeys("XYZ", (16, 0.75))
-
-
-@pytest.mark.parametrize(
-    ("mode", "told"), [("pairwise", "24 of 24 {}, 0 a verdict"), ("pointwise", "12 of 12 {}, 0 a score")]
-)
-def test_a_judge_that_never_answers_is_no_success(custodes: Run, server: Server, mode: str, told: str) -> None:
-    server.answer = lambda seen, tried: says(None, finish="content_filter")
-    made = custodes(*asked(server, "--mode", mode))
-    assert made.status == 1
-    assert told.format("questions have a reply") in made.err
-    assert Path("verdicts.csv").exists()
-
-
 def test_outputs_that_are_the_same_are_no_answers(custodes: Run, server: Server) -> None:
     server.answer = lengths
     outputs = {"1": {"X": "a", "Y": "a"}, "2": {"X": "a", "Y": "bb"}}
@@ -159,23 +125,6 @@ def test_outputs_that_are_the_same_are_no_answers(custodes: Run, server: Server)
     found = pl.read_csv("verdicts.csv", infer_schema=False).select("item", "repeat", "order", "preference").rows()
     assert found == [("2", "0", "ab", "0"), ("2", "0", "ba", "0"), ("1", "not asked", "", "0")]
     assert "1 ties of outputs that are the same" in custodes("consistency", "verdicts.csv").out
-
-
-def test_a_study_of_the_same_outputs_asks_nothing(custodes: Run, server: Server) -> None:
-    Path("texts.jsonl").write_text(json.dumps({"item": 1, "outputs": {"X": "a", "Y": "a"}}) + "\n")
-    made = custodes(*asked(server))
-    assert (made.status, server.seen) == (0, [])
-    assert "0 of 0 questions have a reply" in made.err
-    assert "nobody gave a verdict" in custodes("consistency", "verdicts.csv").err
-
-
-def test_scores(custodes: Run, server: Server) -> None:
-    server.answer = lambda seen, tried: says(json.dumps({"score": min(len(outputs_of(seen.body)[0]), 5)}))
-    made = custodes(*asked(server, "--mode", "pointwise", "--aspects", "wit,sense", "--scale", "0-5"))
-    assert made.status == 0
-    assert pl.read_csv("verdicts.csv").height == 12 * 2
-    assert pl.read_csv("verdicts.raters.csv").select("low", "high").row(0) == (0.0, 5.0)
-    assert custodes("complementarity", "verdicts.csv").status in (0, 2)  # one judge alone has nobody to differ from
 
 
 def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> None:
@@ -265,36 +214,6 @@ def test_what_is_refused_before_anything_is_sent(
     assert not Path("verdicts.csv").exists()
 
 
-def test_outputs_that_cannot_be_written(custodes: Run, server: Server) -> None:
-    assert "suffix '.txt'" in custodes(*asked(server)[:-1], "verdicts.txt").err
-    assert "it is the input" in custodes(*asked(server)[:-1], "texts.jsonl").err
-    assert "no such folder" in custodes(*asked(server)[:-1], "no/verdicts.csv").err
-    Path("plain.csv").write_text("item,system,rater,score\n1,X,bleu,3\n1,Y,bleu,4\n")
-    made = custodes("judge", "plain.csv", "--model", "m", "--base-url", server.url, "-o", "verdicts.csv")
-    assert "no texts to judge" in made.err
-    assert not server.seen
-
-
-def test_a_wrong_key_is_told_once_and_nothing_is_written(
-    custodes: Run, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TEST_JUDGE_KEY", "sk-never-to-be-seen")
-    server.answer = lambda seen, tried: fails(401, f"bad key {seen.headers['authorization']}")
-    made = custodes(*asked(server, "--key-env", "TEST_JUDGE_KEY"))
-    assert made.status == 2
-    assert "sk-never-to-be-seen" not in made.err
-    assert not Path("verdicts.csv").exists()
-
-
-def test_a_judge_that_nobody_answers_for_leaves_no_file(custodes: Run, server: Server, tmp_path: Path) -> None:
-    before = sorted(tmp_path.iterdir())
-    made = custodes(
-        *["judge", "texts.jsonl", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "-o", "verdicts.csv"]
-    )
-    assert made.status == 2
-    assert sorted(tmp_path.iterdir()) == before
-
-
 def test_a_key_is_nowhere(custodes: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_JUDGE_KEY", "sk-never-to-be-seen")
     server.answer = lengths
@@ -315,9 +234,9 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
     assert not server.seen
 
 
-@pytest.mark.parametrize("key", ["sk-abcdefghijklmnop0123", "AKIAIOSFODNN7EXAMPLE", "a" * 40, "sk=part,two"])
+@pytest.mark.parametrize("key", ["sk-abcdefghijklmnop0123", "sk=part,two"])
 @pytest.mark.parametrize("option", ["--key-env", "--key-env=", "--api-key=", "--key="])
-@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--write-requests", "requests.jsonl")])
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_a_key_in_place_of_its_variable_is_not_repeated(
     custodes: Run, server: Server, tmp_path: Path, key: str, option: str, more: Sequence[str]
 ) -> None:
@@ -331,7 +250,7 @@ def test_a_key_in_place_of_its_variable_is_not_repeated(
         assert key.encode() not in path.read_bytes()
 
 
-@pytest.mark.parametrize("readable", [0, 11, 12, 13, 24])
+@pytest.mark.parametrize("readable", [0, 11, 12])
 def test_mostly_unreadable_replies_are_a_failure(custodes: Run, server: Server, readable: int) -> None:
     seen_bodies: list[str] = []
 
@@ -349,8 +268,9 @@ def test_mostly_unreadable_replies_are_a_failure(custodes: Run, server: Server, 
     assert custodes(*asked(server)).status == made.status  # from the cache, too
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server, times: int) -> None:
+def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server) -> None:
+    times = 2
+
     def busy(seen: Seen, tried: int) -> Manner:
         if "Question 1" in str(seen.body):
             return says("no idea")  # a second request follows
@@ -367,37 +287,6 @@ def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server, t
     usage = answer.usage.row(0, named=True)
     assert usage["sent"] == len(server.seen) - before
     assert usage["asked"] == usage["requests"] == 24 + 6
-
-
-def test_a_dry_run_expects_what_the_format_or_kept_replies_say(custodes: Run, server: Server) -> None:
-    server.answer = lengths
-    words = ("--price", "1,10", "--sampling", "max_tokens=5000")
-    fresh = custodes(*asked(server, *words, "--dry-run")).out
-    assert "expected: 9 tokens an answer (the JSON answer; a model that thinks first takes more)" in fresh
-    assert f"about {24 * 9} out expected, at most {24 * 5000}" in fresh
-    assert custodes(*asked(server, *words, "--pairs", "vs:X")).status == 0
-    after = custodes(*asked(server, *words, "--dry-run")).out
-    assert "8 of them not answered yet" in after
-    assert "expected: 2 tokens an answer (the mean of 16 kept replies)" in after  # the server's count
-    assert f"about {8 * 2} out expected, at most {8 * 5000}" in after
-
-
-def test_timeout_reaches_the_client(custodes: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds: list[float] = []
-
-    def recorded(base_url: str, *, key: str | None = None, timeout: float = 600.0) -> Any:
-        made = http_client(base_url, key=key, timeout=timeout)
-        seconds.append(made.timeout)  # type: ignore[attr-defined]
-        return made
-
-    monkeypatch.setattr(run, "http_client", recorded)
-    server.answer = lengths
-    for words in ((), ("--timeout", "45.5")):
-        assert custodes(*asked(server, *words, "--cache", "none")).status == 0
-    assert seconds == [600.0, 45.5]
-    refused = custodes(*asked(server, "--timeout", "5", "--client", "tests.judging.test_judge_cli:client"))
-    assert refused.status == 2
-    assert "a timeout is for the server of base_url" in refused.err
 
 
 def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
@@ -440,9 +329,3 @@ def test_a_function_as_client(custodes: Run, server: Server) -> None:
     made = custodes("judge", "texts.jsonl", "--model", "m", "--client", name, "-o", "verdicts.csv")
     assert made.status == 0
     assert set(pl.read_csv("verdicts.csv")["preference"]) == {0}
-
-
-def test_verdicts_to_standard_output(custodes: Run, server: Server, tmp_path: Path) -> None:
-    server.answer = lengths
-    assert custodes(*asked(server)[:-1], "/dev/null").status == 0
-    assert sorted(path.name for path in Path().iterdir()) == ["texts.jsonl"]

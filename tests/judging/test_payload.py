@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes import cli
+from custodes.errors import InputError
 from custodes.judging.judge import Judge
-from custodes.judging.replies import LONGEST_NAME, read_answer
+from custodes.judging.replies import LONGEST_NAME
 from custodes.judging.reply_json import DEEPEST, encoded, reply_json, storable
 from custodes.judging.requests import Reply
+from custodes.judging.run import judge
+from tests.judging.clients import judging, longer
 from tests.judging.servers import Manner, Seen, Server, completion, sends
 
 TEXTS = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -115,33 +118,6 @@ def test_a_client_of_ones_own_may_give_what_json_has_not(tmp_path: Path) -> None
     assert (made.verdicts["preference"].to_list(), len(calls)) == ([-1], 1)
 
 
-def test_a_batch_with_odd_lines_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = [{"item": str(n), "outputs": {"A": "yes", "B": "no"}} for n in range(len(ODD))]
-    Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = [
-        "judge",
-        "texts.jsonl",
-        "--model",
-        "m",
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-        "-o",
-        "v.csv",
-        "--orders",
-        "ab",
-    ]
-    assert cli.run([*words, "--write-requests", "requests.jsonl"]) == 0
-    keys = [json.loads(line)["custom_id"] for line in Path("requests.jsonl").read_text().splitlines()]
-    lines = [
-        b'{"custom_id": "%s", "response": {"status_code": 200, "body": %s}}\n' % (key.encode(), reply)
-        for key, reply in zip(keys, ODD.values(), strict=False)
-    ]
-    Path("replies.jsonl").write_bytes(b"".join(lines))
-    assert cli.run([*words, "--replies", "replies.jsonl"]) == 0
-    assert pl.read_csv("v.csv")["preference"].to_list() == [1] * len(ODD)
-
-
 def test_a_long_name_of_a_model_is_short_in_every_table(server: Server, tmp_path: Path, quick: None) -> None:
     def named(seen: Seen, tried: int) -> Manner:
         name = "x" * 5_000_000 + ("y" if "Yes." in str(seen.body)[-60:] else "z")
@@ -157,20 +133,25 @@ def test_a_long_name_of_a_model_is_short_in_every_table(server: Server, tmp_path
     assert all(len(note.message) < 1_000 for note in made.notes)
 
 
-def test_names_that_differ_at_the_end_stay_different() -> None:
-    first, second = (
-        read_answer(completion("A") | {"model": "m" * 10_000 + last}, Judge(model="m"), ()).model for last in "ab"
-    )
-    assert first != second
-    assert read_answer(completion("A") | {"model": "gpt-5"}, Judge(model="m"), ()).model == "gpt-5"
+ROW = [{"item": "1", "outputs": {"X": "One.", "Y": "Another."}}]
 
 
-def test_a_signature_names_a_few_of_many_models() -> None:
-    async def client(body: Any) -> Any:
-        return completion('{"verdict": "A"}') | {"model": str(hash(str(body)))}
+@pytest.mark.parametrize(
+    "record", [b"{}", b"", b"[]", b"\xff", b'{"reply": 3}', b'{"asked": "", "seconds": 1, "reply": []}', None, 3]
+)
+def test_a_record_that_is_none_of_ours_is_one_line(record: Any) -> None:
+    with pytest.raises(InputError, match="a kept reply is damaged: .*; name another file by --cache"):
+        _ = Reply(record).body
 
-    texts = pl.DataFrame(
-        {"item": [str(n // 2) for n in range(100)], "system": ["X", "Y"] * 50, "text": [str(n) for n in range(100)]}
-    )
-    signature = cu.judge(texts, Judge(model="m"), client=client).raters["signature"].item()
-    assert "+92 more|" in signature
+
+def test_a_cache_with_a_damaged_reply_is_told_of(tmp_path: Path) -> None:
+    texts, cache = tmp_path / "texts.jsonl", tmp_path / "kept.db"
+    texts.write_text("".join(json.dumps(row) for row in ROW))
+    client = judging(longer)
+    client.address = "by length"  # type: ignore[attr-defined]
+    judge(texts, Judge(model="m"), client=client, cache=cache)
+    with sqlite3.connect(cache) as base:
+        base.execute("UPDATE reply SET reply = x'7b7d'")
+    base.close()
+    with pytest.raises(InputError, match="damaged"):
+        judge(texts, Judge(model="m"), client=client, cache=cache)

@@ -62,12 +62,6 @@ def test_a_bias_for_the_place_is_found() -> None:
     assert leaning["first_low"] > 0.6
 
 
-def test_a_bias_for_length_is_found() -> None:
-    fair, long = (cu.consistency(judged(2, length=own), resamples=0).to_frame("length") for own in (0.0, 2.0))
-    assert abs(fair["plain"].item()) < 0.5
-    assert long["plain"].item() > 1
-
-
 def test_a_judge_that_fails_on_one_system_is_found() -> None:
     rows = cu.consistency(judged(3, fails="Z"), resamples=0).to_frame("missing")
     own = rows.filter(pl.col("by") == "system")

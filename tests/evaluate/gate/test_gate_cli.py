@@ -80,18 +80,3 @@ def test_an_error_leaves_the_file_of_before(capsys: pytest.CaptureFixture[str]) 
     assert Path("gate.xml").read_text() == "before"
     assert sorted(path.name for path in Path().iterdir()) == ["gate.xml"]
     assert capsys.readouterr().out == ""
-
-
-def test_other_verbs_have_no_tests_to_write(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["agreement", "demo", "--junit", "gate.xml"]) == 2
-    assert "--junit" in capsys.readouterr().err
-
-
-def test_old_and_new_may_stand_in_two_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["convert", "demo", "--table", "ratings", "-o", "all.csv"]) == 0
-    header, *rows = Path("all.csv").read_text().splitlines(keepends=True)
-    Path("new.csv").write_text(header + "".join(row for row in rows if ",judge," in row))
-    Path("old.csv").write_text(header + "".join(row for row in rows if ",judge," not in row))
-    capsys.readouterr()
-    assert cli.run(["gate", "old.csv", "new.csv", *ASKED[2:], "--not-worse-than", "distance"]) == 0
-    assert "judge not worse than distance by kendall_item on coherence" in capsys.readouterr().out

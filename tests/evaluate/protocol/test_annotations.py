@@ -12,7 +12,6 @@ from custodes.evaluate.protocol.annotations import (
     outcome_of,
     permuted,
     rated_pairs,
-    shares_of,
     with_ideal,
 )
 from custodes.stats import ABSENT
@@ -61,12 +60,6 @@ def gappy(seed: int) -> np.ndarray:
     scores = scores_of(seed, items=12, systems=3)
     scores[np.random.default_rng(seed).random(scores.shape) < 0.3] = np.nan
     return scores
-
-
-def test_outcomes_and_shares_are_counted() -> None:
-    signs = np.array([[1, 1, 0, -1, ABSENT], [ABSENT] * 5], dtype=np.int8)
-    assert outcome_of(signs).tolist() == [[2, 1, 1], [0, 0, 0]]
-    np.testing.assert_allclose(shares_of(outcome_of(signs)), [[3 / 7, 2 / 7, 2 / 7], [1 / 3, 1 / 3, 1 / 3]])
 
 
 def test_what_is_asked_are_the_pairs_that_people_rated() -> None:

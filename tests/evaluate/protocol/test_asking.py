@@ -138,19 +138,6 @@ def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget
     assert not any(study.is_open)
 
 
-def test_one_missing_answer_holds_back_its_pair_alone() -> None:
-    study = asking(stop="decided")
-    missing = study.wanted(2)[0]
-    signs = np.zeros((6, N_ITEMS), dtype=np.int8)
-    for pair in range(6):
-        for place in study.wanted(pair):
-            if (pair, place) != (2, missing):
-                study.answer(pair, place, int(signs[pair, place]))
-    assert study.look == [1, 1, 0, 1, 1, 1]
-    assert study.wanted(2) == [missing]
-    assert [ruling.pair for ruling in study.rulings] == [0, 1, 3, 4, 5]
-
-
 def test_a_common_look_waits_for_all_and_judges_all() -> None:
     study = asking(estimator="pooled")
     *first, last = [(pair, place) for pair in range(6) for place in study.wanted(pair)]

@@ -1,7 +1,6 @@
 """Plans: against closed forms, against the protocol's own replay, what a metric saves, bad input."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import polars as pl
@@ -11,7 +10,7 @@ from scipy.stats import norm
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.evaluate.protocol.plan import MARGINS, plan
+from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
 from tests.evaluate.protocol.scores import scores_of
@@ -38,14 +37,6 @@ def test_one_look_is_the_exact_power() -> None:
     assert row["interval_width"] == pytest.approx(exact["interval_width"].mean())
 
 
-def test_power_grows_with_margin_and_annotations() -> None:
-    power = plan(items=200, replications=2).power.filter(pl.col("margin") > 0)
-    table = power.pivot("margin", index="annotations", values="power").drop("annotations").to_numpy()
-    assert table.shape[1] == len(MARGINS) - 1
-    assert (np.diff(table, axis=1) > 0).all()
-    assert (np.diff(table[[0, 2, 4, 6]], axis=0) > 0).all()
-
-
 def test_mirrored_margins_have_the_same_power() -> None:
     power = plan(margins=[0.25, -0.25], items=40, replications=2).power
     first, second = power.filter(pl.col("pair") == 1), power.filter(pl.col("pair") == 2)
@@ -67,18 +58,6 @@ def test_a_useful_metric_saves_and_a_useless_one_does_not() -> None:
     assert perfect.saving["saving_most"].to_list() == pytest.approx([1.0])
     assert any("Dorner" in note.message for note in ideal.notes)
     assert plan(replications=2).saving.height == 0
-
-
-def test_batches_and_budgets_are_rows() -> None:
-    each = product((5, 20), (60, 200), ("decided", "futility"))
-    rules = [Stopping(batch=n, budget=most, stop=stop) for n, most, stop in each]
-    made = plan(stopping=rules, replications=20).plan
-    assert made["stopping"].to_list() == [str(rule) for rule in rules]
-    # five pairs
-    for rule, spent in zip(rules, made["annotations"], strict=True):
-        assert 5 * spent <= (rule.budget or 0) + 1e-9
-    less, more = (made.filter(stopping=f"decided, batch 5, budget {n}")["correct"].item() for n in (60, 200))
-    assert less < more
 
 
 def test_pilot_foretells_its_own_protocol() -> None:
@@ -146,14 +125,6 @@ def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
     assert widths == pytest.approx({"human": np.mean(alone), "ppi": np.mean(helped)})
 
 
-def test_seeds_and_tables() -> None:
-    one, two, three = (plan(rng=seed, replications=10) for seed in (0, 0, 1))
-    assert one.plan.equals(two.plan)
-    assert not one.plan.equals(three.plan)
-    assert list(one.tables()) == ["plan", "power", "forecast", "saving"]
-    assert one.to_dict()["plan"][0]["saving"] is None
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -179,26 +150,6 @@ def test_bad_options(options: dict, message: str) -> None:
 def test_pilot_and_assumptions_contradict() -> None:
     with pytest.raises(OptionError, match="contradict"):
         plan(study_of(scores_of(0, items=6)), margins=[0.1])
-
-
-@pytest.mark.parametrize("channel", [None, "ideal", np.eye(3) + 0.1])
-def test_the_same_plan_again(channel: object) -> None:
-    estimator = None if channel is None else ["ppi", "human"]
-    first = plan(margins=[0.1, 0.3], channel=channel, estimator=estimator, replications=5, rng=4)
-    again = first.provenance.replay()
-    assert all(table.equals(again.tables()[name]) for name, table in first.tables().items())
-    assert first.provenance.study == "assumptions"
-    # people come first whatever the order: the others save against them
-    assert first.plan["saving"].is_null().to_list() == [True, *[False] * (channel is not None)]
-    study = study_of(scores_of(0, items=30))
-    piloted = plan(study, items=30, replications=5)
-    assert piloted.provenance.replay(study).plan.equals(piloted.plan)
-
-
-def test_power_as_text() -> None:
-    (view,) = [view for view in plan(margins=[0.3], items=40, replications=2).views() if "chance" in view.title]
-    assert view.header == ("margin", "10", "20", "40")
-    assert view.rows == (("0.30", "0.17", "0.35", "0.62"),)
 
 
 def beginning(study: Study, n: int) -> Study:

@@ -13,7 +13,7 @@ from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.protocol.annotations import in_order, permuted, rated_pairs
-from custodes.evaluate.protocol.protocol import Protocol, protocol
+from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.human import HUMAN
@@ -36,15 +36,6 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
     assert row["kld"] == pytest.approx((early * np.log(early / late)).sum())
     assert result.reference["self_agreement"].to_list() == [1]
     assert result.naive.height == 0
-
-
-def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None:
-    study = study_of(np.ones((2, 30, 2)))
-    rules = [Stopping(), Stopping(stop="futility", futility=0.5)]
-    result = protocol(study, stopping=rules, **FAST)
-    shares = dict(zip([str(rule).split(",")[0] for rule in rules], result.protocol["share"], strict=True))
-    assert shares["decided"] == 1
-    assert set(result.protocol["correct"]) == {1}
 
 
 def test_replay_is_a_plain_loop() -> None:
@@ -92,17 +83,6 @@ def test_a_seed_gives_one_answer() -> None:
     assert not one.protocol.equals(other.protocol)
 
 
-def test_metrics_none_equals_no_metrics_at_all() -> None:
-    study = study_of(scores_of(2))
-    alone = study_of(scores_of(2, raters=1))
-    first, second, third = (
-        protocol(s, **FAST, **k) for s, k in ((study, {}), (study, {"metrics": "none"}), (alone, {}))
-    )
-    assert first.protocol.equals(second.protocol)
-    assert first.protocol.equals(third.protocol)
-    assert first.reference.equals(third.reference)
-
-
 def test_curve_ends_where_the_row_does() -> None:
     result = protocol(study_of(scores_of(3)), stopping=Stopping(batch=5), **FAST)
     row, curve = result.protocol.row(0, named=True), result.curve.filter(stopping="decided, batch 5")
@@ -130,16 +110,6 @@ def test_missing_ratings_are_never_asked() -> None:
     assert result.protocol["annotations"][0] == result.reference["annotations"][0] == 3 * 40 + 3 * 26
 
 
-def test_boundary_lowers_false_decisions() -> None:
-    study = study_of(scores_of(7, items=60))
-    rules = [Stopping(), Stopping(boundary="pocock")]
-    rows = protocol(study, null=True, replications=60, resamples=0, stopping=rules).protocol.rows(named=True)
-    paper, pocock = (row["null_error"] for row in rows)
-    assert paper > 0.1
-    assert pocock < 0.06
-    assert rows[1]["share"] > rows[0]["share"]
-
-
 def test_ideal_rows_and_naive_errors() -> None:
     study = study_of(scores_of(9))
     result = protocol(study, metrics="m1", estimator=["human", "poststratified"], ideal=1000, **FAST)
@@ -151,14 +121,6 @@ def test_ideal_rows_and_naive_errors() -> None:
     assert set(result.protocol["kld"].is_null()) == {False}
     helped = protocol(study, metrics="m1", estimator="ppi", **FAST).protocol.filter(metric="m1")
     assert helped["kld"].to_list() == [None]
-
-
-def test_notes() -> None:
-    study = study_of(scores_of(10))
-    assert "repeated-looks" in {note.rule for note in protocol(study, **FAST).notes}
-    pooled = protocol(study, estimator="pooled", stopping=Stopping(boundary="pocock"), **FAST)
-    assert {note.rule for note in pooled.notes} == {"additivity", "of-this-data"}
-    assert pooled.protocol.columns[:6] == ["aspect", "metric", "estimator", "stopping", "replications", "annotations"]
 
 
 @pytest.mark.parametrize(
@@ -179,13 +141,6 @@ def test_bad_options(options: dict, message: str) -> None:
         protocol(study_of(scores_of(0, items=6)), **{**FAST, **options})
 
 
-def test_tables_are_plain() -> None:
-    result = protocol(study_of(scores_of(11)), stopping=Stopping(looks=(10, 20)), **FAST)
-    row = result.to_dict()["protocol"][0]
-    assert (row["stopping"], row["null_error"]) == ("decided, looks 10,20", None)
-    assert result.protocol.schema["replications"] == pl.Int64
-
-
 def test_every_aspect_has_its_reference_even_with_metrics_of_its_own() -> None:
     frames = []
     for aspect, seed in (("x", 0), ("y", 1)):
@@ -200,38 +155,6 @@ def test_every_aspect_has_its_reference_even_with_metrics_of_its_own() -> None:
     rows = [("x", "none"), ("x", "m_x"), ("y", "none"), ("y", "m_y")]
     assert result.protocol.select("aspect", "metric").rows() == rows
     assert result.reference["aspect"].to_list() == ["x", "y"]
-
-
-def test_every_stopping_is_a_row_with_its_own_name() -> None:
-    rules = [Stopping(), Stopping(batch=5), Stopping(looks=[10, 20], boundary=2.5, budget=100), Stopping()]
-    result = protocol(study_of(scores_of(12)), stopping=rules, **FAST)
-    names = ["decided", "decided, batch 5", "decided, looks 10,20, budget 100, boundary 2.5"]
-    assert result.protocol["stopping"].to_list() == names
-    assert result.curve["stopping"].unique(maintain_order=True).to_list() == names
-    for stopping, row in zip(rules, result.protocol.rows(named=True), strict=False):
-        alone = protocol(study_of(scores_of(12)), stopping=stopping, **FAST)
-        assert alone.protocol.row(0, named=True) == row
-
-
-def test_the_same_question_again() -> None:
-    study = study_of(scores_of(13))
-    options = {"stopping": [Stopping(batch=5), Stopping(stop="futility")], "null": True, **FAST}
-    first = protocol(study, rng=3, **options)
-    again = first.provenance.replay(study)
-    assert all(table.equals(again.tables()[name]) for name, table in first.tables().items())
-    assert first.to_dict()["provenance"]["options"]["stopping"][0]["batch"] == 5
-    own = protocol(study, rng=np.random.default_rng(3), **options)
-    assert own.protocol.equals(first.protocol)
-    with pytest.raises(OptionError, match="your own generator"):
-        own.provenance.replay(study)
-
-
-def test_what_a_terminal_shows() -> None:
-    shown = {view.title: view.header for view in protocol(study_of(scores_of(14)), **FAST).views()}
-    assert shown["protocol"][:4] == ("metric", "estimator", "stopping", "share")
-    assert "null_error" not in shown["protocol"]
-    assert list(shown) == ["protocol", "reference"]
-    assert list(Protocol.declared()) == ["protocol", "reference", "curve", "naive"]
 
 
 def clustered(study: Study, size: int) -> Study:

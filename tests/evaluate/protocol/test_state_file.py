@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from custodes.data.comparisons import Comparisons
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.state import _FILE, State, check
+from custodes.evaluate.protocol.state import _FILE, State
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.sealed import digest
 from tests.bad_arguments import BAD
@@ -98,14 +98,6 @@ def test_many_edits_of_a_state(content: Any, known: bool) -> None:
     examined(content, known=known)
 
 
-@pytest.mark.slow
-@given(st.sampled_from(STATES).flatmap(lambda state: torn(state.to_json())))
-@settings(max_examples=3000)
-def test_many_torn_states(content: bytes) -> None:
-    state = read(content)
-    assert state is None or state in STATES
-
-
 def put(**values: Any) -> Any:
     return lambda state: state | values
 
@@ -168,12 +160,6 @@ def test_another_version_says_so(version: int) -> None:
         State.from_json(as_json({**FILES[0], "version": version}))
 
 
-def test_every_state_that_is_reached_has_no_fault() -> None:
-    for state in STATES:
-        check(state)
-        used(state)
-
-
 @pytest.mark.parametrize("preference", [1, 1.0, np.int64(1), np.int8(1), np.float64(1.0), pl.Series([1])[0]])
 def test_a_preference_of_any_library_is_a_whole_number(preference: Any) -> None:
     state = live.start(["A", "B"], ["i0", "i1"], stopping=Stopping(batch=2))
@@ -207,11 +193,6 @@ def test_any_argument_of_start_is_taken_or_refused_in_one_line(name: str) -> Non
             assert "\n" not in told
         else:
             used(state)
-
-
-def test_a_generator_of_labels_is_taken_once() -> None:
-    state = live.start((name for name in "BA"), (f"i{k}" for k in range(3)), clusters=iter("ddd"))
-    assert (state.systems, state.items, state.units) == (("A", "B"), ("i0", "i1", "i2"), (0, 0, 0))
 
 
 def test_a_state_is_read_from_a_path_only(tmp_path: Path) -> None:

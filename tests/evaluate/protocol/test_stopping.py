@@ -3,7 +3,6 @@
 from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy.stats import norm
 
@@ -125,9 +124,3 @@ def test_any_value_of_a_part_is_taken_or_refused_in_one_line(name: str) -> None:
             told = str(problem)
         assert "\n" not in told
         assert len(told) < 500
-
-
-def test_numbers_of_numpy_are_pythons_own() -> None:
-    made = Stopping(batch=np.int64(3), budget=np.int32(9), boundary=np.float64(2.5), gamma=np.float32(0.5))
-    assert [type(own) for own in (made.batch, made.budget, made.boundary, made.gamma)] == [int, int, float, float]
-    assert Stopping(looks=np.array([5, 10])) == Stopping(looks=(5, 10))

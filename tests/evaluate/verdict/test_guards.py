@@ -33,7 +33,7 @@ def winner(study: cu.Study) -> list[str]:
     return [match[1] for text in found["text"] if (match := re.match(r"(\S+) is (?:better|best)", text))]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_selected_comparisons_name_no_winner(seed: int) -> None:
     study = compared(seed, selected=True)
     assert winner(study) == []
@@ -87,9 +87,3 @@ def test_problems_of_the_whole_study_are_reported_once(
     said = cu.verdict(study, aspect=chosen, resamples=20).verdict.filter(kind="design")
     rows = said.filter(pl.col("text").str.to_lowercase().str.starts_with(message.lower()))
     assert rows["aspect"].to_list() == [part]
-
-
-def test_problems_of_the_whole_study_are_reported_of_people_alone() -> None:
-    said = cu.verdict(problematic("repeated-items", ASPECTS, metrics=0), resamples=20).verdict.filter(kind="design")
-    assert said["aspect"].to_list() == [""]
-    assert "repeat another item" in said["text"][0]

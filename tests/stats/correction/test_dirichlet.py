@@ -76,19 +76,3 @@ def test_swap(counts, confidence):
     np.testing.assert_array_equal(other.margin_low, -one.margin_high)
     np.testing.assert_array_equal(other.p_low, one.p_low[:, ::-1])
     assert (one.margin_low < one.margin_high).all()
-
-
-def test_shapes():
-    got = human_posterior(np.zeros((2, 4, 3)), confidence=0.95)
-    assert got.theta.shape == got.margin_low.shape == (2, 4)
-    assert got.p.shape == got.p_high.shape == (2, 4, 3)
-    assert human_posterior(np.zeros((0, 3)), confidence=0.95).margin_high.shape == (0,)
-
-
-def test_a_table_gets_the_same_answer_among_many():
-    counts = np.random.default_rng(0).integers(0, 40, (300, 3))
-    together = human_posterior(counts, confidence=0.9)
-    for k in (0, 17, 299):
-        alone = human_posterior(counts[k], confidence=0.9)
-        for name in vars(alone):
-            np.testing.assert_allclose(getattr(together, name)[k], getattr(alone, name), rtol=0, atol=1e-9)

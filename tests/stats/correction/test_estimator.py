@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, decide, stream_key
+from custodes.stats.correction.estimator import Counts, Estimate, decide
 
 TABLES = hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.just(15)), elements=st.integers(0, 3))
 
@@ -38,13 +38,6 @@ def test_both_sides_are_counted_on_all_that_they_rated():
         _ = Counts(counts.paired, many.metric_only, counts.human_only).shape
 
 
-def test_a_table_from_a_row():
-    table = Counts.of_row(np.arange(15))
-    assert table.paired.tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
-    assert (table.metric_only.tolist(), table.human_only.tolist()) == ([9, 10, 11], [12, 13, 14])
-    assert {part.dtype for part in table} == {np.dtype(np.float64)}
-
-
 @given(TABLES)
 @settings(deadline=None)
 def test_every_table_stands_once_up_to_its_mirror_image(rows):
@@ -59,20 +52,6 @@ def test_every_table_stands_once_up_to_its_mirror_image(rows):
     assert (where[:half] == where[half:]).all()
     assert (swapped[:half] != swapped[half:])[~even[where[:half]]].all()
     assert not swapped[even[where]].any()
-
-
-def test_an_estimate_of_the_margin_alone_has_no_shares_and_no_draws():
-    made = Estimate.of_margin(np.array([0.1, 0.2]), np.zeros(2), np.ones(2), np.full(2, 0.7))
-    assert made.p.shape == made.p_low.shape == made.p_high.shape == (2, 3)
-    assert np.isnan(made.p).all()
-    assert np.isnan(made.effective_draws).tolist() == [True, True]
-    assert (made.margin.tolist(), made.margin_low.tolist(), made.margin_high.tolist()) == ([0.1, 0.2], [0, 0], [1, 1])
-
-
-def test_an_estimator_says_nothing_after_its_answer_unless_it_is_told_to():
-    own = Estimator(name="own", label="Own", doc="", estimate=lambda counts, **_: None)
-    assert list(own.remarks(None, "")) == []
-    assert own != Estimator(name="own", label="Own", doc="", estimate=own.estimate)  # a value, compared as itself
 
 
 def test_decisions_are_those_of_algorithm_1():
@@ -188,10 +167,3 @@ def test_four_errors_from_a_threshold_decide():
     assert drawn.at_threshold(gamma=0.05).tolist() == [True, False, True, True, False, False]
     mirror = replace(drawn, theta=1 - theta)
     assert mirror.at_threshold(gamma=0.05).tolist() == drawn.at_threshold(gamma=0.05).tolist()
-
-
-def test_the_key_of_a_table_is_its_content():
-    whole, effective = np.arange(15), np.arange(15) / 1.7
-    assert stream_key(whole) == stream_key(whole.astype(float)) == tuple(range(15))
-    assert stream_key(effective) != stream_key(np.nextafter(effective, 99))
-    assert all(isinstance(own, int) for own in stream_key(effective))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts
@@ -14,7 +11,6 @@ from custodes.stats.correction.inversion import inverted
 
 NOTHING = np.zeros(3, dtype=np.int64)
 CHANNEL = np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]])  # [human, metric]
-tables = hnp.arrays(np.int64, 15, elements=st.integers(0, 9))
 
 
 def answer(paired, metric_only, human_only=NOTHING, confidence=0.95, seed=0):
@@ -31,21 +27,13 @@ def solved(paired: np.ndarray, metric_only: np.ndarray) -> float:
     return float(p[0] - p[2])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_solves_the_mixture(seed):
     rng = np.random.default_rng(seed)
     paired = simulate_counts(rng.dirichlet(np.full(3, 5)), CHANNEL, n=150, rng=rng) + np.eye(3, dtype=np.int64)
     metric_only = rng.multinomial(500, rng.dirichlet(np.ones(3)))
     expected = np.clip(solved(paired, metric_only), -1, 1)
     assert answer(paired, metric_only).margin == pytest.approx(expected, abs=1e-9)
-
-
-def test_known_channel_gives_back_the_truth():
-    p = np.array([0.5, 0.3, 0.2])
-    paired, metric_only = 1e6 * p[:, None] * CHANNEL, 1e9 * p @ CHANNEL
-    result = answer(np.rint(paired).astype(int), np.rint(metric_only).astype(int))
-    assert result.margin == pytest.approx(0.3, abs=1e-5)
-    assert result.theta == 1
 
 
 @pytest.mark.parametrize(("n", "confidence", "tolerance"), [(100, 0.95, 0.2), (400, 0.95, 0.2), (400, 0.5, 0.1)])
@@ -77,33 +65,9 @@ def test_a_singular_channel_has_no_solution():
     assert 0.2 < result.theta < 0.8
 
 
-@pytest.mark.parametrize("metric_only", [[0, 0, 0], [500, 0, 10]])
-def test_without_annotations_nothing_is_known(metric_only):
-    result = answer(np.zeros((3, 3), dtype=int), metric_only)
-    assert np.isnan(result.margin)
-    assert (result.margin_low, result.margin_high, result.theta) == (-1, 1, 0.5)
-
-
 def test_without_metric_only_items_it_is_the_margin_of_people():
     assert answer([[10, 2, 3], [4, 4, 2], [1, 1, 8]], NOTHING).margin == pytest.approx((15 - 10) / 35)
     assert answer(np.zeros((3, 3), dtype=int), [9, 0, 0], [6, 1, 1]).margin == pytest.approx(5 / 8)
-
-
-@settings(deadline=None, max_examples=30)
-@given(tables)
-def test_swapping_the_systems_mirrors_it(table):
-    result = answer(table[:9].reshape(3, 3), table[9:12], table[12:])
-    mirror = answer(table[8::-1].reshape(3, 3), table[11:8:-1], table[:11:-1])
-    np.testing.assert_array_equal(mirror.margin, -result.margin)
-    np.testing.assert_array_equal([mirror.margin_low, mirror.margin_high], [-result.margin_high, -result.margin_low])
-    assert mirror.theta == pytest.approx(1 - result.theta, abs=1e-12)
-
-
-def test_equal_tables_get_equal_results():
-    paired = np.tile([[12, 2, 3], [4, 4, 2], [1, 1, 8]], (2, 1, 1))
-    result = answer(paired, np.tile([50, 20, 30], (2, 1)), np.zeros((2, 3), dtype=int))
-    assert result.margin_low[0] == result.margin_low[1]
-    assert result.theta[0] == result.theta[1]
 
 
 def test_a_table_without_annotations_stays_unknown_among_others():

@@ -15,7 +15,6 @@ from custodes.stats.correction import mixture
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Counts, Estimate, decide
 from custodes.stats.correction.mixture import (
-    MIXTURE,
     agreement,
     mixture_posterior,
     shared_numbers,
@@ -173,24 +172,6 @@ def test_without_human_ratings_wins_are_as_likely_as_losses():
     np.testing.assert_allclose(got.p, 1 / 3, atol=0.03)
 
 
-def test_the_seed_matters_and_repeats():
-    same(posterior(*TABLES["typical"], seed=1), posterior(*TABLES["typical"], seed=1))
-    assert posterior(*TABLES["typical"], seed=1).theta != posterior(*TABLES["typical"], seed=2).theta
-
-
-def test_shapes():
-    paired, metric_only, _ = (np.array(x) for x in TABLES["typical"])
-    got = posterior(
-        np.broadcast_to(paired, (2, 3, 3, 3)), np.broadcast_to(metric_only, (2, 3, 3)), np.zeros((2, 3, 3), int)
-    )
-    assert got.theta.shape == got.theta_error.shape == got.margin_low.shape == got.sd.shape == (2, 3)
-    assert got.p.shape == got.p_low.shape == got.p_high.shape == (2, 3, 3)
-    assert np.unique(got.theta).size == 1
-    none = posterior(np.zeros((0, 4, 3, 3), int), np.zeros((0, 4, 3), int), np.zeros((0, 4, 3), int))
-    assert none.theta.shape == (0, 4)
-    assert none.p.shape == (0, 4, 3)
-
-
 def test_draws_stop_where_theta_is_precise_or_clear():
     table = ([[10, 2, 3], [2, 5, 2], [3, 2, 8]], [330, 110, 275], NONE)
     precise = posterior(*table)
@@ -204,37 +185,6 @@ def test_draws_stop_where_theta_is_precise_or_clear():
     near = posterior([[14, 2, 2], [2, 7, 3], [2, 2, 9]], [120, 30, 50], NONE, gamma=0.05)
     assert near.at_threshold(gamma=0.05)
     assert mixture.MOST_DRAWS / 4 < near.effective_draws <= mixture.MOST_DRAWS
-
-
-@pytest.mark.parametrize(
-    ("paired", "metric_only", "expected"),
-    [
-        ([[14, 2, 2], [2, 7, 3], [2, 2, 9]], [58, 15, 22], 0.967),
-        ([[16, 1, 1], [1, 9, 1], [3, 3, 15]], [26, 15, 54], 0.033),
-    ],
-)
-def test_draws_go_on_until_theta_is_clear_of_either_threshold(paired, metric_only, expected):
-    # 4096 draws leave an error of .003, which is too near .975 and .025
-    theta = FiniteSum.of(paired, metric_only, NONE).theta
-    assert theta == pytest.approx(expected, abs=0.001)
-    got = posterior(paired, metric_only, NONE, seed=1, gamma=0.05)
-    assert min(abs(got.theta - 0.025), abs(got.theta - 0.975)) > 4 * got.theta_error
-    assert abs(got.theta - theta) < 4.5 * got.theta_error
-    assert 4096 < got.effective_draws < mixture.MOST_DRAWS
-
-
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_without_an_interval_tables_near_a_threshold_get_more_draws(mirrored):
-    # theta is .77 and .959; 256 draws have an error of .026 and .013, and four of these must fit between
-    for wins, more in ((40, False), (56, True)):
-        paired, metric_only = np.array([[14, 2, 2], [2, 7, 3], [2, 2, 9]]), np.array([wins, 15, 80 - wins])
-        if mirrored:
-            paired, metric_only = paired[::-1, ::-1], metric_only[::-1]
-        draws = [
-            posterior(paired, metric_only, NONE, seed=seed, gamma=0.05, confidence=None).effective_draws
-            for seed in range(9)
-        ]
-        assert (np.median(draws) > 256) == more
 
 
 def simulated(seed: int, n_tables: int = 60) -> Counts:
@@ -288,15 +238,10 @@ def test_effective_counts_between_whole_ones(divisor):
     assert mirror.theta == pytest.approx(1 - got.theta, abs=1e-12)
 
 
-def test_effective_counts_are_not_truncated():
-    one, other = (posterior(np.array(TABLES["typical"][0]) * c, [20, 5, 15], NONE).theta for c in (1.3, 1.4))
-    assert one != other
-
-
 # --- draws and weights
 
 
-@pytest.mark.parametrize("name", ["typical", "nothing paired", "many people more"])
+@pytest.mark.parametrize("name", ["nothing paired", "many people more"])
 def test_weights_are_the_density_ratio(name):
     """Posterior over proposal at the draws of exact gammas, by the definition of both densities."""
     counts = counts_of(TABLES[name])
@@ -304,7 +249,7 @@ def test_weights_are_the_density_ratio(name):
     cells = counts.paired + np.minimum((items + 3.5) / 9, 1)
     rng = np.random.default_rng(0)
     ratios = []
-    for _ in range(20_000):
+    for _ in range(8_000):
         q = rng.dirichlet(cells.sum(axis=0) + counts.metric_only)
         nu = np.stack([rng.dirichlet(cells[:, r]) for r in range(3)], axis=1)
         pi = np.maximum(q * nu, 1e-300)
@@ -320,16 +265,6 @@ def test_weights_are_the_density_ratio(name):
     drawn, log_weights = weighted_draws(Counts(*(part[np.newaxis] for part in counts)), shared_numbers(20_000, [0]))
     weights = np.exp(log_weights[0] - log_weights.max())
     assert weights @ (drawn[0, 0] > drawn[2, 0]) / weights.sum() == pytest.approx(theta, abs=error)
-
-
-def test_many_draws_in_pieces_are_the_same_draws():
-    counts, numbers = Counts(*(part[np.newaxis] for part in counts_of(TABLES["typical"]))), shared_numbers(70_000, [3])
-    p, log_weights = weighted_draws(counts, numbers)
-    assert p.shape == (3, 1, 70_000)
-    np.testing.assert_allclose(p.sum(axis=0), 1, atol=1e-5)
-    first, first_weights = weighted_draws(counts, numbers[:, :100])
-    np.testing.assert_array_equal(p[..., :100], first)
-    np.testing.assert_array_equal(log_weights[:, :100], first_weights)
 
 
 @pytest.mark.parametrize("shape", [0.4, 0.9, 1.0, 4.5, 300.0, 40_000.0])
@@ -359,22 +294,6 @@ def test_weighted_quantiles_of_equal_weights_are_order_statistics(values, probab
     assert got == np.sort(values)[int(np.ceil(probability * len(values))) - 1]
 
 
-def test_weighted_quantiles_of_many_draws():
-    # bunched at one end; a constant row; both tails
-    rng = np.random.default_rng(0)
-    values = np.stack([rng.random(20_000) ** 20, np.full(20_000, 0.3), -rng.standard_gamma(0.05, 20_000)])
-    weights = rng.random(20_000)
-    probabilities = (0.025, 0.5, 0.9)
-    got = weighted_quantiles(values, weights, probabilities)
-    for row, quantiles in zip(values[[0, 2]], got[[0, 2]], strict=True):
-        for quantile, probability in zip(quantiles, probabilities, strict=True):
-            # less than two standard errors of a probability of 20,000 draws
-            assert weights[row <= quantile].sum() / weights.sum() == pytest.approx(probability, abs=0.005)
-    np.testing.assert_array_equal(got[1], 0.3)
-    alone = weighted_quantiles(values[:1], np.where(np.arange(20_000) == 7, 1.0, 0.0), (0.0001, 0.5, 1.0))
-    np.testing.assert_array_equal(alone, np.full((1, 3), values[0, 7]))
-
-
 # --- tables with uneven weights
 
 
@@ -387,19 +306,6 @@ def test_populations_equal_the_finite_sum(name):
     np.testing.assert_allclose(got.p, exact.mean, atol=0.02)
     np.testing.assert_allclose(exact.below(got.p_low), 0.025, atol=0.015)
     np.testing.assert_allclose(exact.below(got.p_high), 0.975, atol=0.015)
-
-
-def test_populations_of_effective_counts():
-    table = ([[1.4, 0, 0.3], [0, 0.2, 0], [0, 0, 0.4]], [60, 10, 30], [2.5, 0.1, 0.7])
-    got, exact = tempered_posterior(table), FiniteSum.of(*table)
-    assert abs(got.theta - exact.theta) < 4 * got.theta_error
-    np.testing.assert_allclose(got.p, exact.mean, atol=0.02)
-
-
-def test_populations_move_on_only_while_theta_is_open():
-    table = HARD["one paired, many people"]
-    clear = tempered_posterior(table, precision=0.0, gamma=0.9)  # thresholds .45 and .55
-    assert clear.effective_draws < 0.6 * tempered_posterior(table, precision=1e-9).effective_draws
 
 
 def test_a_million_items_of_a_metric_that_people_disagree_with():
@@ -480,33 +386,16 @@ def agree(ours: Estimate, draws: np.ndarray) -> None:
 
 NUTS_TABLES = {
     "typical": ([[30, 5, 5], [5, 15, 5], [4, 6, 25]], [400, 200, 400], NONE),
-    "people without ties": ([[20, 3, 6], NONE, [5, 2, 12]], [500, 100, 400], NONE),
     "many people more": ([[10, 2, 3], [2, 5, 2], [3, 2, 8]], [400, 100, 300], [100, 30, 80]),
-    "typical, close": ([[60, 8, 22], [9, 12, 11], [25, 7, 46]], [520, 60, 420], NONE),
-    "clear winner": ([[50, 5, 5], [5, 10, 5], [4, 3, 8]], [700, 100, 200], NONE),
     "weak metric": ([[20, 10, 18], [9, 10, 11], [17, 8, 22]], [380, 250, 370], NONE),
     "metric without ties": ([[20, 0, 6], [9, 0, 8], [5, 0, 12]], [520, 0, 480], NONE),
-    "no ties at all": ([[30, 0, 12], NONE, [14, 0, 25]], [520, 0, 480], NONE),
-    "rare ties of the metric": ([[30, 1, 12], [5, 0, 4], [14, 0, 25]], [520, 10, 470], NONE),
-    "never a loss": ([[30, 4, 0], [6, 12, 0], NONE], [300, 150, 0], NONE),
     "anticorrelated": ([[3, 2, 20], [2, 8, 3], [25, 3, 4]], [300, 100, 280], NONE),
     "one paired": ([[1, 0, 0], NONE, NONE], [50, 10, 40], NONE),
     "five paired": ([[2, 0, 0], [0, 1, 0], [0, 1, 1]], [500, 100, 400], NONE),
-    "few metric-only": ([[8, 2, 1], [1, 4, 1], [2, 0, 5]], [2, 0, 1], NONE),
     "very large": ([[3000, 500, 500], [500, 1500, 500], [1400, 600, 2500]], [100_000, 50_000, 80_000], NONE),
-    "large and close": ([[900, 100, 300], [100, 300, 100], [310, 100, 880]], [11_000, 4000, 10_900], NONE),
-    "good metric": ([[50, 0, 0], [0, 10, 0], [0, 0, 40]], [5000, 1000, 4000], NONE),
-    "some people more": ([[10, 2, 3], [2, 5, 2], [3, 2, 8]], [400, 100, 300], [5, 3, 4]),
     "people who disagree": ([[10, 2, 3], [2, 5, 2], [3, 2, 8]], [400, 100, 300], [30, 30, 60]),
     "people, nothing paired": ([NONE, NONE, NONE], [40, 10, 30], [15, 10, 12]),
 }
-
-
-@pytest.mark.parametrize("name", list(NUTS_TABLES)[:3])
-def test_nuts_gives_the_same_posterior(name):
-    pytest.importorskip("numpyro", reason="NumPyro is not installed (dependency group test)")
-    counts = counts_of(NUTS_TABLES[name])
-    agree(posterior(*counts), nuts(counts, chains=2, warmup=300, draws=1000))
 
 
 @pytest.mark.slow
@@ -515,16 +404,6 @@ def test_nuts_as_the_paper_runs_it(name):
     pytest.importorskip("numpyro", reason="NumPyro is not installed (dependency group test)")
     counts = counts_of(NUTS_TABLES[name])
     agree(posterior(*counts), nuts(counts, chains=5, warmup=2000, draws=10_000))
-
-
-@pytest.mark.slow
-def test_nuts_misses_a_part_of_a_posterior():
-    # a metric that nearly always says win, three paired items, two human classes without items: NUTS stays where these
-    # classes have some weight and so bounds the margin too tightly
-    pytest.importorskip("numpyro", reason="NumPyro is not installed (dependency group test)")
-    table = ([[2, 0, 1], NONE, NONE], [99_000, 0, 1000], NONE)
-    draws = nuts(counts_of(table), chains=5, warmup=2000, draws=10_000)
-    assert posterior(*table).margin_low < 0.93 < np.quantile(draws[..., 0] - draws[..., 2], 0.025)
 
 
 # --- calibration
@@ -549,8 +428,3 @@ def test_intervals_cover_and_theta_is_calibrated():
     assert abs(excess.mean()) < 4 * np.sqrt((got.theta * (1 - got.theta)).mean() / studies)
     unsure = (got.theta > 0.1) & (got.theta < 0.9)
     assert abs(excess[unsure].mean()) < 4 * 0.5 / np.sqrt(unsure.sum())
-
-
-def test_the_estimator_may_answer_without_intervals():
-    assert MIXTURE.quick
-    assert MIXTURE.estimate is mixture_posterior

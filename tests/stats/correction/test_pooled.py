@@ -87,28 +87,6 @@ def test_what_no_annotation_joins_is_undefined():
     assert nothing.clusters == 0
 
 
-def test_a_pair_never_annotated_is_answered_by_the_others():
-    rng = np.random.default_rng(0)
-    signs = additive(np.array([0.35, 0.0, -0.35]), (400,), rng)
-    signs[1] = ABSENT
-    fit = fitted(signs, pairs(3), np.arange(400))
-    # the difference of two means of 400 and one more: sd .06
-    assert fit.margin[1] == pytest.approx(0.7, abs=0.2)
-    assert fit.margin[1] == pytest.approx(fit.margin[0] + fit.margin[2])
-
-
-def test_pooling_saves_annotations_where_pairs_are_annotated_on_different_items():
-    rng = np.random.default_rng(0)
-    signs = additive(np.linspace(-0.3, 0.3, 8), (400,), rng)
-    signs[rng.random(signs.shape) < 0.9] = ABSENT
-    answer = estimate(signs, pairs(8))
-    counts = np.stack([(signs == kind).sum(axis=1) for kind in (1, 0, -1)], axis=1)
-    alone = human_posterior(counts, confidence=0.95)
-    # 28 pairs tell of 7 differences of levels: standard errors shrink by sqrt(7 / 28)
-    ratio = (answer.margin_high - answer.margin_low) / (alone.margin_high - alone.margin_low)
-    assert ratio.mean() == pytest.approx(0.5, abs=0.07)
-
-
 @pytest.mark.parametrize("n_items", [FEWEST_CLUSTERS - 1, FEWEST_CLUSTERS])
 def test_no_decision_with_few_clusters(n_items):
     signs = np.where(np.arange(n_items) % 10 == 0, -1, 1) * np.ones((3, 1), dtype=np.int8)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 from scipy import stats
 
@@ -15,7 +12,6 @@ from custodes.stats.correction.ppi import PPI, ppi_margin
 
 SIGNS = np.array([1.0, 0.0, -1.0])
 NOTHING = np.zeros(3, dtype=np.int64)
-tables = hnp.arrays(np.int64, 15, elements=st.integers(0, 12))
 
 
 def labels(paired: np.ndarray, metric_only: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -24,15 +20,11 @@ def labels(paired: np.ndarray, metric_only: np.ndarray) -> tuple[np.ndarray, np.
     return SIGNS[human[repeated]], SIGNS[metric[repeated]], np.repeat(SIGNS, metric_only)
 
 
-def parts(table: np.ndarray) -> Counts:
-    return Counts(table[:9].reshape(3, 3), table[9:12], table[12:])
-
-
 def ppi(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarray = NOTHING, confidence: float = 0.95):
     return PPI.estimate(Counts(paired, metric_only, human_only), confidence=confidence)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_equals_ppi_py(seed):
     rng = np.random.default_rng(seed)
     n, many = rng.integers(50, 300), rng.integers(1, 3000)
@@ -93,16 +85,6 @@ def test_human_only_labels_enter_by_inverse_variance():
     assert error == pytest.approx(sum(precision) ** -0.5)
 
 
-def test_a_metric_that_knows_saves_annotations():
-    good = np.diag([20, 20, 20]) + 1
-    useless = np.full((3, 3), 7)
-    many = np.array([4000, 4000, 4000])
-    assert ppi_margin(Counts(good, many, NOTHING)).error < 0.7 * ppi_margin(Counts(good, NOTHING, NOTHING)).error
-    assert ppi_margin(Counts(useless, many, NOTHING)).error == pytest.approx(
-        ppi_margin(Counts(useless, NOTHING, NOTHING)).error
-    )
-
-
 @pytest.mark.parametrize(("wins", "decided"), [(1, False), (4, False), (5, False), (8, True)])
 def test_few_equal_labels_decide_nothing(wins, decided):
     paired = np.zeros((3, 3), dtype=np.int64)
@@ -114,23 +96,6 @@ def test_without_labels_nothing_is_known():
     estimate = ppi(np.zeros((3, 3)), np.array([100, 0, 0]))
     assert np.isnan(estimate.margin)
     assert (estimate.margin_low, estimate.margin_high, estimate.theta) == (-1, 1, 0.5)
-
-
-@given(tables)
-def test_swapping_the_systems_negates_it(table):
-    mirror = [part[::-1] if part.ndim == 1 else part[::-1, ::-1] for part in parts(table)]
-    margin, error, freedom = ppi_margin(parts(table))
-    swapped = ppi_margin(Counts(*mirror))
-    np.testing.assert_allclose(swapped.margin, -margin, atol=1e-12)
-    np.testing.assert_allclose(swapped.error, error, atol=1e-12)
-    assert swapped.freedom == freedom
-
-
-@given(hnp.arrays(np.int64, (4, 15), elements=st.integers(0, 12)))
-def test_tables_are_independent(many):
-    together = ppi_margin(Counts(many[:, :9].reshape(-1, 3, 3), many[:, 9:12], many[:, 12:]))
-    for k, table in enumerate(many):
-        np.testing.assert_allclose([part[k] for part in together], ppi_margin(parts(table)), rtol=1e-12)
 
 
 def test_the_tuning_weight_is_at_most_one():

@@ -7,28 +7,6 @@ from hypothesis import strategies as st
 from custodes.stats.stopping.allocation import annotation_order, counted, evenly, granted, kinds_of, tables
 
 
-def test_orders_are_fresh_and_available_first() -> None:
-    available = np.random.default_rng(0).random((40, 30)) < 0.7
-    order = annotation_order(available, np.arange(30), np.random.default_rng(3))
-    assert (np.sort(order, axis=1) == np.arange(30)).all()
-    ranked = np.take_along_axis(available, order, axis=1)
-    assert (np.diff(ranked.astype(int), axis=1) <= 0).all()
-    assert len({tuple(row) for row in order.tolist()}) == 40
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 60))
-@settings(max_examples=60, deadline=None)
-def test_grants_stay_within_the_budget_and_are_even(wanted: list[int], left: int) -> None:
-    given_ = granted(np.array(wanted), np.array(left))
-    assert (given_ >= 0).all()
-    assert (given_ <= wanted).all()
-    assert given_.sum() <= left
-    if sum(wanted) <= left:
-        assert given_.tolist() == wanted
-    elif (asking := given_[np.array(wanted) > 9]).size:
-        assert np.ptp(asking) <= 1
-
-
 def test_counting_along_an_order_is_counting() -> None:
     rng = np.random.default_rng(4)
     human = rng.choice(np.array([1, 0, -1, -128], dtype=np.int8), size=(5, 40))
@@ -81,15 +59,6 @@ def test_every_order_of_what_is_available_is_as_likely() -> None:
     assert np.abs(times - 4000).max() < 300
 
 
-def test_nothing_is_counted_between_two_equal_places_or_beyond_the_end() -> None:
-    kinds = np.array([[0, 3, 3, 12], [11, 5, 5, 5]], dtype=np.int8)
-    assert not counted(kinds, np.array([2, 4]), np.array([2, 4])).any()
-    counts = counted(kinds, np.array([2, 0]), np.array([4, 3]))
-    assert [np.flatnonzero(own).tolist() for own in counts] == [[3], [5, 11]]
-    assert counts.sum(axis=1).tolist() == [1, 3]  # nobody rated the last item of the first pair
-    np.testing.assert_array_equal(counted(kinds[None], np.array([[2, 0]]), np.array([[4, 3]])), counts[None])
-
-
 def test_documents_take_turns() -> None:
     rng = np.random.default_rng(0)
     units = rng.permutation(np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6]))
@@ -111,13 +80,6 @@ def test_the_first_of_a_document_is_any_of_its_items_and_the_first_of_all_any_it
     # sd of a share of .2 is .003
     np.testing.assert_allclose(np.bincount(order[:, 0]) / 20_000, 0.2, atol=0.015)
     assert (units[order[:, 0]] != units[order[:, 1]]).all()
-
-
-def test_without_clusters_the_order_is_that_of_the_random_numbers() -> None:
-    available = np.random.default_rng(1).random((20, 30)) < 0.7
-    keys = np.where(available, np.random.default_rng(5).random(available.shape), 2.0)
-    order = annotation_order(available, np.arange(30), np.random.default_rng(5))
-    np.testing.assert_array_equal(order, np.argsort(keys, axis=1, kind="stable"))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 60))

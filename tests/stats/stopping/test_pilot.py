@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.stats import arrays
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.stopping.pilot import (
     _LIKELY,
@@ -62,14 +61,6 @@ def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
     np.testing.assert_allclose(found, by_importance(np.array(counts), 400_000, rng), atol=0.05)
 
 
-def test_many_annotations_speak_for_themselves() -> None:
-    counts = np.array([[500, 300, 200], [100, 800, 100], [300, 100, 600]])
-    drawn = posterior_shares(pilot_of(counts), draws=500, rng=np.random.default_rng(0))
-    np.testing.assert_allclose(drawn.mean(axis=0), counts / 1000, atol=0.02)
-    # a binomial share of .5 of 1,000 has an sd of .016
-    assert drawn.std(axis=0).max() < 0.025
-
-
 def test_a_pair_learns_from_the_others() -> None:
     # A beats B, and B beats C, far from chance; what A does to C was hardly asked.
     counts = np.array([[40, 0, 10], [1, 0, 0], [40, 0, 10]])
@@ -78,14 +69,6 @@ def test_a_pair_learns_from_the_others() -> None:
     assert margin[1] > margin[0]
     # alone one win says (2 - 1) / 4
     assert margin[1] > 0.6
-
-
-def test_names_of_systems_do_not_matter() -> None:
-    counts = np.array([[6, 3, 1], [8, 1, 1], [4, 4, 2]])
-    swapped = counts[[2, 1, 0]][:, ::-1]  # systems 2, 1, 0: pairs (2, 1), (2, 0), (1, 0)
-    one = posterior_shares(pilot_of(counts), draws=4000, rng=np.random.default_rng(0)).mean(axis=0)
-    other = posterior_shares(pilot_of(swapped), draws=4000, rng=np.random.default_rng(1)).mean(axis=0)
-    np.testing.assert_allclose(one, other[[2, 1, 0]][:, ::-1], atol=0.02)
 
 
 def test_studies_begin_with_the_pilot() -> None:
@@ -142,13 +125,6 @@ def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> Non
     pair, unit = np.nonzero(asked)
     expected = max(1, (together**2).sum() / apart.sum())
     assert overlap(systems[pair], unit, error[asked], sign) == pytest.approx(expected)
-
-
-def test_studies_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts, shares = np.array([[3, 1, 0], [1, 1, 5]]), np.random.default_rng(0).dirichlet([1, 1, 1], size=(7, 2))
-    whole = continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds
-    monkeypatch.setattr(arrays, "CHUNK", 40)
-    assert (continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds == whole).all()
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=25), st.sampled_from([0.5, 0.8, 0.9]))

@@ -29,17 +29,6 @@ def test_power_is_exact() -> None:
     )
 
 
-def test_correlation_and_width_by_sampling() -> None:
-    rng = np.random.default_rng(5)
-    p, channel = np.array([0.5, 0.2, 0.3]), np.array([[0.7, 0.1, 0.2], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]])
-    human = rng.choice(3, p=p, size=400_000)
-    metric = (rng.random((400_000, 1)) > channel.cumsum(axis=1)[human]).sum(axis=1)
-    assert preference_correlation(p, channel) == pytest.approx(np.corrcoef(human, metric)[0, 1], abs=0.005)
-    assert preference_correlation(np.array([0.0, 1.0, 0.0]), channel) == 0
-    width = 2 * norm.isf(0.025) * np.std(1 - human) / np.sqrt(100)
-    assert margin_width(p, np.array(96), gamma=0.05) == pytest.approx(width, rel=0.01)
-
-
 def test_the_second_system_has_the_power_of_the_first_the_other_way_round() -> None:
     shares = np.random.default_rng(0).dirichlet([2, 1, 2], 6)
     n = np.array([0, 1, 7, 30, 30, 200])

@@ -12,7 +12,7 @@ from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Pai
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.poststratified import poststratified_moments
 from custodes.stats.stopping.allocation import kinds_of
-from custodes.stats.stopping.replay import Answers, mean_kld, replay
+from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
 ENDLESS = 10**6
@@ -161,20 +161,6 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
     assert end.kld == pytest.approx(0)
 
 
-def test_items_are_not_made_for_what_reads_counts() -> None:
-    human, metric = answers_of(3, replications=1)
-
-    def items(n: np.ndarray) -> PairItems:
-        raise AssertionError
-
-    asked = replace(made(human, metric), items=items)
-    truth = np.full((5, 3), 1 / 3)
-    one, other = (
-        replay(own, RULE, reference=np.zeros(5, np.int8), truth=truth) for own in (asked, made(human, metric))
-    )
-    assert one.decision.tolist() == other.decision.tolist()
-
-
 def test_nothing_to_ask() -> None:
     human = np.full((1, 2, 3), ABSENT, dtype=np.int8)
     metric = np.ones_like(human)
@@ -182,12 +168,3 @@ def test_nothing_to_ask() -> None:
     end = replay(made(human, metric), rule, reference=np.array([1, 0], np.int8), truth=np.full((2, 3), 1 / 3))
     assert (end.n.tolist(), end.decision.tolist(), end.correct.tolist()) == ([[0, 0]], [[0, 0]], [[0.5]] * 3)
     assert (end.kld == 0).all()
-
-
-def test_mean_kld_is_the_mean_of_entropies() -> None:
-    rng = np.random.default_rng(0)
-    p, truth = rng.dirichlet([1, 1, 1], (4, 5)), rng.dirichlet([1, 1, 1], 5)
-    expected = [np.mean([entropy(a, b) for a, b in zip(own, truth, strict=True)]) for own in p]
-    np.testing.assert_allclose(mean_kld(p, truth), expected)
-    p[2, 1] = np.nan
-    assert np.isnan(mean_kld(p, truth)).tolist() == [False, False, True, False]

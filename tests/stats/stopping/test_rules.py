@@ -58,13 +58,6 @@ def test_theta_decides_beyond_the_probability_of_the_bound(look: int) -> None:
     assert judged(PLAIN, PEOPLE, look=0)[0].tolist() != judged(PLAIN, PEOPLE, look=1)[0].tolist()
 
 
-def test_paired_and_unpaired_annotations_count_alike() -> None:
-    counts = Counts(np.array([[[3, 1, 0], [1, 2, 0], [0, 1, 1]]]), np.zeros((1, 3), int), np.array([[4, 0, 1]]))
-    decision, _, p = asked(PLAIN, counts, look=1)
-    same, _, shares = judged(PLAIN, np.array([[8, 3, 3]]), look=1)
-    assert (decision.tolist(), p.tolist()) == (same.tolist(), shares.tolist())
-
-
 @pytest.mark.parametrize("human", [[7, 2, 3], [2, 6, 2], [1, 0, 6], [0, 0, 0]])
 def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
     # Margin and variance of the Dirichlet posterior, then: at the last look the standard error is sd * sqrt(n / last),

@@ -80,12 +80,6 @@ def test_the_interval_excludes_a_tie_where_the_bound_is_crossed(boundary: str) -
             assert under.p[0] == pytest.approx(0.05, abs=5e-4)
 
 
-def test_an_early_stop_is_believed_less_and_a_late_one_as_it_is() -> None:
-    early, late = after([0.5], looks=2), after([0.1])
-    assert early.margin[0] < 0.5
-    assert late.margin[0] == pytest.approx(0.1, abs=0.005)
-
-
 def test_a_look_that_brought_nothing_new_is_none() -> None:
     n, bounds = np.array([10, 20, 20]), np.array([2.5, 2.4, 2.2])
     made = stagewise(np.array([0.3]), np.array([0.2]), n=n, bounds=bounds, level=0.05)

@@ -52,29 +52,8 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     if shape is None or len(share) == 1:
         return np.full(len(share), least)
     ratio = shape(share)
-    constant = _root(lambda c: crossing_probability(c * ratio, share) - level, least * 0.999, most * 1.001)
+    constant = bisected(lambda c: crossing_probability(c * ratio, share) > level, least * 0.999, most * 1.001, steps=40)
     return np.asarray(constant * ratio)
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a monotone function is 0, between places where its signs differ; the rule of Illinois (Dowell and Jarratt
-    1971). SciPy has it too, in a module that costs every server of a study 24 MB."""
-    at_low, at_high = function(low), function(high)
-    require(at_low * at_high <= 0, f"no root between {low} and {high}")
-    for _ in range(_SECANTS):
-        middle = high - at_high * (high - low) / (at_high - at_low)
-        here = function(middle)
-        if abs(here) < _NEAR:
-            break
-        if here * at_high < 0:
-            low, at_low = high, at_high
-        else:
-            at_low /= 2  # the end that stays counts for less
-        high, at_high = middle, here
-    return middle
-
-
-_SECANTS, _NEAR = 100, 1e-11
 
 
 def bisected(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
