@@ -37,7 +37,6 @@ LIST = Path(__file__).with_name("filler_names.txt")
 REPEATED = {
     "Assignment",
     "Column",
-    "Items",
     "Material",
     "Output",
     "Plan",
