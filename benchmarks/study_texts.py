@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.annotate.plan import StudyPlan, Texts
+from custodes.annotate.plan import StudyPlan, StudyTexts
 from custodes.annotate.rendering import SECONDS, rendered
 from custodes.annotate.safe_html import LONGEST, Render
 from custodes.data.study import Study
@@ -56,7 +56,7 @@ def made(study: Study, how: Render) -> float:
     """Seconds to make a study."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        cu.annotate.new(study, Path(folder) / "study.db", plan=StudyPlan(texts=Texts(render=how)))
+        cu.annotate.new(study, Path(folder) / "study.db", plan=StudyPlan(texts=StudyTexts(render=how)))
         return time.perf_counter() - began
 
 

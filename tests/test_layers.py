@@ -129,10 +129,10 @@ TOGETHER = {
 
 HEAVY = {
     *("jax", "torch", "xgboost", "sklearn", "matplotlib", "scipy", "altair", "vl_convert", "jinja2"),
-    *("starlette", "uvicorn", "nh3", "markdown_it", "pygments", "limits", "PIL"),
+    *("starlette", "uvicorn", "nh3", "markdown_it", "mdit_py_plugins", "pygments", "PIL"),
 }
 
-MARKDOWN = {"markdown_it", "pygments"}
+MARKDOWN = {"markdown_it", "mdit_py_plugins", "pygments"}
 """What help is written with."""
 
 

@@ -49,8 +49,8 @@ EXTRAS: Mapping[str, Extra] = {
     "annotate": Extra(
         "the site that asks people",
         (
-            *("starlette", "uvicorn", "nh3", "markdown_it", "pygments", "latex2mathml", "itsdangerous", "limits"),
-            "PIL",
+            *("starlette", "uvicorn", "nh3", "markdown_it", "mdit_py_plugins", "pygments", "latex2mathml"),
+            *("itsdangerous", "PIL"),
         ),
     ),
 }

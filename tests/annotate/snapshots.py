@@ -52,7 +52,7 @@ def person(number: int = 1, **given: Any) -> PersonNow:
         "flags": (),
         "code": None,
     }
-    return PersonNow(worker=number, **usual | given)
+    return PersonNow(**usual | given)
 
 
 def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) -> Snapshot:
@@ -66,7 +66,6 @@ def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) 
         "second": 0,
         "gold": 0,
         "refused": 0,
-        "late": 0,
         "paid": 0,
         "known": frozenset({"gold", "attention"}),
         "recent": 0,

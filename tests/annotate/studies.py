@@ -17,6 +17,7 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
 from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent, View
+from custodes.evaluate.protocol.asking import Asking
 
 GOLD = {"gold": 6, "attention": 4}
 
@@ -150,8 +151,58 @@ def said(service: Service, ask: Ask, value: int = 1, *, seconds: float | None = 
 
 def rightly(service: Service, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
     """Answer what is there, a known comparison as it should be."""
-    given = service._log.state.given[asked(service, token).assignment]
+    given = service._log.state.issued[asked(service, token).assignment]
     if given.gold is not None:
         expected = service._log.state.gold[given.gold][1]
         value = -expected if given.flip else expected
     return answer(service, token, value, seconds=seconds)
+
+
+def state_of(service: Service) -> bytes:
+    """The whole state but clocks, as bytes that are equal where states are; also after a restart."""
+    state = service._do(lambda: service._log.state).result()
+    people = [
+        (
+            *(one.id, one.label, one.excluded, one.by, one.reason, one.forgotten, one.qualified, one.batches),
+            *(
+                sorted(one.seen),
+                sorted(one.had),
+                sorted(one.known),
+                sorted(one.refused),
+                sorted((+one.load).items()),
+            ),
+            *(sorted((unit, issued.id) for unit, issued in table.items()) for table in (one.votes, one.lapsed)),
+            *(getattr(one.work, name) for name in one.work.__slots__[:-1]),
+            one.work.times.tolist(),
+        )
+        for one in state.workers.values()
+    ]
+    visits = [
+        (
+            *(one.id, one.agreed, one.declined, one.begun, one.finished, one.batch, one.number, one.last_item),
+            *(sorted(one.known.items()), sorted(one.codes.items()), sorted(one.params.items())),
+            *([issued.id for issued in table] for table in (one.open, one.answered)),
+        )
+        for one in state.sessions.values()
+    ]
+    units = [
+        (
+            *(one.id, sorted(one.votes.items()), sorted(one.seconds.items()), one.leased),
+            *map(sorted, (one.holders, one.asked, one.refused)),
+        )
+        for one in state.assignments.units.values()
+        if one.votes or one.seconds or one.holders or one.asked or one.refused
+    ]
+    questions = [
+        (one.id, one.role, one.flip, one.holds, one.expired, one.counts, one.value, one.is_void)
+        for one in state.issued.values()
+    ]
+    totals = [getattr(state.totals, name) for name in state.totals.__slots__]
+    rest = [list(state.paces), list(state.primaries), state.comments, state.control, state.version, state.last, totals]
+    engine = state.assignments.engine
+    tokens = sorted((token, session.id) for token, session in state.tokens.items())
+    singles = [sorted(units) for units in state.assignments.singles]
+    asked = (
+        engine.state_bytes() if isinstance(engine, Asking) else repr([engine.n, engine.target, engine.is_open]).encode()
+    )
+    return msgspec.json.encode([people, visits, units, questions, tokens, singles, rest]) + asked

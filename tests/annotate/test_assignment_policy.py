@@ -16,7 +16,7 @@ from custodes.annotate import assignment_policy
 from custodes.annotate.engine import Quota
 from custodes.annotate.service import Service
 from custodes.annotate.views import Ask, Begin, Break, Decline, Done, Wait
-from tests.annotate.studies import answer, asked, at_once, begun, plan_of, rightly, study
+from tests.annotate.studies import answer, asked, at_once, begun, plan_of, rightly, state_of, study
 
 DRAWS = 4000
 UNKNOWN = {"gold_every": 0, "attention": 0}
@@ -51,7 +51,6 @@ def test_chances_are_true(tmp_path: Path, systems: int) -> None:
             assert n / DRAWS == pytest.approx(p_role, abs=4 * (p_role * (1 - p_role) / DRAWS) ** 0.5)
             (p_pair,) = {own.p_pair for own in those}
             pairs = Counter(own.unit.pair for own in those if own.unit is not None)
-            assert len(pairs) == those[0].eligible
             assert p_pair == 1 / len(pairs)
             for found in pairs.values():
                 assert found / n == pytest.approx(p_pair, abs=4 * (p_pair * (1 - p_pair) / n) ** 0.5 + 1e-9)
@@ -64,14 +63,13 @@ def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
     with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=60)) as service:
         work(service, [begun(service) for _ in range(25)])
         with closing(sqlite3.connect(service.path)) as base:
-            rows = base.execute("SELECT asked_as, p_role, p_pair, eligible, policy FROM answers WHERE pair IS NOT NULL")
+            rows = base.execute("SELECT asked_as, p_role FROM answers WHERE pair IS NOT NULL")
             told = rows.fetchall()
-    both = [(role, p) for role, p, *_ in told if p < 1]
+    both = [(role, p) for role, p in told if p < 1]
     assert {p for role, p in both if role == "second"} == {0.3}
     assert {p for role, p in both if role == "primary"} == {0.7}
     share = sum(role == "second" for role, _ in both) / len(both)
     assert share == pytest.approx(0.3, abs=4 * (0.21 / len(both)) ** 0.5)
-    assert {(p_pair * eligible, name) for _, _, p_pair, eligible, name in told} == {(1.0, "even-1")}
 
 
 def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]:
@@ -201,7 +199,7 @@ def test_three_answers_are_one_by_the_sign_of_their_sum(
         for value in values:
             tokens.append(token := begun(service))
             for _ in range(4):
-                flip = service._log.state.given[asked(service, token).assignment].flip
+                flip = service._log.state.issued[asked(service, token).assignment].flip
                 answer(service, token, -value if flip else value)
         assert work(service, tokens) == {"no-work": 3}
         pair = service.snapshot().result().pairs[0]
@@ -232,19 +230,20 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
         more = msgspec.structs.replace(plan, stopping=msgspec.structs.replace(plan.stopping, budget=budget + 6))
         service.replan(more).result()
         assert any(pair.is_open for pair in service.snapshot().result().pairs) == (budget < 18)
-        state = service.state()
+        state = state_of(service)
     with at_once(service.path) as service:
-        assert service.state() == state
+        assert state_of(service) == state
 
 
 def test_what_cannot_be_rated_costs_no_budget() -> None:
-    made = Quota(orders=[[0, 1, 2], [0]], budget=3)
+    made = Quota(budget=3)
+    made.add([3, 1])
     assert [made.wanted(pair) for pair in (0, 1)] == [[0, 1], [0]]
     made.impossible(1, 0)
     assert (made.wanted(0), made.is_open, made.target) == ([0, 1, 2], [True, False], [3, 0])
     made.impossible(0, 1)
     assert (made.wanted(0), made.target) == ([0, 2], [2, 0])
-    made.add([[0, 1, 2]])
+    made.add([3])
     assert (made.wanted(2), made.target) == ([0], [2, 0, 1])
     made.set_budget(None)
     assert [made.wanted(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
@@ -291,7 +290,7 @@ def test_chances_of_ratings_are_true(tmp_path: Path) -> None:
             p = those[0].p_role
             assert len(those) / DRAWS == pytest.approx(p, abs=4 * (p * (1 - p) / DRAWS) ** 0.5)
             what = Counter(own.unit.id if role == "primary" else own.unit.pair for own in those if own.unit is not None)
-            assert those[0].eligible == len(what) > 1
+            assert len(what) > 1
             for n in what.values():
                 q = 1 / len(what)
                 assert those[0].p_pair == q

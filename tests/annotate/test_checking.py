@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from custodes.annotate.check_study import check, text_problems
-from custodes.annotate.material import Item, Material, Output
+from custodes.annotate.material import Item, StudyMaterial, SystemOutput
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, Texts
+from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, StudyTexts
 from custodes.errors import InputError
 from tests.annotate.files import texts
 
-SOUND = StudyPlan(texts=Texts(contact="a@b.example"))
+SOUND = StudyPlan(texts=StudyTexts(contact="a@b.example"))
 
 
 def rules(path: Path) -> list[str]:
@@ -80,8 +80,8 @@ def test_form_that_differs_between_systems(tmp_path: Path) -> None:
 def test_what_ends_within_a_sentence(text: str, is_cut: bool) -> None:
     other = {"A": [text] * 40, "B": ["Whole."] * 40}
     items = tuple(Item(label=f"i{k}") for k in range(40))
-    outputs = {(f"i{k}", name): Output(text=own) for name, texts in other.items() for k, own in enumerate(texts)}
-    found = text_problems(Material(items=items, systems=("A", "B"), outputs=outputs), [("A", "B")])
+    outputs = {(f"i{k}", name): SystemOutput(text=own) for name, texts in other.items() for k, own in enumerate(texts)}
+    found = text_problems(StudyMaterial(items=items, systems=("A", "B"), outputs=outputs), [("A", "B")])
     assert ("unlike-ending" in [problem.rule for problem in found]) == is_cut
 
 
@@ -103,14 +103,14 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
         names = ["A", "B", "C", "D"]
         hard = rng.random(30)  # items differ in how often they are listed or cut
         outputs = {
-            (f"i{k}", name): Output(
+            (f"i{k}", name): SystemOutput(
                 text=f"{'- ' if rng.random() < hard[k] else ''}x y{'.' if rng.random() < hard[k] else ''}"
             )
             for k in range(30)
             for name in names
         }
         items = tuple(Item(label=f"i{k}") for k in range(30))
-        material = Material(items=items, systems=tuple(names), outputs=outputs)
+        material = StudyMaterial(items=items, systems=tuple(names), outputs=outputs)
         pairs = [(a, b) for a in names for b in names if a < b]
         said += any(text_problems(material, pairs))
     assert said <= 60
@@ -120,14 +120,14 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
     ("plan", "items", "rule"),
     [
         (StudyPlan(), 40, "no-contact"),
-        (StudyPlan(texts=Texts(contact="a@b.example", consent="Do you agree?")), 40, "consent-without-contact"),
+        (StudyPlan(texts=StudyTexts(contact="a@b.example", consent="Do you agree?")), 40, "consent-without-contact"),
         (StudyPlan(texts=SOUND.texts, money=Money(price=0.01)), 40, "low-pay"),
         (
-            StudyPlan(texts=Texts(contact="a@b.example", consent="{contact}"), money=Money(price=0.2)),
+            StudyPlan(texts=StudyTexts(contact="a@b.example", consent="{contact}"), money=Money(price=0.2)),
             40,
             "consent-without-pay",
         ),
-        (StudyPlan(texts=Texts(contact="a@b.example", language="fr")), 40, "english-texts"),
+        (StudyPlan(texts=StudyTexts(contact="a@b.example", language="fr")), 40, "english-texts"),
         (StudyPlan(texts=SOUND.texts, people=People(recruit="open", worker_id="PID")), 40, "no-gold"),
         (StudyPlan(texts=SOUND.texts, people=People(recruit="open", worker_id="PID")), 40, "no-price"),
         (SOUND, 7, "few-items"),

@@ -19,7 +19,7 @@ from custodes.annotate.study_status import status
 from custodes.annotate.views import Agree, Ask, Begin, Consent
 from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError
-from tests.annotate.studies import GOLD, Hands, asked, at_once, begun, plan_of, rightly, said, study
+from tests.annotate.studies import GOLD, Hands, asked, at_once, begun, plan_of, rightly, said, state_of, study
 
 PLAN = plan_of(
     people={"gold_every": 5, "attention": 1, "overlap": 0.2, "batch": 12}, stopping={"looks": [4, 8], "stop": "decided"}
@@ -62,7 +62,7 @@ def served(path: Path) -> None:
     """Somebody comes and answers; the owner stops the study."""
     with at_once(path) as service:
         service.snapshot().result()
-        service.state()
+        state_of(service)
         assert service.examples is not None
         ((_, token),) = service.invite(1).result()
         if isinstance(view := service.view(token).result(), Consent):

@@ -117,7 +117,7 @@ def test_everything_that_was_said_is_there(path: Path, tmp_path: Path) -> None:
     assert answers.height == 6
     assert answers.filter(pl.col("taken_back") == 1)["answer"].to_list() == [1.0]
     assert answers.filter(pl.col("excluded") == 1)["rater"].to_list() == ["w003"]
-    known = {"rater", "item", "role", "order", "look", "place", "eligible", "p_role", "p_pair", "policy", "late"}
+    known = {"rater", "item", "role", "order", "look", "place", "p_role", "p_pair", "late"}
     assert known | {"visible_seconds", "server_seconds"} <= {*answers.columns}
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.annotate.forecast import Range, forecast, people_only, rule_of
-from custodes.annotate.plan import Ending, Money, People, StudyPlan
+from custodes.annotate.forecast import Range, forecast, people_only
+from custodes.annotate.plan import Ending, Money, People, StudyPlan, rule_of
 from custodes.annotate.service import Service
 from custodes.annotate.simulated_crowd import Answering
 from custodes.annotate.snapshot import Reach
@@ -157,7 +157,7 @@ def test_intervals_of_80_percent_cover(world: str, look: int) -> None:
 
 def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
     looks = Ending().looks
-    rule = rule_of(Ending(), most=looks[-1], pairs=PAIRS)
+    rule = rule_of(StudyPlan(), pairs=PAIRS, items=looks[-1], has_metric=False)
     counts, is_open, ahead, begun = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
     for look, target in enumerate(looks):
         if look == stage:

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from custodes.annotate.known_questions import attention_checks, read_gold
-from custodes.annotate.material import Material
+from custodes.annotate.material import StudyMaterial
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import People, Question, StudyPlan, Texts
+from custodes.annotate.plan import People, Question, StudyPlan, StudyTexts
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.annotate.files import opened, orders, texts
@@ -19,8 +19,8 @@ PLAN = StudyPlan(people=People(attention=0))
 RATE = StudyPlan(question=Question(mode="rate"), people=People(attention=0))
 
 
-def material() -> Material:
-    return Material.of(read(texts()))
+def material() -> StudyMaterial:
+    return StudyMaterial.of(read(texts()))
 
 
 def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_attention_checks_are_obvious_and_on_both_sides() -> None:
             assert (own.expected == 1) == (told is own.second)
         else:
             assert "they are equal" in told.text
-    german = attention_checks(material(), StudyPlan(texts=Texts(language="de")))
+    german = attention_checks(material(), StudyPlan(texts=StudyTexts(language="de")))
     assert all("Dies ist keine Antwort" in own.first.text + getattr(own.second, "text", "") for own in german)
     unequal = StudyPlan(question=Question(equal=False))
     assert {own.expected for own in attention_checks(material(), unequal)} == {1, -1}

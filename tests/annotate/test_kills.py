@@ -22,7 +22,7 @@ import custodes
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.views import Ask
 from tests.annotate.people import Browser
-from tests.annotate.studies import answer, asked, at_once, begun, plan_of, said, study
+from tests.annotate.studies import answer, asked, at_once, begun, plan_of, said, state_of, study
 from tests.waiting import until
 
 PEOPLE = 40
@@ -88,11 +88,11 @@ def check(path: Path, told: Told) -> int:
         )
         assert doubled.fetchall() == []
     with at_once(path) as service:
-        state = service.state()
+        state = state_of(service)
         for token, question in told.shown.items():
             if question and question not in kept:
                 assert asked(service, token).assignment == question  # the same comparison
-        assert service.state() == state
+        assert state_of(service) == state
     return len(rows) - len(told.answers)
 
 
@@ -263,11 +263,11 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
             assert (asked(service, token), service.failing) == (ask, "")
             assert service.act(token, said(service, ask, 0)).result() is not None
             acknowledged.append(ask.assignment)
-            state = service.state()
+            state = state_of(service)
         with closing(sqlite3.connect(disk / "study.db")) as base:
             assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             assert [own for (own,) in base.execute("SELECT assignment FROM judgment ORDER BY judgment")] == acknowledged
         with at_once(disk / "study.db") as service:
-            assert service.state() == state
+            assert state_of(service) == state
     finally:
         until(lambda: subprocess.run(["umount", disk], check=False).returncode == 0)  # busy for a moment

@@ -17,7 +17,7 @@ from custodes.annotate import study_file
 from custodes.annotate.assignment_policy import cap, there
 from custodes.annotate.service import Service
 from custodes.annotate.views import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
-from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, study
+from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, state_of, study
 
 INDEX = st.integers(0, 50)
 VALUE = st.sampled_from((1, 0, -1))
@@ -156,15 +156,16 @@ class Study(RuleBasedStateMachine):
             else:
                 add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
                 self.systems += 1
-        self.service.reload().result()
+        self.service.close()
+        self.service = at_once(self.path, self.hands)
 
     @rule()
     def restart(self) -> None:
         shown = [self.service.view(token).result() for token in self.people]
-        kept = self.service.state()
+        kept = state_of(self.service)
         self.service.close()
         self.service = at_once(self.path, self.hands)
-        assert self.service.state() == kept
+        assert state_of(self.service) == kept
         assert [self.service.view(token).result() for token in self.people] == shown
 
     def rows(self) -> int:

@@ -13,7 +13,7 @@ from custodes.annotate.add_to_study import add
 from custodes.annotate.check_study import check
 from custodes.annotate.material import pairs_of
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, People, Question, StudyPlan, Texts
+from custodes.annotate.plan import Ending, People, Question, StudyPlan, StudyTexts
 from custodes.annotate.study_status import notes_of
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
@@ -175,7 +175,7 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     dropped = "| a |\n|---|\n| b | c |"
     rows = [("1", "A", dropped), ("1", "B", "*b*"), ("2", "A", "*a*"), ("2", "B", "*b*")]
     frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
-    plan = StudyPlan(texts=Texts(render="markdown"), people=People(attention=0))
+    plan = StudyPlan(texts=StudyTexts(render="markdown"), people=People(attention=0))
     place = new(frame, tmp_path / "study.db", plan=plan)
     add(place, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
     with opened(place) as base:

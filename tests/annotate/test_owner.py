@@ -20,7 +20,7 @@ from custodes.annotate.service import Service
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.study_status import status
 from custodes.annotate.views import Ask, Begin, Break, Comment, Skip
-from tests.annotate.studies import answer, asked, begun, plan_of, study
+from tests.annotate.studies import answer, asked, begun, plan_of, state_of, study
 
 pytest.importorskip("starlette")
 
@@ -73,7 +73,7 @@ ACTS = ["pause", "resume", "stop", "reopen", "exclude", "restore", "forget", "in
 
 
 def test_nobody_looks_or_acts_without_a_key(client: TestClient, service: Service) -> None:
-    before = service.state()
+    before = state_of(service)
     for path in (*PAGES, *FILES, "/admin/none"):
         reply = client.get(path)
         assert reply.status_code == 403, path
@@ -81,7 +81,7 @@ def test_nobody_looks_or_acts_without_a_key(client: TestClient, service: Service
         assert "hotel" not in reply.text
     for act in ACTS:
         assert post(client, f"/admin/hotel/{act}", people="1", worker="w001").status_code == 403, act
-    assert service.state() == before
+    assert state_of(service) == before
 
 
 def test_a_key_works_once(client: TestClient) -> None:
@@ -154,11 +154,11 @@ FOREIGN: dict[str, dict[str, str]] = {
 
 
 def test_forms_of_other_pages_do_nothing(owner: TestClient, service: Service) -> None:
-    before = service.state()
+    before = state_of(service)
     for which, headers in FOREIGN.items():
         for path in ("/admin/key", "/admin/leave", *(f"/admin/hotel/{act}" for act in ACTS)):
             assert post(owner, path, headers, people="1", worker="w001").status_code == 403, (which, path)
-    assert service.state() == before
+    assert state_of(service) == before
 
 
 def test_own_forms_are_told_by_either_header(owner: TestClient, service: Service) -> None:
@@ -170,12 +170,12 @@ def test_own_forms_are_told_by_either_header(owner: TestClient, service: Service
 
 
 def test_nothing_is_done_by_looking(owner: TestClient, service: Service) -> None:
-    before = service.state()
+    before = state_of(service)
     for act in ACTS:
         assert owner.get(f"/admin/hotel/{act}").status_code in (404, 405)
     for page in PAGES[:-2]:
         owner.get(page)
-    assert service.state() == before
+    assert state_of(service) == before
 
 
 def test_an_open_pair_shows_no_numbers(owner: TestClient, service: Service) -> None:
@@ -245,7 +245,7 @@ def test_people_are_excluded_and_come_back(owner: TestClient, service: Service) 
 
 
 def test_what_cannot_be_done_is_told(owner: TestClient, service: Service) -> None:
-    before = service.state()
+    before = state_of(service)
     for act, fields in {
         "exclude": {"worker": "w999"},
         "invite": {"people": "0"},
@@ -258,7 +258,7 @@ def test_what_cannot_be_done_is_told(owner: TestClient, service: Service) -> Non
         assert owner.post("/admin/hotel/invite", data={"people": people}, headers=OWN).status_code == 409
     assert post(owner, "/admin/hotel/explode").status_code == 404
     assert post(owner, "/admin/none/pause").status_code == 404
-    assert service.state() == before
+    assert state_of(service) == before
 
 
 def test_a_full_disk_is_told(owner: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,7 @@ def test_a_copy_is_the_study(owner: TestClient, service: Service, tmp_path: Path
     copy = tmp_path / "copy.db"
     copy.write_bytes(reply.content)
     with closing(Service.open(copy, durable=False)) as again:
-        assert again.state() == service.state()
+        assert state_of(again) == state_of(service)
 
 
 def test_troubled_questions_and_comments(owner: TestClient, service: Service) -> None:

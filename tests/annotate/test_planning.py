@@ -18,7 +18,7 @@ from custodes.annotate.plan import (
     People,
     Question,
     StudyPlan,
-    Texts,
+    StudyTexts,
     check_plan,
     rows,
     rule_of,
@@ -41,7 +41,9 @@ def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
     plan = StudyPlan(
         name='a "b" \\ c',
         question=Question(text="Which?\nReally", aspects=("fluency", "coherence"), both_bad=True),
-        texts=Texts(instructions='Read.\n\n"""Both""" \\n\ttwo\x7f', contact="a@b.example", render="markdown+math"),
+        texts=StudyTexts(
+            instructions='Read.\n\n"""Both""" \\n\ttwo\x7f', contact="a@b.example", render="markdown+math"
+        ),
         people=People(
             recruit="open",
             worker_id="PID",
@@ -65,7 +67,7 @@ def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
 def test_any_text_survives_the_file(text: str) -> None:
     import tomllib
 
-    plan = msgspec.structs.replace(StudyPlan(), texts=Texts(thanks=text.removeprefix("@")))
+    plan = msgspec.structs.replace(StudyPlan(), texts=StudyTexts(thanks=text.removeprefix("@")))
     assert plan_of(tomllib.loads(to_toml(plan)), where="study.toml", folder=Path()) == plan
 
 
@@ -152,7 +154,9 @@ def test_templates_are_filled_from_the_plan() -> None:
                 {*BLANK.findall(template(name, language))} == {*BLANK.findall(template(name))} <= {*blanks(StudyPlan())}
             )
     plan = StudyPlan(
-        texts=Texts(contact="a@b.example", instructions="adequacy"), money=Money(price=0.15), people=People(batch=10)
+        texts=StudyTexts(contact="a@b.example", instructions="adequacy"),
+        money=Money(price=0.15),
+        people=People(batch=10),
     )
     made = completed(plan).texts
     assert "more **adequate**" in made.instructions
@@ -162,12 +166,12 @@ def test_templates_are_filled_from_the_plan() -> None:
     assert "{" not in made.consent + made.instructions
     assert completed(completed(plan)) == completed(plan)
     german = completed(
-        StudyPlan(texts=Texts(language="de-CH"), people=People(recruit="open", worker_id="workerId"))
+        StudyPlan(texts=StudyTexts(language="de-CH"), people=People(recruit="open", worker_id="workerId"))
     ).texts
     assert "Für Sie steht Ihre Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
-    assert "Purpose" in completed(StudyPlan(texts=Texts(language="fr"))).texts.consent  # none of ours
-    braces = StudyPlan(texts=Texts(consent="{} {json} {batch}"))
+    assert "Purpose" in completed(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # none of ours
+    braces = StudyPlan(texts=StudyTexts(consent="{} {json} {batch}"))
     assert completed(braces).texts.consent == "{} {json} 15"  # other braces stay
 
 
@@ -210,18 +214,18 @@ def test_the_page_of_plans_has_every_key() -> None:
     ],
 )
 def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], asked: str) -> None:
-    plan = completed(StudyPlan(question=Question(mode=mode), texts=Texts(language=language)))
+    plan = completed(StudyPlan(question=Question(mode=mode), texts=StudyTexts(language=language)))
     assert plan.question.text == asked
     assert asked in plan.texts.instructions
     assert asked in plan.texts.consent
-    own = StudyPlan(question=Question(mode=mode, text="How true?"), texts=Texts(language=language))
+    own = StudyPlan(question=Question(mode=mode, text="How true?"), texts=StudyTexts(language=language))
     assert completed(own).question.text == "How true?"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_consent_tells_of_questions_with_known_answers(language: str) -> None:
     def consent(**people: int) -> str:
-        return completed(StudyPlan(texts=Texts(language=language), people=People(**people))).texts.consent
+        return completed(StudyPlan(texts=StudyTexts(language=language), people=People(**people))).texts.consent
 
     said = LANGUAGES[language]
     first = said.qualification.format(asked=5, passed=4)

@@ -11,7 +11,7 @@ from custodes.annotate.quality_control import FEWEST, Standing, standing
 
 USUAL: dict[str, Any] = {
     "right": 3,
-    "asked": 3,
+    "n_known": 3,
     "seconds": 30.0,
     "timed": 40,
     "typical": 30.0,
@@ -31,7 +31,7 @@ def stands(**given: Any) -> Standing:
 
 def test_a_usual_person_is_ok() -> None:
     assert stands() == Standing("ok", ())
-    assert stands(right=0, asked=0, seconds=None, timed=0, typical=None, first=0, decided=0, equal=0, answers=0) == (
+    assert stands(right=0, n_known=0, seconds=None, timed=0, typical=None, first=0, decided=0, equal=0, answers=0) == (
         "ok",
         (),
     )
@@ -51,11 +51,11 @@ def test_a_usual_person_is_ok() -> None:
         ({"first": 8, "decided": 8}, ()),  # a fair coin does that to one of 20 people too often
         ({"equal": 40}, ("all equal",)),
         ({"equal": 40, "equal_share": 0.9}, ()),  # a study of ties
-        ({"right": 8, "asked": 10}, ()),  # of people who are right with .85, every second one at some time
+        ({"right": 8, "n_known": 10}, ()),  # of people who are right with .85, every second one at some time
         ({"refused": 43}, ()),  # half of what was asked, with three known ones
         ({"refused": 44}, ("refuses",)),
-        ({"right": 0, "asked": 0, "answers": 3, "equal": 0, "refused": 4, "decided": 0, "first": 0}, ()),  # of 7
-        ({"right": 0, "asked": 0, "answers": 3, "equal": 0, "refused": 5, "decided": 0, "first": 0}, ("refuses",)),
+        ({"right": 0, "n_known": 0, "answers": 3, "equal": 0, "refused": 4, "decided": 0, "first": 0}, ()),  # of 7
+        ({"right": 0, "n_known": 0, "answers": 3, "equal": 0, "refused": 5, "decided": 0, "first": 0}, ("refuses",)),
     ],
     ids=str,
 )
@@ -64,10 +64,10 @@ def test_flags(given: dict[str, Any], flags: tuple[str, ...]) -> None:
 
 
 def test_only_known_answers_block() -> None:
-    worst = stands(seconds=0.1, first=30, equal=40, right=8, asked=10)
+    worst = stands(seconds=0.1, first=30, equal=40, right=8, n_known=10)
     assert worst == ("watch", ("fast", "one side", "all equal"))
-    assert stands(right=0, asked=6).name == "blocked"
-    assert "known" in stands(right=0, asked=6).flags
+    assert stands(right=0, n_known=6).name == "blocked"
+    assert "known" in stands(right=0, n_known=6).flags
 
 
 def test_answers_that_count_change_nothing() -> None:
@@ -83,7 +83,7 @@ def test_who_is_right_is_rarely_blocked() -> None:
         hits = 0
         for answers in rng.random((people, 30)) < p:
             right = np.cumsum(answers)
-            hits += any(stands(right=int(right[i]), asked=i + 1).name == "blocked" for i in range(30))
+            hits += any(stands(right=int(right[i]), n_known=i + 1).name == "blocked" for i in range(30))
         return hits / people
 
     assert blocked(0.9) <= 0.02
@@ -94,7 +94,7 @@ def test_known_answers_flag_hardly_anybody_who_is_right() -> None:
     """20 people who are right with .9, 4 known questions each: a flag in at most .06 of 500 studies, looked at after
     every answer. Exactly it is .02: three of the first three wrong."""
     right = np.cumsum(np.random.default_rng(3).random((500, 20, 4)) < 0.9, axis=2)
-    is_flagged = [[bool(stands(right=n, asked=asked).flags) for n in range(asked + 1)] for asked in range(1, 5)]
+    is_flagged = [[bool(stands(right=n, n_known=asked).flags) for n in range(asked + 1)] for asked in range(1, 5)]
     shown = np.stack([np.array(is_flagged[k])[right[:, :, k]] for k in range(4)])
     assert shown.any(axis=(0, 2)).mean() <= 0.06
 

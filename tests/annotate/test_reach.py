@@ -11,7 +11,7 @@ import custodes as cu
 from custodes.annotate.service import Service
 from custodes.annotate.study_status import status
 from custodes.annotate.views import Ask, Begin, Break
-from tests.annotate.studies import answer, at_once, begun, plan_of, study
+from tests.annotate.studies import answer, at_once, begun, plan_of, state_of, study
 
 pytest.importorskip("starlette")
 
@@ -62,11 +62,11 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
         site = TestClient(app({"hotel": service}, owner_key="key", public_url=URL, secret="s" * 32))
         site.get("/admin?key=key")
         assert "cannot finish the present looks: 2 of 2" in site.get("/admin/hotel").text
-        before = service.state()
+        before = state_of(service)
         for wrong in ("x", "0", "1.5", "nan"):
             fields = {"price": "0", "most": "9", "cap": wrong}
             reply = site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL})
-            assert (reply.status_code, service.state() == before) == (409, True), wrong
+            assert (reply.status_code, state_of(service) == before) == (409, True), wrong
         fields = {"price": "0", "most": "9", "cap": "0.3"}
         assert site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL}).status_code == 200
         assert service.plan.people.cap == 0.3

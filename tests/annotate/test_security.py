@@ -26,14 +26,15 @@ import custodes
 from custodes.annotate.server import serving
 from custodes.annotate.service import Service
 from custodes.annotate.views import Ask
-from tests.annotate.studies import asked, begun, plan_of, study
+from tests.annotate.studies import asked, begun, plan_of, state_of, study
 
 pytest.importorskip("starlette")
 
 
+from custodes.annotate.arrivals import network
 from custodes.annotate.server import patient
 from custodes.annotate.site.app import app
-from custodes.annotate.site.guard import FIELDS, LARGEST, network
+from custodes.annotate.site.guard import FIELDS, LARGEST
 from tests.annotate.requests import URL, visitor
 from tests.waiting import PATIENCE, until
 
@@ -218,7 +219,7 @@ def test_a_study_is_named_only_as_it_is(service: Service) -> None:
 def test_what_is_too_large_is_refused(service: Service) -> None:
     token = begun(service)
     client = visitor(service)
-    before = service.state()
+    before = state_of(service)
 
     def chunks() -> Iterator[bytes]:
         yield b"do=comment&text="
@@ -234,7 +235,7 @@ def test_what_is_too_large_is_refused(service: Service) -> None:
     assert [reply.status_code for reply in sent] == [413] * 3
     for other in ("multipart/form-data; boundary=x", "application/json", "text/plain", ""):
         assert client.post(f"/s/{token}", content=b"{}", headers={"Content-Type": other}).status_code == 415
-    assert service.state() == before
+    assert state_of(service) == before
 
 
 WORDS = [

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.annotate import rendering, safe_html
-from custodes.annotate.material import Item, Material, Output
+from custodes.annotate.material import Item, StudyMaterial, SystemOutput
 from custodes.annotate.rendering import render, rendered
-from custodes.annotate.safe_html import Render, Unlike, plain, shown, visible, words
+from custodes.annotate.safe_html import Render, UnlikeError, plain, to_html, visible, words
 from custodes.errors import MissingExtraError
 from custodes.progress import silent
 
@@ -80,7 +80,7 @@ def check_allowed(made: str) -> None:
         assert tag in safe_html.TAGS | safe_html.MATH
         for name, value in attributes.items():
             if name == "class":
-                assert set((value or "").split()) <= safe_html.CLASSES[tag]
+                assert set((value or "").split()) <= safe_html.allowed_classes()[tag]
             else:
                 assert name in safe_html.ATTRIBUTES[tag]
 
@@ -89,8 +89,8 @@ def check_allowed(made: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_make_no_markup_of_their_own(text: str, how: Render) -> None:
     try:
-        made = shown(text, how)
-    except Unlike:
+        made = to_html(text, how)
+    except UnlikeError:
         made = plain(text)
     check_allowed(made)
     assert words(visible(made)) == words(text)
@@ -119,8 +119,8 @@ PIECES = st.sampled_from([*SIGNS, *WORDS])
 @given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(WAYS))
 def test_any_text_is_safe_and_whole(text: str, how: Render) -> None:
     try:
-        made = shown(text, how)
-    except Unlike:
+        made = to_html(text, how)
+    except UnlikeError:
         return  # shown plain, which the next test is about
     check_allowed(made)
     assert words(visible(made)) == words(text)
@@ -134,17 +134,17 @@ def test_plain_text_is_safe_and_whole(text: str) -> None:
 
 
 def test_markdown_is_drawn() -> None:
-    made = shown("# T\n\n1. a\n1. *b*\n\n> q\n\n| x |\n|:-:|\n| 1 |\n\n```python\nif x: pass\n```", "markdown")
+    made = to_html("# T\n\n1. a\n1. *b*\n\n> q\n\n| x |\n|:-:|\n| 1 |\n\n```python\nif x: pass\n```", "markdown")
     assert '<p class="heading-1">T</p>' in made
     assert made.count('<li value="1">') == 2  # numbers as they are written
     assert "<em>b</em>" in made
     assert '<td class="center">1</td>' in made
-    assert '<span class="k">if</span> x' in made
+    assert '<span class="k">if</span> <span class="n">x</span>' in made
     assert "<blockquote>" in made
 
 
 def test_links_references_and_images_are_text() -> None:
-    made = shown('[a](https://x.example "t") ![b](c.png) <https://y.example>\n\n[r]: https://z.example', "markdown")
+    made = to_html('[a](https://x.example "t") ![b](c.png) <https://y.example>\n\n[r]: https://z.example', "markdown")
     assert 'a (https://x.example "t")' in visible(made)
     assert "!b (c.png) https://y.example" in visible(made)
     assert "[r]: https://z.example" in visible(made)
@@ -152,15 +152,15 @@ def test_links_references_and_images_are_text() -> None:
 
 def test_code_keeps_its_lines_and_spaces() -> None:
     code = "def f():\n    return 1\n\n\nx = '<b>'\n"
-    made = shown(f"```python\n{code}```", "markdown")
+    made = to_html(f"```python\n{code}```", "markdown")
     inner = made[made.index("<code>") + 6 : made.index("</code>")]
     assert visible(inner) == code
 
 
 def test_formulas_are_drawn_where_they_are_asked_for() -> None:
     text = "It costs $5 and $6, and $x^2$ or \\(y\\).\n\n$$\n\\begin{aligned} a &= b \\\\ - c &= d \\end{aligned}\n$$"
-    assert "<math" not in shown(text, "markdown")
-    made = shown(text, "markdown+math")
+    assert "<math" not in to_html(text, "markdown")
+    made = to_html(text, "markdown+math")
     assert made.count("<math") == 3
     assert "$5 and $6" in made
     assert re.search(r'alttext="x\^2"><mrow><msup>', made)
@@ -169,22 +169,22 @@ def test_formulas_are_drawn_where_they_are_asked_for() -> None:
 
 def test_text_that_would_be_lost_is_refused() -> None:
     nested = "".join("  " * n + f"- a{n}\n" for n in range(200))  # deeper than the parser goes, which drops it
-    with pytest.raises(Unlike):
-        shown(nested, "markdown")
-    with pytest.raises(Unlike):
-        shown("| a |\n|---|\n| b | c |\n", "markdown")  # a table drops cells that have no heading
+    with pytest.raises(UnlikeError):
+        to_html(nested, "markdown")
+    with pytest.raises(UnlikeError):
+        to_html("| a |\n|---|\n| b | c |\n", "markdown")  # a table drops cells that have no heading
 
 
 def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
     dropped = "| a |\n|---|\n| b | c |"
-    material = Material(
+    material = StudyMaterial(
         items=(Item(label="1", context='[{"role": "U", "text": "*hi*"}]'), Item(label="2", source="**s**")),
         systems=("A", "B"),
         outputs={
-            ("1", "A"): Output(text=dropped),
-            ("1", "B"): Output(text="**b**"),
-            ("2", "A"): Output(text="**a**"),
-            ("2", "B"): Output(text="b"),
+            ("1", "A"): SystemOutput(text=dropped),
+            ("1", "B"): SystemOutput(text="**b**"),
+            ("2", "A"): SystemOutput(text="**a**"),
+            ("2", "B"): SystemOutput(text="b"),
         },
     )
     made = render(material, "markdown", progress=silent)

@@ -14,7 +14,7 @@ from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.study_file import whole
 from custodes.annotate.views import Ask
 from custodes.errors import InputError, OptionError
-from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of, said, study
+from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of, said, state_of, study
 from tests.waiting import PATIENCE
 
 PLAN = plan_of(
@@ -41,13 +41,13 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
             except StudyBusy as problem:
                 told = str(problem)
         assert "full" in told
-        state = service.state()
+        state = state_of(service)
         view = service.view(token).result()
         assert isinstance(view, Ask)
         assert view == ask  # the page is the same, and keeps its answer
         with pytest.raises(StudyBusy):
             service.act(token, said(service, ask)).result()
-        assert service.state() == state
+        assert state_of(service) == state
         base.execute("PRAGMA max_page_count = 1000000").fetchone()
         after = service.act(token, said(service, ask)).result()
         assert isinstance(after, Ask)
@@ -93,11 +93,11 @@ def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
         waiting.result()
         assert [type(own.exception()) for own in futures] == [type(None), ZeroDivisionError, InputError, type(None)]
         assert len(service.snapshot().result().people) == 3
-        state = service.state()
+        state = state_of(service)
     with closing(sqlite3.connect(service.path)) as base:
         assert base.execute("SELECT count(*) FROM event WHERE kind = 'broken'").fetchone() == (0,)
     with at_once(service.path) as service:
-        assert service.state() == state
+        assert state_of(service) == state
 
 
 def test_a_closed_service_says_so(tmp_path: Path) -> None:

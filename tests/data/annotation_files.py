@@ -98,8 +98,8 @@ def _say(base: sqlite3.Connection, said: Said) -> int:
         (said.item, said.first, said.second),
     ).fetchone()
     made = base.execute(
-        """INSERT INTO assignment (session, batch, number, unit, role, flip, look, again, at, eligible, p_role, p_pair,
-        policy) VALUES (?, 0, 0, ?, ?, ?, 1, ?, ?, 3, .88, .5, 'even')""",
+        """INSERT INTO assignment (session, batch, number, unit, role, flip, look, again, at, p_role, p_pair)
+        VALUES (?, 0, 0, ?, ?, ?, 1, ?, ?, .88, .5)""",
         (said.worker, unit, said.role, said.flip, said.again, said.at),
     ).lastrowid
     base.execute(

@@ -15,7 +15,7 @@ import msgspec
 from custodes.annotate import study_file
 from custodes.annotate.engine import clusters_of
 from custodes.annotate.event_log import Clock
-from custodes.annotate.material import Item, Material, Output, Pair, media_of, pairs_of, read_material
+from custodes.annotate.material import Item, Pair, StudyMaterial, SystemOutput, media_of, pairs_of, read_material
 from custodes.annotate.new_study import add_notes, add_pair, add_texts, add_units, askable, order_of_later, unasked
 from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.rendering import render
@@ -89,7 +89,7 @@ class StoredStudy:
     and notes."""
 
     plan: StudyPlan
-    material: Material
+    material: StudyMaterial
     pairs: Mapping[int, Pair]
     asked: Mapping[int, Sequence[int]]
     plain: frozenset[str]
@@ -115,35 +115,35 @@ class StoredStudy:
         )
         systems = tuple(label for (label,) in base.execute("SELECT label FROM system ORDER BY system"))
         outputs = {
-            (items[item].label, systems[system]): Output(text=text, images=_texts(images))
+            (items[item].label, systems[system]): SystemOutput(text=text, images=_texts(images))
             for item, system, text, images in base.execute("SELECT item, system, text, media FROM output")
         }
         pairs = {
             pair: (systems[first], None if second is None else systems[second])
             for pair, first, second in base.execute("SELECT pair, first, second FROM pair ORDER BY pair")
         }
-        asked: dict[int, list[int]] = {pair: [] for pair in pairs}
+        orders: dict[int, list[int]] = {pair: [] for pair in pairs}
         for pair, item in base.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
-            asked[pair].append(item)
+            orders[pair].append(item)
         events = base.execute("SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event").fetchall()
         (metrics,) = base.execute("SELECT count(*) FROM metric").fetchone()
         return cls(
             plan=PLAN.decode(text),
-            material=Material(items=items, systems=systems, outputs=outputs),
+            material=StudyMaterial(items=items, systems=systems, outputs=outputs),
             pairs=pairs,
-            asked=asked,
+            asked=orders,
             plain=frozenset(name for kind, content in events if kind == "plain" for name in json.loads(content)),
             notes=tuple(NOTE.decode(content) for kind, content in events if kind == "note"),
             has_metric=bool(metrics),
         )
 
-    def joined(self, material: Material) -> tuple[Material, Material]:
+    def joined(self, material: StudyMaterial) -> tuple[StudyMaterial, StudyMaterial]:
         """Items and systems of both, the stored ones first; and what is new. InputError where they contradict."""
-        known = {item.label: item for item in self.material.items}
+        stored = {item.label: item for item in self.material.items}
         for item in material.items:
-            for name in ("source", "context", "images", "references") if item.label in known else ():
+            for name in ("source", "context", "images", "references") if item.label in stored else ():
                 value = getattr(item, name)
-                if value and value != getattr(known[item.label], name):
+                if value and value != getattr(stored[item.label], name):
                     raise InputError(
                         f"item {shown(item.label)}: another {name} than in the study; what people saw is not changed,"
                         " give it a name of its own"
@@ -157,22 +157,22 @@ class StoredStudy:
         outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
         if not outputs:
             raise InputError("nothing to add: the study holds all of these outputs already")
-        later = tuple(item for item in material.items if item.label not in known)
+        later = tuple(item for item in material.items if item.label not in stored)
         systems = tuple(dict.fromkeys((*self.material.systems, *material.systems)))
-        whole = Material(items=(*self.material.items, *later), systems=systems, outputs=self.material.outputs)
-        fresh = tuple(known.get(item.label, item) for item in material.items)
-        return whole, Material(items=fresh, systems=material.systems, outputs=outputs)
+        whole = StudyMaterial(items=(*self.material.items, *later), systems=systems, outputs=self.material.outputs)
+        fresh = tuple(stored.get(item.label, item) for item in material.items)
+        return whole, StudyMaterial(items=fresh, systems=material.systems, outputs=outputs)
 
 
 def _add_questions(
-    base: sqlite3.Connection, stored: StoredStudy, whole: Material, pairs: Sequence[str] | None
+    base: sqlite3.Connection, stored: StoredStudy, whole: StudyMaterial, pairs: Sequence[str] | None
 ) -> list[Note]:
     """Pairs with a new system, and the new items of the pairs there are; InputError where nothing new is asked."""
-    seed, known = stored.plan.seed, set(stored.material.systems)
+    seed, systems_before = stored.plan.seed, set(stored.material.systems)
     chosen = [
         pair
         for pair in pairs_of(whole.systems, pairs, mode=stored.plan.question.mode)
-        if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= known)
+        if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= systems_before)
     ]
     if pairs is not None and not chosen:
         raise OptionError(f"pairs={shown(pairs)}: the study asks about all of these already")
@@ -180,15 +180,15 @@ def _add_questions(
     later = 0
     there, *_ = askable(whole, list(stored.pairs.values()))
     for row, (number, pair) in zip(there, stored.pairs.items(), strict=True):
-        asked = stored.asked[number]
-        row[list(asked)] = False
+        before = stored.asked[number]
+        row[list(before)] = False
         # What was left out when the study was made (known answers) stays out: only new outputs bring new questions.
         row &= [
             any((item, system) not in stored.material.outputs for system in filter(None, pair))
             for item in whole.labels()
         ]
-        order = order_of_later(row, clusters, seed, *map(str, pair), str(len(asked)))
-        add_units(base, number, order, first=len(asked))
+        order = order_of_later(row, clusters, seed, *map(str, pair), str(len(before)))
+        add_units(base, number, order, first=len(before))
         later += len(order)
     available, same, empty = askable(whole, chosen)
     for number, (row, pair) in enumerate(zip(available, chosen, strict=True), start=max(stored.pairs, default=-1) + 1):
@@ -227,7 +227,7 @@ FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 
 def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, float]:
     """How many pairs have been judged, and the level of all `pairs` together: each has the share of its first look."""
-    shares = [gamma / known for (known,) in base.execute(_FIRST_LOOKS)]
+    shares = [gamma / pairs_then for (pairs_then,) in base.execute(_FIRST_LOOKS)]
     return len(shares), sum(shares) + (pairs - len(shares)) * gamma / pairs
 
 

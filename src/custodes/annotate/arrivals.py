@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import Session, Worker
+from custodes.annotate.participants import Annotator, Session
 from custodes.annotate.plan import IDENTIFIER, StudyPlan
 from custodes.annotate.rows import SessionRow, WorkerRow
 from custodes.annotate.visits import is_done
@@ -34,20 +34,20 @@ PARAMETERS = 10
 
 
 class Addresses:
-    """Times of arrivals by network address, in memory only; `most` within an hour."""
+    """Times of what came from network addresses, in memory only; at most `most` within some `seconds`."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, seconds: float = HOUR) -> None:
+        self._most, self._seconds = most, seconds
         self._times: dict[str, deque[float]] = {}
 
     def is_full(self, address: str, now: float) -> bool:
-        """Whether as many as may have come from there within the hour."""
-        for place in [place for place, times in self._times.items() if times[-1] <= now - HOUR]:
+        """Whether as many as may have come from there within this time."""
+        for place in [place for place, times in self._times.items() if times[-1] <= now - self._seconds]:
             del self._times[place]
-        return sum(at > now - HOUR for at in self._times.get(network(address), ())) >= self._most
+        return sum(at > now - self._seconds for at in self._times.get(network(address), ())) >= self._most
 
     def add(self, address: str, now: float) -> None:
-        """One more."""
+        """One more came."""
         self._times.setdefault(network(address), deque(maxlen=self._most)).append(now)
 
 
@@ -154,21 +154,21 @@ def _is_over(log: EventLog, session: Session) -> bool:
     return is_done(log, session) and session.worker.batches < log.state.plan.people.batches
 
 
-def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> Worker:
+def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> Annotator:
     label = f"w{len(log.state.workers) + 1:03d}"
     row = WorkerRow(log.next, label, source, external_hash, external_id, log.clock.wall())
     log.put(row)
     return log.state.workers[row.worker]
 
 
-def _visit(log: EventLog, worker: Worker, params: Mapping[str, str]) -> str:
+def _visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
     token = secrets.token_urlsafe(16)
     stored = json.dumps(dict(params), ensure_ascii=False)
     log.put(SessionRow(log.next, worker.id, hashed(token), log.clock.wall(), stored))
     return token
 
 
-def forget(log: EventLog, worker: Worker) -> None:
+def forget(log: EventLog, worker: Annotator) -> None:
     """Blank what identifies a worker, everywhere: the one thing that is ever rewritten."""
     for statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",

@@ -11,14 +11,10 @@ from math import ceil
 from random import Random
 from typing import NamedTuple
 
-from custodes.annotate.participants import Session, Unit, Worker
+from custodes.annotate.participants import Annotator, Session, Unit
 from custodes.annotate.plan import People
 from custodes.annotate.state import StudyState
 
-EVEN = "even-1"
-"""Comparisons: all open pairs alike."""
-TOGETHER = "together-1"
-"""Ratings: all outputs of an item by one person, apart from each other where that can be."""
 LEAST_CAP = 2
 BEYOND = 3
 """So many second opinions, and known comparisons of an idle person, may be more than their share of the answers."""
@@ -27,17 +23,15 @@ ACTIVE = 3
 
 
 class NextQuestion(NamedTuple):
-    """What is asked, and how it was chosen: one of `eligible` pairs (of ratings: outputs)."""
+    """What is asked, and the probabilities of its role and of its pair (of ratings: output)."""
 
     role: str
     unit: Unit | None
     gold: int | None
     flip: int
     look: int | None
-    eligible: int | None
     p_role: float
     p_pair: float | None
-    policy: str
 
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
@@ -45,10 +39,16 @@ def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     people, kinds = state.plan.people, [kind for kind, _ in state.gold.values()]
     gold = round(people.batch / people.gold_every) if people.gold_every else 0
     gold += gold > 0 and batch == 1  # somebody new is looked at twice
-    wanted = ["gold"] * (gold if "gold" in kinds else 0)
-    wanted += ["attention"] * (people.attention if "attention" in kinds else 0)
-    wanted = wanted[: people.batch - 1]
-    return dict(zip(sorted(rng.sample(range(1, people.batch + 1), len(wanted))), _mixed(wanted, rng), strict=True))
+    kinds_of_places = ["gold"] * (gold if "gold" in kinds else 0)
+    kinds_of_places += ["attention"] * (people.attention if "attention" in kinds else 0)
+    kinds_of_places = kinds_of_places[: people.batch - 1]
+    return dict(
+        zip(
+            sorted(rng.sample(range(1, people.batch + 1), len(kinds_of_places))),
+            _mixed(kinds_of_places, rng),
+            strict=True,
+        )
+    )
 
 
 def _mixed(names: Sequence[str], rng: Random) -> list[str]:
@@ -57,11 +57,11 @@ def _mixed(names: Sequence[str], rng: Random) -> list[str]:
 
 def known(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
     """A known comparison that this person has not seen."""
-    new = [number for number, (own, _) in state.gold.items() if own == kind and number not in session.worker.known]
+    new = [number for number, (other, _) in state.gold.items() if other == kind and number not in session.worker.known]
     if not new:
         return None
     flip = 0 if state.plan.question.mode == "rate" else rng.getrandbits(1)
-    return NextQuestion(kind, None, rng.choice(new), flip, None, None, 1.0, None, EVEN)
+    return NextQuestion(kind, None, rng.choice(new), flip, None, 1.0, None)
 
 
 def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
@@ -74,9 +74,8 @@ def real(state: StudyState, session: Session, rng: Random) -> NextQuestion | Non
         primary = None
         if free:
             unit = free[rng.randrange(len(free))]
-            p = 1 / len(free)
             look = state.assignments.engine.look[unit.pair]
-            primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, len(free), 1.0, p, EVEN)
+            primary = NextQuestion("primary", unit, None, flip_of(state, unit), look, 1.0, 1 / len(free))
     share = state.plan.people.overlap
     doubled = seconds(state, worker) if has_room(state) else []
     if not doubled:
@@ -95,7 +94,7 @@ def has_room(state: StudyState) -> bool:
     return share > 0 and second <= share * (state.totals.primary + second) + BEYOND
 
 
-def has_room_known(state: StudyState, worker: Worker) -> bool:
+def has_room_known(state: StudyState, worker: Annotator) -> bool:
     """Whether somebody who is idle may be asked one more known comparison: no more than their share, and `BEYOND`."""
     every, work = state.plan.people.gold_every, worker.work
     return every > 0 and work.asked + 1 <= work.answers / every + BEYOND
@@ -108,33 +107,33 @@ def cap(people: People, target: int, there: int | None) -> int:
     >>> cap(People(), 10, None), cap(People(), 10, 4), cap(People(), 10, 1)
     (2, 3, 10)
     """
-    alike = ceil(target * people.per_item / there) if there else 0
-    return max(LEAST_CAP, int(people.cap * target), alike)
+    even_share = ceil(target * people.per_item / there) if there else 0
+    return max(LEAST_CAP, int(people.cap * target), even_share)
 
 
 def there(state: StudyState) -> int | None:
     """How many people may answer, where each has a link of their own; None where nobody knows who will come."""
-    return sum(own.is_able for own in state.workers.values()) if state.plan.people.recruit == "links" else None
+    return sum(worker.is_able for worker in state.workers.values()) if state.plan.people.recruit == "links" else None
 
 
-def below_cap(state: StudyState, worker: Worker) -> set[int]:
+def below_cap(state: StudyState, worker: Annotator) -> set[int]:
     """Open pairs of which this person has not had their share."""
-    engine, people, known = state.assignments.engine, state.plan.people, there(state)
+    engine, people, people_there = state.assignments.engine, state.plan.people, there(state)
     return {
         pair
         for pair, is_open in enumerate(engine.is_open)
-        if is_open and worker.load[pair] < cap(people, engine.target[pair], known)
+        if is_open and worker.load[pair] < cap(people, engine.target[pair], people_there)
     }
 
 
-def primaries(state: StudyState, worker: Worker) -> list[Unit]:
+def primaries(state: StudyState, worker: Annotator) -> list[Unit]:
     """Of every eligible pair the unit that this person would get."""
-    own = below_cap(state, worker)
-    units = [_first(state, worker, pair) for pair in state.assignments.open_pairs() if pair in own]
+    allowed = below_cap(state, worker)
+    units = [_first(state, worker, pair) for pair in state.assignments.open_pairs() if pair in allowed]
     return [unit for unit in units if unit is not None]
 
 
-def _first(state: StudyState, worker: Worker, pair: int) -> Unit | None:
+def _first(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
     """The first free place whose item this person has not seen, else the first that he has not had."""
     other = None
     for unit in state.assignments.wanted(pair):
@@ -145,7 +144,7 @@ def _first(state: StudyState, worker: Worker, pair: int) -> Unit | None:
     return other
 
 
-def seconds(state: StudyState, worker: Worker) -> list[int]:
+def seconds(state: StudyState, worker: Annotator) -> list[int]:
     """Pairs with a unit that others have answered, and that this person never had."""
     return [
         pair
@@ -154,7 +153,7 @@ def seconds(state: StudyState, worker: Worker) -> list[int]:
     ]
 
 
-def _second(state: StudyState, worker: Worker, pairs: Sequence[int], p_role: float, rng: Random) -> NextQuestion:
+def _second(state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: float, rng: Random) -> NextQuestion:
     pair = pairs[rng.randrange(len(pairs))]
     able = [unit for number, unit in state.assignments.singles[pair].items() if number not in worker.had]
     able = [unit for unit in able if unit.item not in worker.seen] or able
@@ -162,7 +161,7 @@ def _second(state: StudyState, worker: Worker, pairs: Sequence[int], p_role: flo
     n = state.assignments.seconds_given[pair]
     flip = 0 if state.plan.question.mode == "rate" else _side(state, f"second {pair}", n)
     look = state.assignments.engine.look[pair]
-    return NextQuestion("second", unit, None, flip, look, len(pairs), p_role, 1 / len(pairs), EVEN)
+    return NextQuestion("second", unit, None, flip, look, p_role, 1 / len(pairs))
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:
@@ -186,9 +185,11 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
                 free.setdefault(unit.item, []).append(unit)
     begun = [item for item in free if item in worker.seen]
     choice = [unit for item in begun if item != session.last_item for unit in free[item]]
-    own = below_cap(state, worker)
+    allowed = below_cap(state, worker)
     new = {
-        item: [unit for unit in units if unit.pair in own] for item, units in free.items() if item not in worker.seen
+        item: [unit for unit in units if unit.pair in allowed]
+        for item, units in free.items()
+        if item not in worker.seen
     }
     if len(begun) < ACTIVE:
         choice = _first_item(new, {item for item in new if _is_new(state, item)}) or choice
@@ -197,7 +198,7 @@ def rating(state: StudyState, session: Session, rng: Random) -> NextQuestion | N
     if not choice:
         return None
     unit = choice[rng.randrange(len(choice))]
-    return NextQuestion("primary", unit, None, 0, 0, len(choice), 1.0, 1 / len(choice), TOGETHER)
+    return NextQuestion("primary", unit, None, 0, 0, 1.0, 1 / len(choice))
 
 
 def _is_new(state: StudyState, item: int) -> bool:
@@ -208,7 +209,10 @@ def _is_new(state: StudyState, item: int) -> bool:
 def _is_left(state: StudyState, item: int) -> bool:
     """Whether nobody who began it is at work."""
     return not any(
-        not given.expired for worker in state.began.get(item, ()) for own in worker.sessions for given in own.open
+        not issued.expired
+        for worker in state.began.get(item, ())
+        for session in worker.sessions
+        for issued in session.open
     )
 
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 
 from custodes.annotate.engine import Quota, clusters_of
-from custodes.annotate.participants import NOBODY, Assignment, Unit, Worker
+from custodes.annotate.participants import NOBODY, Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.evaluate.protocol.asking import Asking
 from custodes.stats import ABSENT
@@ -28,7 +28,7 @@ REFUSALS = 2
 class Assignments:
     """The units of a study. `places` of each pair: (unit, item) in the order asked."""
 
-    def __init__(self, *, per_item: int, workers: Mapping[int, Worker]) -> None:
+    def __init__(self, *, per_item: int, workers: Mapping[int, Annotator]) -> None:
         self.per_item, self.workers = per_item, workers
         self.asking: Asking | Quota | None = None
         self.units: dict[int, Unit] = {}
@@ -60,46 +60,40 @@ class Assignments:
         items = base.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
         column = {item: k for k, (item, _) in enumerate(items)}
         pairs = base.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:total]
-        place_of = {pair: k for k, (pair, _, _) in enumerate(pairs)}
-        orders: list[list[Unit]] = [[] for _ in pairs]
-        query = "SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place"
-        for unit, pair, item in base.execute(query, (last,)):
-            if (k := place_of.get(pair)) is not None:
-                orders[k].append(Unit(id=unit, pair=k, place=len(orders[k]), item=item))
-        known = len(self.places)
-        later = {k: order[len(self.places[k]) :] for k, order in enumerate(orders[:known])}
-        metric = _metric_preferences(base, orders, column)
-        for (pair, _, _), order in zip(pairs[known:], orders[known:], strict=True):
+        lengths = [len(order) for order in self.places]
+        for pair, _, _ in pairs[len(lengths) :]:
             self.numbers.append(pair)
-            self.places.append(order)
-            self.units |= {unit.id: unit for unit in order}
+            self.places.append([])
             self.singles.append({})
             self.seconds_given.append(0)
             self.impossible.append(0)
-        for k, units in later.items():
-            self.places[k] += units
-            self.units |= {unit.id: unit for unit in units}
-        asked = [[column[unit.item] for unit in order] for order in orders[known:]]
+        place_of = {pair: k for k, pair in enumerate(self.numbers)}
+        query = "SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place"
+        for unit, pair, item in base.execute(query, (last,)):
+            if (k := place_of.get(pair)) is not None and unit not in self.units:
+                self.units[unit] = Unit(id=unit, pair=k, place=len(self.places[k]), item=item)
+                self.places[k].append(self.units[unit])
+        orders = [[column[unit.item] for unit in units] for units in self.places]
         if plan.question.mode == "rate":
             if self.asking is None:
-                self.asking = Quota(orders=asked, budget=budget_of(plan))
-            else:
-                assert isinstance(self.asking, Quota)
-                self.asking.add(asked)
+                self.asking = Quota(budget=budget_of(plan))
+            assert isinstance(self.asking, Quota)
+            self.asking.add([len(order) for order in orders[len(lengths) :]])
         else:
+            metric = _metric_preferences(base, self.places, column)
             rule = rule_of(plan, pairs=total, items=max([1, *map(len, orders)]), has_metric=metric is not None)
             systems = np.array([(first, second) for _, first, second in pairs], dtype=np.int64).reshape(-1, 2)
             if self.asking is None:
-                units_of = clusters_of([cluster for _, cluster in items])
-                self.asking = Asking(orders=asked, rule=rule, systems=systems, units=units_of, metric=metric)
+                clusters = clusters_of([cluster for _, cluster in items])
+                self.asking = Asking(orders=orders, rule=rule, systems=systems, units=clusters, metric=metric)
             else:
                 assert isinstance(self.asking, Asking)
                 self.asking.rule = rule
-                for k, columns in enumerate(asked, start=known):
-                    self.asking.add(columns, systems[k], None if metric is None else metric[k])
-        for k, units in later.items():
-            if units:
-                self.asking.extend(k, [column[unit.item] for unit in units])
+                for k in range(len(lengths), total):
+                    self.asking.add(orders[k], systems[k], None if metric is None else metric[k])
+        for k, length in enumerate(lengths):
+            if orders[k][length:]:
+                self.asking.extend(k, orders[k][length:])
         self.changed()
 
     def wanted(self, pair: int) -> list[Unit]:
@@ -136,94 +130,94 @@ class Assignments:
         """Whether one more person may answer it as primary."""
         return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
 
-    def hold(self, given: Assignment) -> None:
+    def hold(self, issued: IssuedQuestion) -> None:
         """A person has a unit before him; nobody else is asked it where that is enough."""
-        unit, worker = self._of(given)
-        if given.role == "second":
-            self.asked_again += given.id not in unit.asked
-            unit.asked |= {given.id}
+        unit, worker = self._of(issued)
+        if issued.role == "second":
+            self.asked_again += issued.id not in unit.asked
+            unit.asked |= {issued.id}
             self._single(unit)
         elif not worker.excluded and self.is_free(unit):
-            given.holds = True
-            unit.holders |= {given.id}
+            issued.holds = True
+            unit.holders |= {issued.id}
             self.holding += 1
             worker.load[unit.pair] += 1
             self._lease(unit)
 
-    def let_go(self, given: Assignment) -> None:
+    def let_go(self, issued: IssuedQuestion) -> None:
         """He does not, any more."""
-        unit, worker = self._of(given)
-        if given.role == "second":
-            self.asked_again -= given.id in unit.asked
-            unit.asked = unit.asked - {given.id} or NOBODY
+        unit, worker = self._of(issued)
+        if issued.role == "second":
+            self.asked_again -= issued.id in unit.asked
+            unit.asked = unit.asked - {issued.id} or NOBODY
             self._single(unit)
-        elif given.holds:
-            self._drop(given, unit, worker)
+        elif issued.holds:
+            self._drop(issued, unit, worker)
             self._lease(unit)
 
-    def _drop(self, given: Assignment, unit: Unit, worker: Worker) -> None:
-        given.holds = False
-        unit.holders = unit.holders - {given.id} or NOBODY
+    def _drop(self, issued: IssuedQuestion, unit: Unit, worker: Annotator) -> None:
+        issued.holds = False
+        unit.holders = unit.holders - {issued.id} or NOBODY
         self.holding -= 1
         worker.load[unit.pair] -= 1
 
-    def vote(self, given: Assignment, value: int) -> None:
+    def vote(self, issued: IssuedQuestion, value: int) -> None:
         """An answer that counts."""
-        unit, worker = self._of(given)
-        if given.holds:  # whether it is free is told below
-            self._drop(given, unit, worker)
+        unit, worker = self._of(issued)
+        if issued.holds:  # whether it is free is told below
+            self._drop(issued, unit, worker)
         else:
-            self.let_go(given)
+            self.let_go(issued)
         self._agreeing(unit, -1)
         unit.votes = {**unit.votes, worker.id: value} if unit.votes else _alone(worker.id, value)
         self._agreeing(unit, 1)
-        worker.votes[unit.id] = given
+        worker.votes[unit.id] = issued
         worker.load[unit.pair] += 1
         self._complete(unit)
         self._lease(unit)
         self._single(unit)
 
-    def second(self, given: Assignment, value: int) -> None:
+    def second(self, issued: IssuedQuestion, value: int) -> None:
         """An answer beside those that count."""
-        self.let_go(given)
-        unit, worker = self._of(given)
+        self.let_go(issued)
+        unit, worker = self._of(issued)
         self._agreeing(unit, -1)
         unit.seconds = {**unit.seconds, worker.id: value} if unit.seconds else _alone(worker.id, value)
         self._agreeing(unit, 1)
         self._single(unit)
 
-    def refuse(self, given: Assignment) -> None:
+    def refuse(self, issued: IssuedQuestion) -> None:
         """One person cannot judge it; if he is not the first one, nobody can."""
-        self.let_go(given)
-        unit, worker = self._of(given)
+        self.let_go(issued)
+        unit, worker = self._of(issued)
         worker.refused.add(unit.id)
         worker.load[unit.pair] += 1
         self._refused(unit, worker)
 
-    def take_back(self, given: Assignment) -> None:
+    def take_back(self, issued: IssuedQuestion) -> None:
         """What was said is not said any more."""
-        unit, worker = self._of(given)
+        unit, worker = self._of(issued)
         self._agreeing(unit, -1)
         unit.seconds = _without(unit.seconds, worker.id)
         if unit.id in worker.refused:
             worker.refused.remove(unit.id)
             worker.load[unit.pair] -= 1
             unit.refused -= {worker.id}
-        if worker.votes.get(unit.id) is given:
+        if worker.votes.get(unit.id) is issued:
             self._withdraw(unit, worker)
         self._agreeing(unit, 1)
         self._single(unit)
 
-    def exclude(self, worker: Worker) -> None:
+    def exclude(self, worker: Annotator) -> None:
         """Answers of looks that are not complete are free again, and so is what nobody else cannot judge; completed
         looks stay."""
-        for unit_id, given in list(worker.votes.items()):
+        for unit_id, issued in list(worker.votes.items()):
             unit = self.units[unit_id]
             if self.is_present(unit):
                 self._agreeing(unit, -1)
                 self._withdraw(unit, worker)
                 self._agreeing(unit, 1)
-                worker.lapsed[unit_id] = given
+                worker.lapsed[unit_id] = issued
                 self._single(unit)
         again: dict[int, list[int]] = {}
         for unit in sorted(map(self.units.__getitem__, worker.refused), key=_place):
@@ -239,23 +233,23 @@ class Assignments:
                 self._complete(self.places[pair][place])
                 self._lease(self.places[pair][place])
 
-    def restore(self, worker: Worker) -> list[Assignment]:
+    def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Answers count again where they are still wanted; those that do not, and are second opinions from now on."""
         lapsed, worker.lapsed = worker.lapsed, {}
         beside = []
-        for unit_id, given in lapsed.items():
-            assert given.value is not None
+        for unit_id, issued in lapsed.items():
+            assert issued.value is not None
             if self.is_free(self.units[unit_id]):
-                self.vote(given, given.value)
+                self.vote(issued, issued.value)
             else:
-                given.counts = "second"
-                self.second(given, given.value)
-                beside.append(given)
+                issued.counts = "second"
+                self.second(issued, issued.value)
+                beside.append(issued)
         for unit_id in sorted(worker.refused):
             self._refused(self.units[unit_id], worker)
         return beside
 
-    def _refused(self, unit: Unit, worker: Worker) -> None:
+    def _refused(self, unit: Unit, worker: Annotator) -> None:
         """One person's word that it cannot be judged counts."""
         unit.refused |= {worker.id}
         if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
@@ -271,7 +265,7 @@ class Assignments:
             total = sum(unit.votes.values())
             self.engine.answer(unit.pair, unit.place, (total > 0) - (total < 0))
 
-    def _withdraw(self, unit: Unit, worker: Worker) -> None:
+    def _withdraw(self, unit: Unit, worker: Annotator) -> None:
         if len(unit.votes) >= self.per_item and self.is_settled(unit):
             self.engine.withdraw(unit.pair, unit.place)
         unit.votes = _without(unit.votes, worker.id)
@@ -283,16 +277,16 @@ class Assignments:
         """Tell the engine whether enough people have it."""
         engine, pair, place = self.engine, unit.pair, unit.place
         is_open = engine.in_present_look(pair, place) and not engine.is_settled(pair, place)
-        wanted = is_open and self.lacks(unit) <= 0
-        if wanted and not unit.leased:
+        is_leased = is_open and self.lacks(unit) <= 0
+        if is_leased and not unit.leased:
             engine.lease(pair, place)
-        elif unit.leased and not wanted:
+        elif unit.leased and not is_leased:
             engine.release(pair, place)
-        unit.leased = wanted
+        unit.leased = is_leased
         free = self._wanted.get(pair)
         if free is not None:
             at = bisect_left(free, place, key=_place)
-            is_there, is_free = at < len(free) and free[at] is unit, is_open and not wanted
+            is_there, is_free = at < len(free) and free[at] is unit, is_open and not is_leased
             if is_free and not is_there:
                 free.insert(at, unit)
             elif is_there and not is_free:
@@ -309,15 +303,15 @@ class Assignments:
         """Count (or uncount) who agrees with whom on a unit."""
         if len(unit.votes) + len(unit.seconds) < 2:
             return
-        said = [*unit.votes.items(), *unit.seconds.items()]
-        for a, own in said:
+        votes = [*unit.votes.items(), *unit.seconds.items()]
+        for a, vote in votes:
             work = self.workers[a].work
-            work.doubled += sign * (len(said) - 1)
-            work.agreed += sign * sum(own == other for b, other in said if b != a)
+            work.doubled += sign * (len(votes) - 1)
+            work.agreed += sign * sum(vote == other for b, other in votes if b != a)
 
-    def _of(self, given: Assignment) -> tuple[Unit, Worker]:
-        assert given.unit is not None
-        return self.units[given.unit], given.session.worker
+    def _of(self, issued: IssuedQuestion) -> tuple[Unit, Annotator]:
+        assert issued.unit is not None
+        return self.units[issued.unit], issued.session.worker
 
 
 def _place(unit: Unit) -> int:
@@ -331,7 +325,7 @@ def _alone(person: int, value: int) -> Mapping[int, int]:
 
 
 def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
-    return {own: value for own, value in table.items() if own != key}
+    return {person: value for person, value in table.items() if person != key}
 
 
 def _metric_preferences(

@@ -19,7 +19,7 @@ import polars as pl
 from custodes.annotate import study_file
 from custodes.annotate.add_to_study import StoredStudy
 from custodes.annotate.assignment_policy import cap
-from custodes.annotate.material import Material, Pair
+from custodes.annotate.material import Pair, StudyMaterial
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_PEOPLE
@@ -93,9 +93,9 @@ def check(path: str | Path) -> StudyCheck:
         opened.enter_context(study_file.told(place))
         base = opened.enter_context(closing(study_file.connect(copy, durable=False)))
         stored = StoredStudy.read(base)
-        known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
-        seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
-        asked = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
+        known_kinds = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
+        seconds = [duration for (duration,) in base.execute(_SECONDS) if duration is not None]
+        answers_asked = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
         notes = stored.notes
         (images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
@@ -106,28 +106,28 @@ def check(path: str | Path) -> StudyCheck:
         for note in dict.fromkeys(notes)
         if note.rule != LOOKS_CUT  # the rules tell of every pair, as it is now
     ]
-    found = chain(
+    problems_found = chain(
         text_problems(stored.material, list(stored.pairs.values())),
         stopping_problems(stored),
         people_problems(
             stored.plan,
-            known=known,
+            known_kinds=known_kinds,
             seconds=seconds,
             links=now.reach.there if now and stored.plan.people.recruit == "links" else 0,
             notes=now.notes if now else (),
         ),
-        refusals(asked),
+        refusals(answers_asked),
         noted,
     )
     order = {"error": 0, "warning": 1, "info": 2}
-    problems = sorted(found, key=lambda problem: order[problem.severity])
+    problems = sorted(problems_found, key=lambda problem: order[problem.severity])
     summary = {
         "name": [stored.plan.name],
         "items": [len(stored.material.items)],
         "systems": [len(stored.material.systems)],
         "pairs": [len(stored.pairs)],
         "questions": [sum(map(len, stored.asked.values()))],
-        "known": [sum(kind != "example" for kind in known)],
+        "known": [sum(kind != "example" for kind in known_kinds)],
         "images": [images],
         "answers": [answers],
     }
@@ -211,29 +211,29 @@ def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
 
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
     """Whether every system can be rated, and all outputs; `sizes`: outputs of each."""
-    wanted, budget = sum(sizes) * plan.people.per_item, plan.stopping.budget
-    if budget is not None and budget < wanted:
+    needed, budget = sum(sizes) * plan.people.per_item, plan.stopping.budget
+    if budget is not None and budget < needed:
         is_none = budget < len(sizes) * plan.people.per_item
         yield Problem(
             "error" if is_none else "info",
             "small-budget",
-            f"budget {budget}: all {sum(sizes)} outputs take {wanted} answers that decide;"
+            f"budget {budget}: all {sum(sizes)} outputs take {needed} answers that decide;"
             + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, as many of each system")
             + "; ask about fewer outputs, or allow more",
         )
-    yield from _work(plan, min(wanted, wanted if budget is None else budget), "what is rated")
+    yield from _work(plan, min(needed, needed if budget is None else budget), "what is rated")
 
 
-def _work(plan: StudyPlan, wanted: int, what: str) -> Iterator[Problem]:
+def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
     """Whether people may do as much as that."""
     people = plan.people
     work = people.most * people.batch * people.batches
-    if work < wanted:
+    if work < needed:
         yield Problem(
             "error",
             "little-work",
             f"{people.most} people with {people.batches} batches of {people.batch} give {work} answers, and {what}"
-            f" takes {wanted}; allow more",
+            f" takes {needed}; allow more",
         )
 
 
@@ -245,9 +245,9 @@ def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
     n = rule.looks[-1]
     counts = np.zeros((1, KINDS), dtype=np.int64)
     counts[0, WIN_ALONE] = n
-    made = tables(counts, np.zeros((1, 3), dtype=np.int64))
+    outcomes = tables(counts, np.zeros((1, 3), dtype=np.int64))
     decision, _, _ = rule_on(
-        rule, made, look=len(rule.looks) - 1, last=np.array([n]), items=None, judged=np.array([True])
+        rule, outcomes, look=len(rule.looks) - 1, last=np.array([n]), items=None, judged=np.array([True])
     )
     if not decision[0]:
         yield Problem(
@@ -265,7 +265,7 @@ FEWEST = 10
 
 
 def people_problems(
-    plan: StudyPlan, *, known: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
+    plan: StudyPlan, *, known_kinds: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
 ) -> Iterator[Problem]:
     """All that is wrong with how people are asked; `known`: kinds of the known questions; `seconds`: times so far;
     `links`: people who may answer, where they have links of their own; `notes`: on those who are there."""
@@ -277,14 +277,14 @@ def people_problems(
             f"{links} people have a link: decisions will speak of these people only. With 3 people .23 of pairs that"
             " are alike for most people are declared different, with 5 .16, with 10 .10, with 20 .08; invite more",
         )
-    yield from _checked(plan, known)
+    yield from _checked(plan, known_kinds)
     yield from _paid(plan, seconds)
     yield from _told(plan)
 
 
-def _checked(plan: StudyPlan, known: Sequence[str]) -> Iterator[Problem]:
+def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
     people = plan.people
-    gold = sum(kind == "gold" for kind in known)
+    gold = sum(kind == "gold" for kind in known_kinds)
     if people.recruit == "open" and not gold:
         yield Problem(
             "warning",
@@ -381,7 +381,7 @@ SHORTEST = 3
 """Letters of a label that can be looked for in texts."""
 
 
-def text_problems(material: Material, pairs: Sequence[Pair]) -> Iterator[Problem]:
+def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Problem]:
     """All that is wrong with the texts."""
     yield from names_itself(material)
     yield from names_system(material)
@@ -410,25 +410,25 @@ def _is_cut(text: str) -> bool:
     return bool(CUT.search(last)) and not APART.match(last)
 
 
-def names_itself(material: Material) -> Iterator[Problem]:
+def names_itself(material: StudyMaterial) -> Iterator[Problem]:
     """Outputs that say that a model wrote them, or which one."""
-    found = [(key, match) for key, own in material.outputs.items() if (match := ITSELF.search(own.text))]
-    if found:
-        systems = sorted({system for (_, system), _ in found})
-        words = sorted({match[0].lower() for _, match in found})
+    hits = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
+    if hits:
+        systems = sorted({system for (_, system), _ in hits})
+        words = sorted({match[0].lower() for _, match in hits})
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(found)} outputs of {len(systems)} systems say who wrote them ({', '.join(words[:3])}): people judge"
+            f"{len(hits)} outputs of {len(systems)} systems say who wrote them ({', '.join(words[:3])}): people judge"
             " the name; leave these items out, or take the words out of all systems' outputs",
-            [item for (item, _), _ in found[:5]],
+            [item for (item, _), _ in hits[:5]],
         )
 
 
-def names_system(material: Material) -> Iterator[Problem]:
+def names_system(material: StudyMaterial) -> Iterator[Problem]:
     """Outputs that hold the label of a system, which what stands above them does not."""
     above = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
-    lowered = {key: own.text.lower() for key, own in material.outputs.items()}
+    lowered = {key: output.text.lower() for key, output in material.outputs.items()}
     for system in material.systems:
         if len(system) < SHORTEST:
             continue
@@ -450,7 +450,7 @@ def names_system(material: Material) -> Iterator[Problem]:
 
 
 def _unlike(
-    material: Material,
+    material: StudyMaterial,
     pairs: Sequence[tuple[str, str]],
     rule: str,
     has: Callable[[str], bool],
@@ -466,13 +466,13 @@ def _unlike(
 
     rows = {system: row for row, system in enumerate(material.systems)}
     columns = {item.label: column for column, item in enumerate(material.items)}
-    found = np.full((len(rows), len(columns)), ABSENT, dtype=np.int8)
-    for (item, system), own in material.outputs.items():
-        if own.text.strip():
-            found[rows[system], columns[item]] = has(own.text)
+    has_it = np.full((len(rows), len(columns)), ABSENT, dtype=np.int8)
+    for (item, system), output in material.outputs.items():
+        if output.text.strip():
+            has_it[rows[system], columns[item]] = has(output.text)
     unlike = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
-        both = found[[rows[first], rows[second]]]
+        both = has_it[[rows[first], rows[second]]]
         both = both[:, (both != ABSENT).all(axis=0)]
         n = both.shape[1]
         more, less = int((both[0] > both[1]).sum()), int((both[0] < both[1]).sum())

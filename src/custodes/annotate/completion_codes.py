@@ -85,49 +85,49 @@ def matched(
     frame: pl.DataFrame, people: Sequence[PersonNow], plan: StudyPlan, *, name: str
 ) -> Iterator[Mapping[str, Any]]:
     """The rows of `Reconciled.codes`. Codes that the platform fixed for all are anybody's."""
-    persons, given = _column(frame, PERSON, "people", name), _column(frame, CODE, "codes", name)
+    persons, codes = _column(frame, PERSON, "people", name), _column(frame, CODE, "codes", name)
     states = _column(frame, STATUS, "", name)
     fixed = {code for code in msgspec.structs.astuple(plan.people.codes) if code}
     by_id = {one.external_id: one for one in people if one.external_id}
     owned = {one.code for one in people if one.code} - fixed
     seen = Counter[tuple[str, str]]()
-    for person, code, state in zip(persons, given, states, strict=True):
-        own = by_id.get(person)
+    for person, code, state in zip(persons, codes, states, strict=True):
+        person_here = by_id.get(person)
         seen[person, code] += 1
         if seen[person, code] > 1:
             verdict = TWICE
-        elif own is not None and code and (code in fixed or code == own.code):
+        elif person_here is not None and code and (code in fixed or code == person_here.code):
             verdict = OURS
         elif code in owned:
             verdict = OTHER_PERSON
         else:
-            verdict = UNKNOWN if own is None else OTHER_CODE
-        yield _row(own, person, code, verdict, state)
+            verdict = UNKNOWN if person_here is None else OTHER_CODE
+        yield _row(person_here, person, code, verdict, state)
     listed_people = set(persons)
-    for own in people:
-        if own.code and own.external_id and own.external_id not in listed_people:
-            yield _row(own, own.external_id, own.code, MISSING, "")
+    for person_here in people:
+        if person_here.code and person_here.external_id and person_here.external_id not in listed_people:
+            yield _row(person_here, person_here.external_id, person_here.code, MISSING, "")
 
 
-def _row(own: PersonNow | None, person: str, code: str, verdict: str, state: str) -> Mapping[str, Any]:
+def _row(person_here: PersonNow | None, person: str, code: str, verdict: str, state: str) -> Mapping[str, Any]:
     return {
         "person": person,
-        "worker": "" if own is None else own.label,
+        "worker": "" if person_here is None else person_here.label,
         "code": code,
         "verdict": verdict,
-        "standing": "" if own is None else own.standing,
-        "answers": 0 if own is None else own.answers,
+        "standing": "" if person_here is None else person_here.standing,
+        "answers": 0 if person_here is None else person_here.answers,
         "status": state,
     }
 
 
 def _column(frame: pl.DataFrame, names: Iterable[str], what: str, name: str) -> list[str]:
-    by_lower = {column.strip().lower(): column for column in frame.columns}
-    found = next((by_lower[own] for own in names if own in by_lower), None)
-    if found is None and what:
+    by_lower = {label.strip().lower(): label for label in frame.columns}
+    column = next((by_lower[candidate] for candidate in names if candidate in by_lower), None)
+    if column is not None:
+        return [str(value).strip() for value in frame[column].cast(pl.String).fill_null("").to_list()]
+    if what:
         raise InputError(
             f"{name}: no column of {what}; it is one of {', '.join(names)}; there are {listed(frame.columns)}"
         )
-    if found is None:
-        return [""] * frame.height
-    return [str(value).strip() for value in frame[found].cast(pl.String).fill_null("").to_list()]
+    return [""] * frame.height

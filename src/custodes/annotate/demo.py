@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import People, Question, StudyPlan, Texts
+from custodes.annotate.plan import People, Question, StudyPlan, StudyTexts
 from custodes.annotate.server import ServedSite, interrupted, serving
 from custodes.arguments import at_least, checked
 
@@ -61,13 +61,15 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     draw = np.random.default_rng(rng)
     width, rows = len(str(items)), list[dict[str, str]]()
     for number in range(1, items + 1):
-        asked = {fact: _one(words, draw) for fact, words in FACTS.items()}
-        context = _one(MESSAGES, draw).format(**asked)
+        facts = {fact: _one(words, draw) for fact, words in FACTS.items()}
+        context = _one(MESSAGES, draw).format(**facts)
         ways = draw.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
         for way, (system, chance) in zip(ways, MISTAKES.items(), strict=True):
             wrong = [fact for fact in FACTS if draw.random() < chance]
-            told = asked | {fact: _one([own for own in FACTS[fact] if own != asked[fact]], draw) for fact in wrong}
-            text = ANSWERS[way].format(**told)
+            wrong_facts = facts | {
+                fact: _one([word for word in FACTS[fact] if word != facts[fact]], draw) for fact in wrong
+            }
+            text = ANSWERS[way].format(**wrong_facts)
             sentences = ". ".join(part[:1].upper() + part[1:] for part in text.split(". "))
             rows.append({"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context})
     return pl.DataFrame(rows)
@@ -80,7 +82,7 @@ def _one(words: Sequence[str], draw: np.random.Generator) -> str:
 PLAN = StudyPlan(
     name="hotel",
     question=Question(text="Which answer fits better what the guest wrote?"),
-    texts=Texts(
+    texts=StudyTexts(
         title="Answers of a hotel",
         instructions="A guest writes to a hotel, and two systems answer. Look whether name, day, time, nights, room and"
         " wish are those of the guest. How nicely it is said does not matter.",
@@ -90,7 +92,7 @@ PLAN = StudyPlan(
 )
 
 
-class Trial(NamedTuple):
+class ServedDemo(NamedTuple):
     """The demo while it is served: `ask` is the page of the first comparison of a person."""
 
     site: ServedSite
@@ -122,10 +124,10 @@ def demo(
 
 
 @contextmanager
-def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[Trial]:
+def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[ServedDemo]:
     """The demo for as long as the context is open."""
-    with tempfile.TemporaryDirectory(prefix="custodes-demo-") as own:
-        place = new(demo_texts(), Path(folder or own, "study.db"), plan=PLAN)
+    with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary:
+        place = new(demo_texts(), Path(folder or temporary, "study.db"), plan=PLAN)
         with serving([place], port=port, tell=tell) as site:
             ((_, token),) = site.services["study"].invite(1).result()
-            yield Trial(site, place, f"{site.url}/s/{token}")
+            yield ServedDemo(site, place, f"{site.url}/s/{token}")

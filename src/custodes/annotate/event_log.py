@@ -9,12 +9,13 @@ import gc
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
 from typing import Any
 
-from custodes.annotate.participants import Assignment, Session, Worker
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session
 from custodes.annotate.rows import (
     WRITING,
     EventRow,
@@ -29,38 +30,6 @@ from custodes.errors import CustodesError, InputError
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
 """Seconds, and how many times what an answer takes."""
-
-
-class Leases:
-    """Until when questions are kept, by their numbers."""
-
-    def __init__(self) -> None:
-        self._until: dict[int, float] = {}
-        self._next = 0.0
-
-    def keep(self, question: int, *, until: float) -> None:
-        """Keep it, or keep it longer."""
-        self._next = min(self._next, until) if self._until else until
-        self._until[question] = until
-
-    def end(self, question: int) -> None:
-        """It is answered, or is its person's no more."""
-        self._until.pop(question, None)
-
-    def is_kept(self, question: int, now: float) -> bool:
-        """Whether its time is not over."""
-        return self._until.get(question, now) > now
-
-    def due(self, now: float) -> list[int]:
-        """Those whose time is over, in the order in which they were given out; they stay until they are ended."""
-        if not self._until or now < self._next:
-            return []
-        self._next = min(self._until.values())
-        return sorted(question for question, until in self._until.items() if until <= now)
-
-    def first(self) -> float | None:
-        """When the next one is over at the earliest."""
-        return min(self._until.values(), default=None)
 
 
 def length(paces: Sequence[float], *, is_new: bool) -> float:
@@ -94,7 +63,8 @@ class EventLog:
     def __init__(self, base: sqlite3.Connection, clock: Clock) -> None:
         self.base, self.clock = base, clock
         self.state: StudyState
-        self.leases: Leases
+        self.leases: dict[int, float]
+        """Until when questions are kept, by their numbers and a steady clock."""
         self.waiting: dict[int, float]
         """Since when visits wait for a question, by a steady clock."""
         self.read()
@@ -118,8 +88,8 @@ class EventLog:
         was_enabled = gc.isenabled()
         gc.disable()  # nothing that is read is garbage, and looking for it takes a sixth of the time
         try:
-            for rows in _together(happened(self.base)):
-                state.put(rows)
+            for _, rows in groupby(happened(self.base), key=_question):
+                state.put(list(rows))
                 engine = state.assignments.asking
                 if engine is not None and len(engine.rulings) > ruled:
                     ruled = _recalled(state, looks, ruled)
@@ -128,25 +98,25 @@ class EventLog:
                 gc.enable()
         if state.last > LARGEST:
             raise OverflowError("no number is left for what happens next")
-        self.state, self.leases, self.waiting, self._ruled = state, Leases(), {}, ruled
+        self.state, self.leases, self.waiting, self._ruled = state, {}, {}, ruled
         now = self.clock.steady()
         for session in self.state.sessions.values():
-            for given in session.open:
-                if given.unit is not None and not given.expired:
-                    self.keep(given, now)
+            for issued in session.open:
+                if issued.unit is not None and not issued.expired:
+                    self.keep(issued, now)
 
-    def put(self, *rows: Row) -> list[Assignment]:
+    def put(self, *rows: Row) -> list[IssuedQuestion]:
         """Write what happened, and the looks that it completed."""
         self.base.executemany(WRITING[type(rows[0])], rows)
         beside = self.state.put(rows)
         engine = self.state.assignments.asking
         if engine is not None and len(engine.rulings) > self._ruled:
             now = self.clock.wall()
-            made = [
+            look_rows = [
                 look_row(ruling, pair=self.state.assignments.numbers[ruling.pair], at=now)
                 for ruling in engine.rulings[self._ruled :]
             ]
-            self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", made)
+            self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", look_rows)
             self._ruled = len(engine.rulings)
         return beside
 
@@ -160,9 +130,9 @@ class EventLog:
         kind: str,
         *,
         session: Session | None = None,
-        worker: Worker | None = None,
-        given: Assignment | None = None,
-        **said: Any,
+        worker: Annotator | None = None,
+        issued: IssuedQuestion | None = None,
+        **values: Any,
     ) -> None:
         """Something else that happened."""
         if session is not None:
@@ -172,57 +142,48 @@ class EventLog:
             at=self.clock.wall(),
             session=None if session is None else session.id,
             worker=None if worker is None else worker.id,
-            assignment=None if given is None else given.id,
+            assignment=None if issued is None else issued.id,
             kind=kind,
-            json=json.dumps(said, ensure_ascii=False),
+            json=json.dumps(values, ensure_ascii=False),
         )
         self.put(row)
 
-    def keep(self, given: Assignment, now: float) -> None:
+    def keep(self, issued: IssuedQuestion, now: float) -> None:
         """Keep a question for its person a while (longer)."""
-        is_new = not given.session.worker.work.paid
-        self.leases.keep(given.id, until=now + length(self.state.paces, is_new=is_new))
+        is_new = not issued.session.worker.work.paid
+        self.leases[issued.id] = now + length(self.state.paces, is_new=is_new)
 
-    def renew(self, given: Assignment) -> None:
+    def renew(self, issued: IssuedQuestion) -> None:
         """Its person is still there, or is back."""
-        if given.unit is None or given.session.is_closed or given.session.worker.excluded:
+        if issued.unit is None or issued.session.is_closed or issued.session.worker.excluded:
             return
-        if given.expired:
-            unit = self.state.assignments.units[given.unit]
-            if given.role == "primary" and not self.state.assignments.is_free(unit):
+        if issued.expired:
+            unit = self.state.assignments.units[issued.unit]
+            if issued.role == "primary" and not self.state.assignments.is_free(unit):
                 return  # somebody else has it
-            self.event("renewed", session=given.session, given=given)
-        self.keep(given, self.clock.steady())
+            self.event("renewed", session=issued.session, issued=issued)
+        self.keep(issued, self.clock.steady())
 
     def expire(self) -> None:
         """Give back what was kept too long."""
-        for number in self.leases.due(self.clock.steady()):
-            given = self.state.given[number]
-            if not given.counts and not given.expired:
-                self.event("expired", session=given.session, given=given)
-            self.leases.end(number)
+        now = self.clock.steady()
+        for number in sorted(number for number, until in self.leases.items() if until <= now):
+            issued = self.state.issued[number]
+            if not issued.counts and not issued.expired:
+                self.event("expired", session=issued.session, issued=issued)
+            del self.leases[number]
 
 
 def _recalled(state: StudyState, looks: dict[tuple[int, int], tuple[int, bool]], ruled: int) -> int:
     """What a look said stays, also where the rule is another one now; how many rulings there are."""
     engine = state.assignments.engine
     for ruling in engine.rulings[ruled:]:
-        said = looks.get((state.assignments.numbers[ruling.pair], ruling.look))
-        if said is not None:
-            engine.decision[ruling.pair], engine.is_open[ruling.pair] = said
+        look = looks.get((state.assignments.numbers[ruling.pair], ruling.look))
+        if look is not None:
+            engine.decision[ruling.pair], engine.is_open[ruling.pair] = look
     return len(engine.rulings)
 
 
-def _together(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """One by one, the judgments of a question together."""
-    held: list[Row] = []
-    question = None
-    for row in rows:
-        own = row.assignment if type(row) is JudgmentRow else None
-        if held and (own is None or own != question):
-            yield held
-            held = []
-        held.append(row)
-        question = own
-    if held:
-        yield held
+def _question(row: Row) -> tuple[str, int]:
+    """Equal for the judgments of one question alone."""
+    return ("judged", row.assignment) if type(row) is JudgmentRow else ("", row[0])

@@ -102,23 +102,23 @@ def _written(files: Mapping[str, bytes], folder: Path) -> Path:
     target = Path(os.path.realpath(folder))
     if target.exists() and not _is_ours(target):
         raise OptionError(f"cannot write {folder}: it holds something else than an export; name a new folder")
-    made = target.with_name(f".custodes-{secrets.token_hex(8)}")
+    unfinished_folder = target.with_name(f".custodes-{secrets.token_hex(8)}")
     old = target.with_name(f".custodes-{secrets.token_hex(8)}")
-    unfinished = {str(made), *(str(made / name) for name in files)}
+    unfinished = {str(unfinished_folder), *(str(unfinished_folder / name) for name in files)}
     UNFINISHED.update(unfinished)
     try:
-        made.mkdir(parents=True)
+        unfinished_folder.mkdir(parents=True)
         for name, content in files.items():
-            (made / name).write_bytes(content)
+            (unfinished_folder / name).write_bytes(content)
         if target.exists():
             target.rename(old)
-        made.rename(target)
+        unfinished_folder.rename(target)
     except OSError as problem:
         if old.exists() and not target.exists():
             old.rename(target)
         raise OptionError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
     finally:
-        for left in (made, old) if target.exists() else (made,):
+        for left in (unfinished_folder, old) if target.exists() else (unfinished_folder,):
             with suppress(OSError):
                 shutil.rmtree(left)
         UNFINISHED.difference_update(unfinished)
@@ -129,7 +129,7 @@ def _is_ours(target: Path) -> bool:
     """Whether a place is an empty folder, or one that holds what a signature names and nothing else."""
     if not target.is_dir():
         return False
-    held = {own.name for own in target.iterdir()}
+    held = {entry.name for entry in target.iterdir()}
     signature = target / SIGNATURE
     if not held or not signature.is_file():
         return not held

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.annotate.assignment_policy import BEYOND
-from custodes.annotate.plan import Ending, StudyPlan, stopping_of
+from custodes.annotate.plan import Ending, StudyPlan, rule_of
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Counts
-from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.rules import Rule, rule_on
+from custodes.stats.stopping.rules import rule_on
 
 DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
@@ -129,13 +128,14 @@ def _totals(
     n = counts.sum(axis=-1)
     last = np.array([pair.looks[-1] for pair in pairs])
     is_open = np.ones(n.shape, dtype=bool)
-    rule = rule_of(ending, most=int(last.max()), pairs=n_pairs)
+    plan = StudyPlan(stopping=msgspec.structs.replace(ending, budget=None, estimator=None))
+    rule = rule_of(plan, pairs=n_pairs, items=int(last.max()), has_metric=False)
     for look, _ in enumerate(rule.looks):
-        wanted = np.array([pair.looks[look] if pair.done <= look < len(pair.looks) else 0 for pair in pairs])
-        asked = np.where(is_open, np.maximum(wanted - n, 0), 0)
-        counts += rng.multinomial(asked, shares)
-        n = n + asked
-        judged = asked > 0
+        ends = np.array([pair.looks[look] if pair.done <= look < len(pair.looks) else 0 for pair in pairs])
+        more = np.where(is_open, np.maximum(ends - n, 0), 0)
+        counts += rng.multinomial(more, shares)
+        n = n + more
+        judged = more > 0
         if judged.any():
             _, goes_on, _ = rule_on(
                 rule,
@@ -149,7 +149,7 @@ def _totals(
     return np.asarray(n.sum(axis=1), dtype=np.float64)
 
 
-def _shares(own: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
+def _shares(outcomes: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
     """Draws of win, tie and loss shares of pairs with outcomes `own` (pairs, 3), by all pairs' (..., 3): (DRAWS, pairs,
     3). Neither system of a pair is better beforehand."""
     from scipy.special import gammaln
@@ -162,14 +162,8 @@ def _shares(own: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
     likely = fit.sum(axis=0)
     weight = np.exp(likely - likely.max())
     strength = rng.choice(STRENGTHS, size=DRAWS, p=weight / weight.sum())
-    drawn = rng.standard_gamma(strength[:, np.newaxis, np.newaxis] * mean + own)
+    drawn = rng.standard_gamma(strength[:, np.newaxis, np.newaxis] * mean + outcomes)
     return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
-
-
-def rule_of(ending: Ending, *, most: int, pairs: int) -> Rule:
-    """The rule of a plan on human answers alone, of pairs with at most `most` of them."""
-    plan = StudyPlan(stopping=msgspec.structs.replace(ending, budget=None, estimator=None))
-    return stopping_of(plan, pairs=pairs).rule(ESTIMATORS["human"], most=most, seed=0)
 
 
 def people_only(outcomes: NDArray[np.integer]) -> Counts:
@@ -194,21 +188,21 @@ def _all_of(now: Snapshot, deciding: Floats) -> Floats:
     drawn = rng.poisson(primary * people.overlap / (1 - people.overlap))
     second = np.clip(drawn + idle * (ceiling - drawn), 0, np.maximum(ceiling, 0)) * (people.overlap > 0)
     real = (primary + second) * (1 + now.refused / max(now.answers, 1))
-    able = [own for own in now.people if own.standing in ("ok", "watch")]
-    began = np.array([own.began for own in able], dtype=bool)
+    able = [person for person in now.people if person.standing in ("ok", "watch")]
+    began = np.array([person.began for person in able], dtype=bool)
     comes = began | (rng.random((DRAWS, len(able))) < rng.random((DRAWS, 1)))
-    asked = np.array([own.gold_asked for own in able])
-    before = np.array([own.answers + own.refused for own in able])
+    gold_asked = np.array([person.gold_asked for person in able])
+    before = np.array([person.answers + person.refused for person in able])
     each = (real / np.maximum(comes.sum(axis=1), 1))[:, np.newaxis]
     first, later = _known_share(now, 1), _known_share(now, 0)
     beside = np.zeros_like(each)
     if people.gold_every and "gold" in now.known:
-        room = np.floor((before + each) / people.gold_every + BEYOND) - asked - each * later / (1 - later)
+        room = np.floor((before + each) / people.gold_every + BEYOND) - gold_asked - each * later / (1 - later)
         beside = idle[:, np.newaxis] * np.maximum(room, 0)
     places = each + beside  # all of a batch but those of its own known questions
-    new = np.minimum(places, np.maximum(people.batch - before - asked, 0) * (1 - first))
-    known = beside + rng.poisson(new * first / (1 - first) + (places - new) * later / (1 - later))
-    return np.asarray(real + (comes * (known + ~began * people.qualification)).sum(axis=1))
+    new = np.minimum(places, np.maximum(people.batch - before - gold_asked, 0) * (1 - first))
+    known_questions = beside + rng.poisson(new * first / (1 - first) + (places - new) * later / (1 - later))
+    return np.asarray(real + (comes * (known_questions + ~began * people.qualification)).sum(axis=1))
 
 
 def _known_share(now: Snapshot, more: int) -> float:

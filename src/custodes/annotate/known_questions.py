@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
-from custodes.annotate.material import Item, Material, Output, Pair
+from custodes.annotate.material import Item, Pair, StudyMaterial, SystemOutput
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.wording import LANGUAGES, spoken
 from custodes.data.loading import load_table
@@ -34,8 +34,8 @@ class Known:
 
     kind: Kind
     context: Item
-    first: Output
-    second: Output | None
+    first: SystemOutput
+    second: SystemOutput | None
     expected: int
     why: str = ""
     asked: tuple[str, Pair] | None = None
@@ -46,57 +46,60 @@ class Known:
         return {"context": self.context.images, "first": self.first.images, **second}
 
 
-def read_gold(given: Any, material: Material, plan: StudyPlan) -> list[Known]:
+def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     """Known questions from a table or file: the outputs of an item (item, system_a, system_b) or texts of their own
     (text_a, text_b, context), what is expected ('1', 'equal', '2', or a rating), kind (default gold), and why.
 
     InputError names the row that cannot be asked.
     """
-    table = load_table(given) if isinstance(given, str | Path) else None
-    frame, where = (table.frame, table.name) if table else (to_polars(given, where="gold"), "gold")
+    table = load_table(gold) if isinstance(gold, str | Path) else None
+    frame, where = (table.frame, table.name) if table else (to_polars(gold, where="gold"), "gold")
     check_columns(frame, where=where, required=("expected",), optional=COLUMNS)
     columns = {name: label_column(frame, name, where=where, empty=True) for name in COLUMNS}
     rows = pl.DataFrame(columns).iter_rows(named=True)
-    made = [_known(row, material, plan, f"{where}, row {number}") for number, row in enumerate(rows, start=1)]
-    if not made:
+    questions = [_known(row, material, plan, f"{where}, row {number}") for number, row in enumerate(rows, start=1)]
+    if not questions:
         raise InputError(f"{where}: no rows; give at least one question with a known answer")
-    _check_answers(made, where)
-    return made
+    _check_answers(questions, where)
+    return questions
 
 
-def _check_answers(known: Sequence[Known], where: str) -> None:
+def _check_answers(questions: Sequence[Known], where: str) -> None:
     """Raise InputError for a question that nobody can answer as expected: two that contradict each other."""
     expected: dict[tuple[object, ...], tuple[int, int]] = {}
-    for row, own in enumerate(known, start=1):
-        sides: tuple[object, ...] = (own.first, own.second)
-        told = own.expected
-        if own.second is not None and (own.second.text, own.second.images) < (own.first.text, own.first.images):
-            sides, told = sides[::-1], -told
-        before, answer = expected.setdefault((own.context.label, own.context.context, *sides), (row, told))
-        if answer != told:
+    for row, question in enumerate(questions, start=1):
+        sides: tuple[object, ...] = (question.first, question.second)
+        value = question.expected
+        if question.second is not None and (question.second.text, question.second.images) < (
+            question.first.text,
+            question.first.images,
+        ):
+            sides, value = sides[::-1], -value
+        before, answer = expected.setdefault((question.context.label, question.context.context, *sides), (row, value))
+        if answer != value:
             raise InputError(f"{where}: rows {before} and {row} expect different answers to one question; take one out")
 
 
-def _known(row: Mapping[str, str], material: Material, plan: StudyPlan, where: str) -> Known:
+def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str) -> Known:
     kind = row["kind"] or USUAL
     if kind not in KINDS:
         raise InputError(f"{where}: kind {kind!r}; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}")
     is_rating = plan.question.mode == "rate"
     expected = _expected(row["expected"], plan, where)
-    asked: tuple[str, Pair] | None = None
+    comparison: tuple[str, Pair] | None = None
     if row["item"] and not row["text_a"]:
         if row["text_b"] or row["context"]:
             raise InputError(f"{where}: an item of the study and texts beside it; give one of them")
-        item = next((own for own in material.items if own.label == row["item"]), None)
+        item = next((candidate for candidate in material.items if candidate.label == row["item"]), None)
         if item is None:
-            near = suggestion(row["item"], [own.label for own in material.items])
+            near = suggestion(row["item"], [candidate.label for candidate in material.items])
             raise InputError(f"{where}: no item {shown(row['item'])} in the study{near}")
         names = (row["system_a"],) if is_rating else (row["system_a"], row["system_b"])
         outputs = [_output(row["item"], name, material, where) for name in names]
         if not is_rating and row["system_a"] == row["system_b"]:
             raise InputError(f"{where}: system_a and system_b are the same, {row['system_a']!r}")
         low, high = min(names), max(names)
-        asked = (row["item"], (low, None if is_rating else high))
+        comparison = (row["item"], (low, None if is_rating else high))
         context = item
     else:
         if row["system_a"] or row["system_b"]:
@@ -104,7 +107,7 @@ def _known(row: Mapping[str, str], material: Material, plan: StudyPlan, where: s
         needed = ("text_a",) if is_rating else ("text_a", "text_b")
         if missing := [name for name in needed if not row[name]]:
             raise InputError(f"{where}: {missing[0]} is empty; give the texts, or an item with system_a and system_b")
-        outputs = [Output(text=row[name]) for name in needed]
+        outputs = [SystemOutput(text=row[name]) for name in needed]
         context = Item(label="", context=row["context"])
     if is_rating and row["text_b"]:
         raise InputError(f"{where}: text_b, and a rating is of one text; leave it empty")
@@ -112,7 +115,7 @@ def _known(row: Mapping[str, str], material: Material, plan: StudyPlan, where: s
         raise InputError(f"{where}: both outputs are the same; expected is equal")
     second = None if is_rating else outputs[1]
     return Known(
-        kind=kind, context=context, first=outputs[0], second=second, expected=expected, why=row["why"], asked=asked
+        kind=kind, context=context, first=outputs[0], second=second, expected=expected, why=row["why"], asked=comparison
     )
 
 
@@ -129,7 +132,7 @@ def _expected(text: str, plan: StudyPlan, where: str) -> int:
     return WORDS[text]
 
 
-def _output(item: str, system: str, material: Material, where: str) -> Output:
+def _output(item: str, system: str, material: StudyMaterial, where: str) -> SystemOutput:
     if system not in material.systems:
         raise InputError(f"{where}: no system {shown(system)} in the study{suggestion(system, material.systems)}")
     if (item, system) not in material.outputs:
@@ -137,29 +140,31 @@ def _output(item: str, system: str, material: Material, where: str) -> Output:
     return material.outputs[item, system]
 
 
-def attention_checks(material: Material, plan: StudyPlan) -> list[Known]:
+def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     """Obvious questions from the study's own texts: an output beside a text that says what to answer.
 
     Which items, systems and sides is drawn by the plan's seed. As many as one person can meet, at most 40.
     """
-    own = plan.people
-    wanted = min(own.attention * own.batches, MOST_CHECKS) if own.attention else 0
-    said = LANGUAGES[spoken(plan.texts.language)]
+    people = plan.people
+    number_of_checks = min(people.attention * people.batches, MOST_CHECKS) if people.attention else 0
+    sentences = LANGUAGES[spoken(plan.texts.language)]
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]
-    drawn: Sequence[int] = rng.permutation(len(keys))[:wanted].tolist()
+    drawn: Sequence[int] = rng.permutation(len(keys))[:number_of_checks].tolist()
     items = {item.label: item for item in material.items}
-    made = []
+    questions = []
     for number, place in enumerate(drawn):
         item, _ = key = keys[place]
         if plan.question.mode == "rate":
             least = plan.question.scale[0]
-            text = Output(text=said.rating.format(least=least))
-            made.append(Known(kind="attention", context=items[item], first=text, second=None, expected=least))
+            text = SystemOutput(text=sentences.rating.format(least=least))
+            questions.append(Known(kind="attention", context=items[item], first=text, second=None, expected=least))
             continue
         is_equal = plan.question.equal and number % 3 == 2
-        told = Output(text=said.equal if is_equal else said.other)
-        sides = (material.outputs[key], told) if number % 2 == 0 else (told, material.outputs[key])
+        check_text = SystemOutput(text=sentences.equal if is_equal else sentences.other)
+        sides = (material.outputs[key], check_text) if number % 2 == 0 else (check_text, material.outputs[key])
         expected = 0 if is_equal else 1 if number % 2 == 0 else -1
-        made.append(Known(kind="attention", context=items[item], first=sides[0], second=sides[1], expected=expected))
-    return made
+        questions.append(
+            Known(kind="attention", context=items[item], first=sides[0], second=sides[1], expected=expected)
+        )
+    return questions

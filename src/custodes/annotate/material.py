@@ -51,7 +51,7 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class SystemOutput:
     """What a system gave for an item."""
 
     text: str
@@ -64,42 +64,42 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
+class StudyMaterial:
     """Items in the order of the file, systems sorted, and the outputs that there are by item and system."""
 
     items: tuple[Item, ...]
     systems: tuple[str, ...]
-    outputs: Mapping[tuple[str, str], Output]
+    outputs: Mapping[tuple[str, str], SystemOutput]
 
     @classmethod
-    def of(cls, study: Study, *, systems: Patterns = None) -> Material:
+    def of(cls, study: Study, *, systems: Patterns = None) -> StudyMaterial:
         """The texts of a study; InputError where there are none."""
-        given = study.outputs
-        if given is None or not given.texts.height:
+        source = study.outputs
+        if source is None or not source.texts.height:
             raise InputError(
                 f"{study.name}: no texts to show; give outputs (columns item, system, text, or item and outputs)"
             )
         chosen = study.selection.get("systems") if systems is None else systems
-        known = tuple(given.texts["system"].unique().sort())
-        wanted = select_labels(chosen, known, option="systems", what="system")
-        texts = given.texts.filter(pl.col("system").is_in(list(wanted)))
+        systems_there = tuple(source.texts["system"].unique().sort())
+        selected = select_labels(chosen, systems_there, option="systems", what="system")
+        texts = source.texts.filter(pl.col("system").is_in(list(selected)))
         pictures: dict[tuple[str, str], list[str]] = {}
-        for item, system, image in given.images.select("item", "system", "image").iter_rows():
+        for item, system, image in source.images.select("item", "system", "image").iter_rows():
             pictures.setdefault((item, system), []).append(image)
         outputs = {
-            (item, system): Output(text=text, images=tuple(pictures.get((item, system), ())))
+            (item, system): SystemOutput(text=text, images=tuple(pictures.get((item, system), ())))
             for item, system, text in texts.select("item", "system", "text").iter_rows()
         }
         labels = texts["item"].unique(maintain_order=True)
         described = study.items.for_items(labels).select("item", "cluster", "group")
-        facts = {row["item"]: row for row in given.sources.iter_rows(named=True)}
+        facts = {row["item"]: row for row in source.sources.iter_rows(named=True)}
         items = []
         for item, cluster, group in described.iter_rows():
-            own = facts.get(item, {})
-            words = {name: own.get(name, "") for name in ("source", "context", "meta")}
-            images, references = (tuple(own.get(name, ())) for name in ("images", "references"))
+            row = facts.get(item, {})
+            words = {name: row.get(name, "") for name in ("source", "context", "meta")}
+            images, references = (tuple(row.get(name, ())) for name in ("images", "references"))
             items.append(Item(label=item, cluster=cluster, group=group, images=images, references=references, **words))
-        return cls(items=tuple(items), systems=tuple(sorted(wanted)), outputs=outputs)
+        return cls(items=tuple(items), systems=tuple(sorted(selected)), outputs=outputs)
 
     def labels(self) -> list[str]:
         """The labels of the items."""
@@ -110,12 +110,12 @@ class Material:
         above = [path for item in self.items for path in item.images]
         return above + [path for output in self.outputs.values() for path in output.images]
 
-    def with_images(self, names: Mapping[str, str]) -> Material:
+    def with_images(self, names: Mapping[str, str]) -> StudyMaterial:
         """The same with other names for images: those under which they are served."""
         return replace(
             self,
-            items=tuple(replace(own, images=_named(own.images, names)) for own in self.items),
-            outputs={key: replace(own, images=_named(own.images, names)) for key, own in self.outputs.items()},
+            items=tuple(replace(entry, images=_named(entry.images, names)) for entry in self.items),
+            outputs={key: replace(entry, images=_named(entry.images, names)) for key, entry in self.outputs.items()},
         )
 
 
@@ -123,10 +123,10 @@ def _named(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(names[path] for path in images)
 
 
-def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, Material]:
+def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
     """What `read` takes as a study, or a study, and what of it is shown."""
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
-    return study, Material.of(study, systems=systems)
+    return study, StudyMaterial.of(study, systems=systems)
 
 
 def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode: str) -> list[Pair]:
@@ -135,35 +135,37 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
     >>> pairs_of(["A", "B", "C"], ["A:C"], mode="compare"), pairs_of(["A", "B"], None, mode="rate")
     ([('A', 'C')], [('A', None), ('B', None)])
     """
-    known = sorted(systems)
+    labels_known = sorted(systems)
     if mode == "rate":
         if pairs is not None:
             raise OptionError(
                 f"pairs={shown(pairs)} would change nothing: people rate one output at a time; see systems"
             )
-        return [(system, None) for system in known]
-    if len(known) < 2:
-        raise InputError(f'one system ({", ".join(known)}): a comparison needs two; or ask for ratings, mode = "rate"')
+        return [(system, None) for system in labels_known]
+    if len(labels_known) < 2:
+        raise InputError(
+            f'one system ({", ".join(labels_known)}): a comparison needs two; or ask for ratings, mode = "rate"'
+        )
     if pairs is None:
-        return list(combinations(known, 2))
-    labels = [f"{a}:{b}" for a, b in permutations(known, 2)]
+        return list(combinations(labels_known, 2))
+    labels = [f"{a}:{b}" for a, b in permutations(labels_known, 2)]
     entries = [pairs] if isinstance(pairs, str) else pairs
     named = [value_list("pairs", entry, labels=labels) if isinstance(entry, str) else [entry] for entry in entries]
-    return list(dict.fromkeys(_pair(value, known) for values in named for value in values))
+    return list(dict.fromkeys(_pair(value, labels_known) for values in named for value in values))
 
 
-def _pair(given: Any, known: Sequence[str]) -> Pair:
-    names = given
-    if isinstance(given, str):  # a label may hold a colon: of all ways to cut, the one that names two systems
-        cuts = [(given[:at], given[at + 1 :]) for at, letter in enumerate(given) if letter == ":"]
-        names = next((cut for cut in cuts if set(cut) <= set(known)), cuts[0] if cuts else ())
+def _pair(entry: Any, systems: Sequence[str]) -> Pair:
+    names = entry
+    if isinstance(entry, str):  # a label may hold a colon: of all ways to cut, the one that names two systems
+        cuts = [(entry[:at], entry[at + 1 :]) for at, letter in enumerate(entry) if letter == ":"]
+        names = next((cut for cut in cuts if set(cut) <= set(systems)), cuts[0] if cuts else ())
     if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):
-        raise OptionError(f"pairs: {shown(given)} names no two systems; write FIRST:SECOND")
+        raise OptionError(f"pairs: {shown(entry)} names no two systems; write FIRST:SECOND")
     for name in names:
-        if name not in known:
-            raise OptionError(f"pairs: no system {shown(name)} here{suggestion(name, known)}")
+        if name not in systems:
+            raise OptionError(f"pairs: no system {shown(name)} here{suggestion(name, systems)}")
     if names[0] == names[1]:
-        raise OptionError(f"pairs: {shown(given)} is a system against itself")
+        raise OptionError(f"pairs: {shown(entry)} is a system against itself")
     first, second = sorted(names)
     return first, second
 
@@ -195,8 +197,8 @@ class Medium:
 
 def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
     """Each path with its image; InputError for the first that cannot be shown."""
-    known = list(dict.fromkeys(paths))
-    return {path: medium(path) for path in progress(known, total=len(known), desc="images")} if known else {}
+    distinct = list(dict.fromkeys(paths))
+    return {path: medium(path) for path in progress(distinct, total=len(distinct), desc="images")} if distinct else {}
 
 
 def medium(path: str) -> Medium:
@@ -220,8 +222,8 @@ def medium(path: str) -> Medium:
         content = place.read_bytes()
     except OSError as problem:
         raise InputError(f"image {shown(path)}: cannot be read: {problem.strerror}") from None
-    kind, made = _remade(content, path)
-    return Medium(name=f"{hashlib.sha256(made).hexdigest()}.{kind[1]}", type=kind[0], content=made)
+    kind, pixels = _remade(content, path)
+    return Medium(name=f"{hashlib.sha256(pixels).hexdigest()}.{kind[1]}", type=kind[0], content=pixels)
 
 
 def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
@@ -273,22 +275,24 @@ def _saved(image: Image, name: str, *, moves: bool) -> bytes:
 
 
 def metric_signs(
-    study: Study, metric: str, material: Material, pairs: Sequence[Pair], *, aspect: str
+    study: Study, metric: str, material: StudyMaterial, pairs: Sequence[Pair], *, aspect: str
 ) -> tuple[str, Signs]:
     """The name of the metric that a pattern selects, and its preferences (pairs, items): 1, 0, -1 or `ABSENT`.
 
     Scores that differ by float noise tie. OptionError where the pattern selects none or several, InputError where it
     says nothing of these outputs.
     """
-    known = study.aspects
-    chosen = study.select(metrics=metric, aspect=aspect if aspect in known else None, one_side=True)
+    aspects = study.aspects
+    chosen = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
     if len(chosen.metrics) != 1:
         raise OptionError(f"metric={metric!r} selects {len(chosen.metrics)} ({listed(chosen.metrics)}); name one")
     (name,) = chosen.metrics
-    own = aspect if aspect in known else _only(tuple(dict.fromkeys(chosen._rows_of([name])["aspect"])), metric)
+    metric_aspect = (
+        aspect if aspect in aspects else _only(tuple(dict.fromkeys(chosen._rows_of([name])["aspect"])), metric)
+    )
     scores = chosen.ratings.frame.filter(rater=name)["score"].to_numpy()
     noise = FLOAT_NOISE * float(np.ptp(scores)) if len(scores) else 0.0
-    comparison = all_raters(chosen, own, {"ties": noise})
+    comparison = all_raters(chosen, metric_aspect, {"ties": noise})
     rows = comparison.preferences.of_rater(1)
     items = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
     place = {pair: number for number, pair in enumerate(zip(rows.system_a, rows.system_b, strict=True))}

@@ -17,7 +17,7 @@ from custodes.annotate import study_file
 from custodes.annotate.engine import clusters_of
 from custodes.annotate.event_log import Clock
 from custodes.annotate.known_questions import Known, attention_checks, read_gold
-from custodes.annotate.material import Material, Medium, Pair, media_of, metric_signs, pairs_of, read_material
+from custodes.annotate.material import Medium, Pair, StudyMaterial, media_of, metric_signs, pairs_of, read_material
 from custodes.annotate.plan import StudyPlan, check_plan, rule_of
 from custodes.annotate.plan_file import read_plan
 from custodes.annotate.rendering import render
@@ -73,16 +73,16 @@ def new(
     study, material = read_material(texts, systems=systems)
     media = media_of(material.images(), progress=progress)
     material = material.with_images({name: medium.name for name, medium in media.items()})
-    known = _known_questions(gold, material, plan)
+    known_questions = _known_questions(gold, material, plan)
     chosen = pairs_of(material.systems, pairs, mode=plan.question.mode)
-    orders, notes = _orders(material, chosen, known, plan)
+    orders, notes = _orders(material, chosen, known_questions, plan)
     most, signs = max(map(len, orders)), None
     if metric is not None:
         _check_metric(plan, metric)
         signs = metric_signs(study, metric, material, chosen, aspect=plan.question.aspects[0])
     elif plan.question.mode == "compare":
         rule_of(plan, pairs=len(chosen), items=most, has_metric=False)
-    rendered = render(material, plan.texts.render, known=known, progress=progress)
+    rendered = render(material, plan.texts.render, questions=known_questions, progress=progress)
 
     def fill(base: sqlite3.Connection) -> None:
         now = Clock().wall()
@@ -98,7 +98,7 @@ def new(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (question.kind, *html, json.dumps(question.images()), question.expected, question.why)
-                for question, html in zip(known, rendered.known, strict=True)
+                for question, html in zip(known_questions, rendered.known, strict=True)
             ],
         )
         all_notes = (*study.notes, *notes, *rendered.notes, *notes_on(plan, items=most))
@@ -108,17 +108,17 @@ def new(
     return place
 
 
-def _known_questions(gold: Any, material: Material, plan: StudyPlan) -> list[Known]:
+def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     """The known questions of a table, and attention checks from the texts where it has none."""
-    known = [] if gold is None else read_gold(gold, material, plan)
-    number = sum(question.kind == "qualification" for question in known)
+    questions = [] if gold is None else read_gold(gold, material, plan)
+    number = sum(question.kind == "qualification" for question in questions)
     if plan.people.qualification > number:
         raise InputError(
             f"[people] qualification={plan.people.qualification}, and gold has {number} questions of that kind; add"
             " some, or ask fewer"
         )
-    has_checks = any(question.kind == "attention" for question in known)
-    return known if has_checks else [*known, *attention_checks(material, plan)]
+    has_checks = any(question.kind == "attention" for question in questions)
+    return questions if has_checks else [*questions, *attention_checks(material, plan)]
 
 
 def _check_metric(plan: StudyPlan, metric: str) -> None:
@@ -134,31 +134,31 @@ def _check_metric(plan: StudyPlan, metric: str) -> None:
 
 
 def _orders(
-    material: Material, pairs: Sequence[Pair], known: Sequence[Known], plan: StudyPlan
+    material: StudyMaterial, pairs: Sequence[Pair], questions: Sequence[Known], plan: StudyPlan
 ) -> tuple[list[list[int]], list[Note]]:
     """The items of each pair in the order in which they are asked; InputError where there is nothing to ask."""
     available, same, empty = askable(material, pairs)
     items = {item.label: place for place, item in enumerate(material.items)}
     taken = 0
-    for item, pair in {question.asked for question in known if question.asked is not None}:
+    for item, pair in {question.asked for question in questions if question.asked is not None}:
         if pair in pairs:  # asked with a known answer, and not as others are
             row, column = pairs.index(pair), items[item]
             taken += bool(available[row, column])
             available[row, column] = False
     if not available.any():
-        wanted = "an output" if pairs[0][1] is None else "two outputs that differ"
+        needed = "an output" if pairs[0][1] is None else "two outputs that differ"
         raise InputError(
-            f"nothing to ask: no item has {wanted} ({len(material.items)} items, {len(material.systems)} systems,"
+            f"nothing to ask: no item has {needed} ({len(material.items)} items, {len(material.systems)} systems,"
             f" {same} comparisons of the same output twice, {taken} with known answers)"
         )
     # Drawn as `live` draws them.
     clusters = clusters_of([item.cluster for item in material.items])
     orders = annotation_order(available, clusters, np.random.default_rng(plan.seed))
-    asked = [order[:n].tolist() for order, n in zip(orders, available.sum(axis=1), strict=True)]
-    return asked, unasked(available, pairs, same=same, empty=empty, taken=taken)
+    items_of_pairs = [order[:n].tolist() for order, n in zip(orders, available.sum(axis=1), strict=True)]
+    return items_of_pairs, unasked(available, pairs, same=same, empty=empty, taken=taken)
 
 
-def askable(material: Material, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
+def askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
     """(pairs, items): where people can be asked; how many comparisons are of the same output twice, and how many of
     outputs with nothing to see."""
     rows = {system: row for row, system in enumerate(material.systems)}
@@ -224,7 +224,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
 
 def add_texts(
     base: sqlite3.Connection,
-    material: Material,
+    material: StudyMaterial,
     contexts: Mapping[str, str],
     outputs: Mapping[tuple[str, str], str],
     media: Iterable[Medium],

@@ -13,7 +13,7 @@ NOBODY: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
-class Worker:
+class Annotator:
     """A person. `seen` items; `had` units, with what became of them; `refused`: units that could not be judged; `load`:
     primary answers, refusals and open questions of a pair; `lapsed`: answers that an exclusion set free."""
 
@@ -33,14 +33,14 @@ class Worker:
     known: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
     load: Counter[int] = field(default_factory=Counter)
-    votes: dict[int, Assignment] = field(default_factory=dict)
-    lapsed: dict[int, Assignment] = field(default_factory=dict)
+    votes: dict[int, IssuedQuestion] = field(default_factory=dict)
+    lapsed: dict[int, IssuedQuestion] = field(default_factory=dict)
     work: Work = field(default_factory=lambda: Work())
 
     @property
     def is_able(self) -> bool:
         """Whether they may be asked: they said yes (or nothing yet), and nothing ended their work."""
-        has_declined = bool(self.sessions) and all(own.declined for own in self.sessions)
+        has_declined = bool(self.sessions) and all(session.declined for session in self.sessions)
         return not (self.excluded or self.forgotten or self.qualified is False or has_declined)
 
 
@@ -70,7 +70,7 @@ class Session:
     `answered`: what may be taken back."""
 
     id: int
-    worker: Worker
+    worker: Annotator
     params: Mapping[str, str]
     agreed: str | None = None
     declined: bool = False
@@ -79,8 +79,8 @@ class Session:
     batch: int = 0
     number: int = 0
     known: Mapping[int, str] = field(default_factory=dict)
-    open: list[Assignment] = field(default_factory=list)
-    answered: list[Assignment] = field(default_factory=list)
+    open: list[IssuedQuestion] = field(default_factory=list)
+    answered: list[IssuedQuestion] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
     last_item: int | None = None
 
@@ -91,7 +91,7 @@ class Session:
 
 
 @dataclass(slots=True, eq=False)
-class Assignment:
+class IssuedQuestion:
     """A question that was given to somebody. `holds`: nobody else is asked it as primary; `counts`: what its answer
     counted as ('' before); `value`: the answer in the first aspect, None where it could not be judged."""
 

@@ -49,7 +49,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ()
 
 
-class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What annotators read, and how outputs are shown."""
 
     title: Annotated[str, Meta(description="what the pages are called")] = ""
@@ -184,7 +184,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: Annotated[str, Meta(description="a name for the study, and of its files")] = "study"
     question: Question = Question()
-    texts: Texts = Texts()
+    texts: StudyTexts = StudyTexts()
     people: People = People()
     money: Money = Money()
     stopping: Ending = Ending()
@@ -257,8 +257,8 @@ def _in_words(problem: str, values: Any) -> str:
     ):
         what = what.replace(code, words)
     for sign, words in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
-        before, found, limit = what.partition(sign)
-        if found:
+        before, name, limit = what.partition(sign)
+        if name:
             value = values.get(section, {}).get(key)
             return f"{named}={value}: {before.removeprefix('Expected ')} {words} {float(limit):g}"
     return f"{named}: {what[:1].lower()}{what[1:]}"
@@ -352,8 +352,8 @@ def _check_arrival(people: People) -> None:
 
 def _check_people(plan: StudyPlan) -> None:
     people, budget = plan.people, plan.stopping.budget
-    known = people.attention + (1 if people.gold_every and people.gold_every <= people.batch else 0)
-    if known >= people.batch and people.batch > 1:
+    checks = people.attention + (1 if people.gold_every and people.gold_every <= people.batch else 0)
+    if checks >= people.batch and people.batch > 1:
         raise OptionError(
             f"[people] attention={people.attention}: with known comparisons nothing is left of a batch of"
             f" {people.batch}; ask fewer, or make batches larger"

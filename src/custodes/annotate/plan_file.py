@@ -33,28 +33,28 @@ def read_plan(path: str | Path) -> StudyPlan:
     """
     place = Path(path)
     try:
-        said = tomllib.loads(utf8_text(small_file(place, "a plan"), place.name))
+        values = tomllib.loads(utf8_text(small_file(place, "a plan"), place.name))
     except OSError as problem:
         raise InputError(f"plan {place}: cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{place.name}: not TOML: {problem}; `custodes annotate new --write-plan` makes one") from None
-    return plan_of(said, where=place.name, folder=place.parent)
+    return plan_of(values, where=place.name, folder=place.parent)
 
 
-def plan_of(said: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
+def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
     """The plan that sections and keys say; texts that begin with @ are files in the folder."""
     whole: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in values.items():
         if name in SECTIONS:
             if not isinstance(value, Mapping):
                 raise InputError(f"{where}: {name} = {shown(value)}; it is a section: [{name}]")
-            known = KEYS[name]
+            keys = KEYS[name]
             for key in value:
-                if key not in known:
+                if key not in keys:
                     raise InputError(
-                        f"{where}: [{name}] {key} is unknown{_elsewhere(key, known)}; keys: {', '.join(known)}"
+                        f"{where}: [{name}] {key} is unknown{_elsewhere(key, keys)}; keys: {', '.join(keys)}"
                     )
-            whole[name] = {key: _word(name, key, own, where=where) for key, own in value.items()}
+            whole[name] = {key: _word(name, key, text, where=where) for key, text in value.items()}
         elif name in KEYS[""]:
             whole[name] = value
         else:
@@ -82,10 +82,10 @@ def _word(section: str, key: str, value: Any, *, where: str) -> Any:
     return value
 
 
-def _elsewhere(key: str, known: Any) -> str:
-    """What an unknown key may mean: one that is alike, or the same in another section."""
+def _elsewhere(key: str, allowed: Any) -> str:
+    """What an unknown key may mean: one that is similar, or the same in another section."""
     homes = [f"[{section}]" if section else "no section" for section, keys in KEYS.items() if key in keys]
-    return f" here; it belongs to {homes[0]}" if homes else suggestion(key, known)
+    return f" here; it belongs to {homes[0]}" if homes else suggestion(key, allowed)
 
 
 def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
@@ -101,15 +101,17 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
         ) from None
 
 
-def changed(plan: StudyPlan, said: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
+def changed(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
     """The plan with other values by section ('' is the plan itself) and key, checked again; what the options of a
     command line say counts more than a file.
 
     >>> changed(StudyPlan(), {"people": {"batch": 10}, "": {"seed": 3}}).people.batch
     10
     """
-    sections = {name: msgspec.structs.replace(getattr(plan, name), **own) for name, own in said.items() if name}
-    return check_plan(msgspec.structs.replace(plan, **said.get("", {}), **sections))
+    sections = {
+        name: msgspec.structs.replace(getattr(plan, name), **values) for name, values in changes.items() if name
+    }
+    return check_plan(msgspec.structs.replace(plan, **changes.get("", {}), **sections))
 
 
 def to_toml(plan: StudyPlan) -> str:
@@ -125,10 +127,10 @@ def _lines(plan: StudyPlan) -> Iterator[str]:
     for section, keys in KEYS.items():
         if section:
             yield from ("", f"[{section}]")
-        own = getattr(plan, section) if section else plan
-        for key, told in keys.items():
-            yield f"# {told}"
-            value = getattr(own, key)
+        struct = getattr(plan, section) if section else plan
+        for key, meaning in keys.items():
+            yield f"# {meaning}"
+            value = getattr(struct, key)
             yield f"# {key} = " if value is None else f"{key} = {_toml(value)}"
 
 
@@ -141,6 +143,6 @@ def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, msgspec.Struct):
-        return f"{{ {', '.join(f'{key} = {_toml(own)}' for key, own in msgspec.structs.asdict(value).items())} }}"
+        return f"{{ {', '.join(f'{key} = {_toml(entry)}' for key, entry in msgspec.structs.asdict(value).items())} }}"
     lines = [json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")]
     return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'

@@ -22,7 +22,7 @@ class Standing(NamedTuple):
 def standing(
     *,
     right: int,
-    asked: int,
+    n_known: int,
     seconds: float | None,
     timed: int,
     typical: float | None,
@@ -36,7 +36,7 @@ def standing(
 ) -> Standing:
     """How a person stands, by counts alone.
 
-    `right` of `asked` known comparisons (gold and attention together). `seconds`: the person's median while a
+    `right` of `n_known` known comparisons (gold and attention together). `seconds`: the person's median while a
     comparison was visible, of `timed` that a browser timed, None where it timed none; `typical`: what is usual in the
     study, of the same kind. `first`: how often the first
     shown was preferred of `decided` answers; `equal` of all `answers` were ties. `equal_share` of ties in the study,
@@ -44,14 +44,14 @@ def standing(
     improbable of one is divided by their number, so that a study flags a good person for a side or for ties in one of a
     thousand.
 
-    >>> standing(right=1, asked=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
+    >>> standing(right=1, n_known=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
     ...          refused=0, equal_share=0.2, people=12)
     Standing(name='watch', flags=('fast', 'one side'))
     """
     from custodes.stats.stopping.sequential import sprt
 
     flags = []
-    blocked = sprt(right, asked - right) < 0
+    blocked = sprt(right, n_known - right) < 0
     if blocked:
         flags.append("known")
     if seconds is not None and typical is not None and timed >= FEWEST and seconds < FAST * typical:
@@ -60,7 +60,7 @@ def standing(
         flags.append("one side")
     if answers and equal == answers and people * equal_share**answers < RARE:
         flags.append("all equal")
-    if refused + answers + asked >= SEEN and refused > answers + asked:
+    if refused + answers + n_known >= SEEN and refused > answers + n_known:
         flags.append("refuses")
     return Standing("blocked" if blocked else "watch" if flags else "ok", tuple(flags))
 

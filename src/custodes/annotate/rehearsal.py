@@ -115,21 +115,21 @@ def rehearse(
             raise OptionError(f"margins: {margin}: a margin of the better system lies from 0 to below 0.95")
     drawn_from, seed = recorded(rng)
     draw = np.random.default_rng(drawn_from)
-    with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as own:
-        master = Path(own, "master.db")
+    with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as folder:
+        master = Path(folder, "master.db")
         plan = emptied(Path(path), master)
-        asked = {plan.name: plan, **(plans or {})}
-        cells = [(name, margin) for name in asked for margin in margins]
+        all_plans = {plan.name: plan, **(plans or {})}
+        cells = [(name, margin) for name in all_plans for margin in margins]
         outcomes: dict[tuple[str, float], list[Outcome]] = {cell: [] for cell in cells}
         todo = [cell for _ in range(repetitions) for cell in cells]
         for name, margin in progress(todo, total=len(todo), desc="rehearsing"):
-            place = Path(own, "study.db")
+            place = Path(folder, "study.db")
             shutil.copyfile(master, place)
-            replanned(place, asked[name])
-            outcomes[name, margin].append(_once(place, asked[name], people, margin, habits, draw.spawn(1)[0]))
-            for left in Path(own).glob("study.db*"):
+            replanned(place, all_plans[name])
+            outcomes[name, margin].append(_once(place, all_plans[name], people, margin, habits, draw.spawn(1)[0]))
+            for left in Path(folder).glob("study.db*"):
                 left.unlink()
-    rows = [_row(name, margin, asked[name], found) for (name, margin), found in outcomes.items()]
+    rows = [_row(name, margin, all_plans[name], cell) for (name, margin), cell in outcomes.items()]
     origin = Provenance(
         question="annotate rehearse",
         study=Path(path).name,
@@ -161,8 +161,11 @@ def _habits(**shares: float) -> Habits:
 
 
 def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan) -> list[Note]:
-    every = [own for found in outcomes.values() for own in found]
-    ended, still = sum(not own.is_ended for own in every), sum(own.is_ended and own.n_open > 0 for own in every)
+    every = [outcome for cell in outcomes.values() for outcome in cell]
+    ended, still = (
+        sum(not outcome.is_ended for outcome in every),
+        sum(outcome.is_ended and outcome.n_open > 0 for outcome in every),
+    )
     return [
         Note(
             rule="assumed",
@@ -227,8 +230,8 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
             drive = Drive(service, crowd, behind, plan, time)
             is_ended = drive.run(people)
             now = service.snapshot().result()
-        found = behind.decisions() if plan.question.mode == "compare" else []
-    signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in found]
+        decisions = behind.decisions() if plan.question.mode == "compare" else []
+    signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in decisions]
     n_open = sum(pair.is_open for pair in now.pairs)
     return Outcome(
         answers=now.paid,
@@ -242,17 +245,17 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
     )
 
 
-def _row(name: str, margin: float, plan: StudyPlan, found: Sequence[Outcome]) -> dict[str, Any]:
+def _row(name: str, margin: float, plan: StudyPlan, cell: Sequence[Outcome]) -> dict[str, Any]:
     price = plan.money.price * (1 + plan.money.fee)
-    row: dict[str, Any] = {"plan": name, "margin": margin, "pairs": len(found[0].signs)}
-    row |= _spread("answers", [own.answers for own in found])
-    row |= _spread("hours", [own.hours for own in found])
-    row |= _spread("work", [own.work for own in found])
-    row |= _spread("cost", [own.answers * price for own in found] if price else [])
-    row["people"] = float(np.mean([own.people for own in found]))
-    row["idle"] = float(np.mean([own.idle for own in found]))
-    signs = np.array([sign for own in found for sign in own.signs])
-    units = np.repeat(np.arange(len(found)), [len(own.signs) for own in found])
+    row: dict[str, Any] = {"plan": name, "margin": margin, "pairs": len(cell[0].signs)}
+    row |= _spread("answers", [outcome.answers for outcome in cell])
+    row |= _spread("hours", [outcome.hours for outcome in cell])
+    row |= _spread("work", [outcome.work for outcome in cell])
+    row |= _spread("cost", [outcome.answers * price for outcome in cell] if price else [])
+    row["people"] = float(np.mean([outcome.people for outcome in cell]))
+    row["idle"] = float(np.mean([outcome.idle for outcome in cell]))
+    signs = np.array([sign for outcome in cell for sign in outcome.signs])
+    units = np.repeat(np.arange(len(cell)), [len(outcome.signs) for outcome in cell])
     better = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
     ways = better if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
     for which, came in ways.items():

@@ -19,8 +19,8 @@ import msgspec
 
 from custodes.annotate import safe_html
 from custodes.annotate.known_questions import Known
-from custodes.annotate.material import Item, Material
-from custodes.annotate.safe_html import ANSWERED, LONGEST, Render, TextRequest, TextResult
+from custodes.annotate.material import Item, StudyMaterial
+from custodes.annotate.safe_html import LONGEST, RESULTS, Render, TextRequest, TextResult
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import turns_of
 from custodes.errors import InputError, MissingExtraError
@@ -46,7 +46,7 @@ WHY = {
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """HTML of every item's context and source, and of every output by item and system."""
+    """HTML of every item's context and source, of every output by item and system, and of known questions."""
 
     items: Mapping[str, str]
     outputs: Mapping[tuple[str, str], str]
@@ -55,107 +55,117 @@ class Rendered:
     notes: tuple[Note, ...] = ()
 
 
-def render(material: Material, how: Render, *, known: Sequence[Known] = (), progress: Progress) -> Rendered:
-    """All texts as they are shown; where one output of an item must be plain, all of them are, since form is judged.
+def render(material: StudyMaterial, how: Render, *, questions: Sequence[Known] = (), progress: Progress) -> Rendered:
+    """All texts as they are displayed; where one output of an item must be plain, all of them are, since form is
+    judged.
 
-    `known` are questions with a known answer, of which context and both outputs are made; `refused` are the items
+    `questions` have a known answer, of which context and both outputs are rendered; `refused` are the items
     whose outputs are plain.
     """
-    contexts = {item.label: _parts(item) for item in material.items}
-    asked = [text for parts in contexts.values() for _, text in parts]
-    asked += (own.text for own in material.outputs.values())
-    asked += (text for own in known for text in (*(text for _, text in _parts(own.context)), *_sides(own)))
-    made = rendered(asked, how, progress=progress)
-    refused = frozenset(item for (item, _), own in material.outputs.items() if made[own.text].why)
-    outputs = {
-        (item, system): safe_html.plain(own.text) if item in refused else made[own.text].html
-        for (item, system), own in material.outputs.items()
-    }
-    items = {item: _context(parts, made) for item, parts in contexts.items()}
+    contexts = {item.label: _turns(item) for item in material.items}
+    sides_of = [
+        (_turns(question.context), [side.text for side in (question.first, question.second) if side is not None])
+        for question in questions
+    ]
+    texts = [text for turns in contexts.values() for _, text in turns]
+    texts += (output.text for output in material.outputs.values())
+    texts += (text for turns, sides in sides_of for text in (*(text for _, text in turns), *sides))
+    results = rendered(texts, how, progress=progress)
+    refused = frozenset(item for (item, _), output in material.outputs.items() if results[output.text].why)
     return Rendered(
-        items=items,
-        outputs=outputs,
-        known=[_known(own, made) for own in known],
+        items={item: _context(turns, results) for item, turns in contexts.items()},
+        outputs={
+            key: _joint([output.text], results, is_plain=key[0] in refused)[0]
+            for key, output in material.outputs.items()
+        },
+        known=[_question(turns, sides, results) for turns, sides in sides_of],
         refused=refused,
-        notes=tuple(_notes(material, made, refused)),
+        notes=tuple(_notes(material, contexts, results, refused)),
     )
 
 
-def _sides(known: Known) -> tuple[str, ...]:
-    """The texts of the outputs of a known question."""
-    return (known.first.text,) if known.second is None else (known.first.text, known.second.text)
+def _joint(texts: Sequence[str], results: Mapping[str, TextResult], *, is_plain: bool = False) -> list[str]:
+    """HTML of texts that are displayed together; plain where one of them must be."""
+    is_plain = is_plain or any(results[text].why for text in texts)
+    return [safe_html.plain(text) if is_plain else results[text].html for text in texts]
 
 
-def _known(known: Known, made: Mapping[str, TextResult]) -> tuple[str, str, str]:
-    sides = _sides(known)
-    is_plain = any(made[text].why for text in sides)
-    first, *second = (safe_html.plain(text) if is_plain else made[text].html for text in sides)
-    return _context(_parts(known.context), made), first, "".join(second)
-
-
-def _parts(item: Item) -> list[tuple[str | None, str]]:
+def _turns(item: Item) -> list[tuple[str | None, str]]:
     """The texts above an item's outputs, each with its role in a dialogue."""
-    turns = turns_of(item.context) if item.context else []
-    said: list[tuple[str | None, str]] = [(None, item.context)] if turns is None else [*turns]
-    return [*said, (None, item.source)] if item.source.strip() else said
+    dialogue = turns_of(item.context) if item.context else []
+    turns: list[tuple[str | None, str]] = [(None, item.context)] if dialogue is None else [*dialogue]
+    return [*turns, (None, item.source)] if item.source.strip() else turns
 
 
-def _context(parts: Sequence[tuple[str | None, str]], made: Mapping[str, TextResult]) -> str:
-    """HTML of what stands above; plain as a whole where a part must be."""
-    is_plain = any(made[text].why for _, text in parts)
-    own = [(role, safe_html.plain(text) if is_plain else made[text].html) for role, text in parts]
-    return "".join(html if role is None else safe_html.dialogue([(role, html)]) for role, html in own)
-
-
-def _notes(material: Material, made: Mapping[str, TextResult], refused: frozenset[str]) -> list[Note]:
-    """What is shown plain, and why."""
-    reasons = Counter(made[own.text].why for own in material.outputs.values())
-    told = [f"{n} {WHY[why]}" for why, n in reasons.items() if why]
-    whole = (
-        f"the outputs of {len(refused)} items are shown plain, all of an item alike: of their texts {', '.join(told)}"
+def _context(turns: Sequence[tuple[str | None, str]], results: Mapping[str, TextResult]) -> str:
+    """HTML of what stands above."""
+    pages = _joint([text for _, text in turns], results)
+    return "".join(
+        page if role is None else safe_html.turn(role, page) for (role, _), page in zip(turns, pages, strict=True)
     )
-    above = sum(any(made[text].why for _, text in _parts(item)) for item in material.items)
+
+
+def _question(
+    turns: Sequence[tuple[str | None, str]], sides: Sequence[str], results: Mapping[str, TextResult]
+) -> tuple[str, str, str]:
+    """HTML of the context and both outputs of a known question; '' for the second of a rating."""
+    first, *second = _joint(sides, results)
+    return _context(turns, results), first, "".join(second)
+
+
+def _notes(
+    material: StudyMaterial,
+    contexts: Mapping[str, Sequence[tuple[str | None, str]]],
+    results: Mapping[str, TextResult],
+    refused: frozenset[str],
+) -> list[Note]:
+    """What is displayed plain, and why."""
+    reasons = Counter(results[output.text].why for output in material.outputs.values())
+    counts = ", ".join(f"{n} {WHY[why]}" for why, n in reasons.items() if why)
+    above = sum(any(results[text].why for _, text in turns) for turns in contexts.values())
     return noted(
-        ("outputs-plain", len(refused), whole),
+        (
+            "outputs-plain",
+            len(refused),
+            f"the outputs of {len(refused)} items are shown plain, all of an item alike: of their texts {counts}",
+        ),
         ("contexts-plain", above, f"what stands above the outputs is shown plain for {above} items"),
     )
 
 
-def rendered(asked: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
+def rendered(texts: Iterable[str], how: Render, *, progress: Progress) -> dict[str, TextResult]:
     """HTML of each text, or why there is none."""
-    known = list(dict.fromkeys(asked))
+    distinct = list(dict.fromkeys(texts))
     if how == "plain":
-        return {text: TextResult(html=safe_html.plain(text)) for text in known}
-    for name in ("markdown_it", "pygments", "latex2mathml", "nh3"):
+        return {text: TextResult(html=safe_html.plain(text)) for text in distinct}
+    for name in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml", "nh3"):
         if find_spec(name) is None:
             raise MissingExtraError(f"Markdown needs {name}: pip install 'custodes[annotate]'")
-    short = [text for text in known if len(text) <= LONGEST]
-    results = {text: TextResult(why="long") for text in known if len(text) > LONGEST}
-    if not short:
-        return results
-    workers = [_Worker() for _ in range(min(MOST, os.cpu_count() or 1, len(short)))]
-    free = SimpleQueue[_Worker]()
-    for worker in workers:
-        free.put(worker)
+    short = [text for text in distinct if len(text) <= LONGEST]
+    results = {text: TextResult(why="long") for text in distinct if len(text) > LONGEST}
+    processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short)))]
+    free = SimpleQueue[_Process]()
+    for process in processes:
+        free.put(process)
 
     def result(text: str) -> TextResult:
-        worker = free.get()
+        process = free.get()
         try:
-            return worker.answer(TextRequest(text=text, how=how, seconds=SECONDS))
+            return process.answer(TextRequest(text=text, how=how, seconds=SECONDS))
         finally:
-            free.put(worker)
+            free.put(process)
 
-    threads = ThreadPoolExecutor(len(workers))
+    threads = ThreadPoolExecutor(max(1, len(processes)))
     try:
         results |= zip(short, progress(threads.map(result, short), total=len(short), desc="texts"), strict=True)
     finally:
         threads.shutdown(cancel_futures=True)
-        for worker in workers:
-            worker.end()
+        for process in processes:
+            process.end()
     return results
 
 
-class _Worker:
+class _Process:
     """A process that makes HTML of one text at a time; started again after a text that took too long."""
 
     def __init__(self) -> None:
@@ -168,11 +178,11 @@ class _Worker:
             command = [sys.executable, "-P", "-c", run]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
             # Libraries are loaded before the clock runs.
-            if self._asked(self._process, TextRequest(text="", how="markdown+math"), START).why:
+            if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
                 raise InputError('texts: the process that makes HTML of Markdown did not start; take render = "plain"')
-        return self._asked(self._process, request, SECONDS * PATIENCE)
+        return self._result(self._process, request, SECONDS * PATIENCE)
 
-    def _asked(self, process: subprocess.Popen[bytes], request: TextRequest, seconds: float) -> TextResult:
+    def _result(self, process: subprocess.Popen[bytes], request: TextRequest, seconds: float) -> TextResult:
         assert process.stdin is not None
         assert process.stdout is not None
         timer = Timer(seconds, process.kill)
@@ -188,7 +198,7 @@ class _Worker:
         if not line.endswith(b"\n"):
             self.end()
             return TextResult(why="slow")
-        return ANSWERED.decode(line)
+        return RESULTS.decode(line)
 
     def end(self) -> None:
         """End the process, whatever it does."""

@@ -48,10 +48,8 @@ class AssignmentRow(NamedTuple):
     look: int | None
     again: int | None
     at: float
-    eligible: int | None
     p_role: float | None
     p_pair: float | None
-    policy: str
 
 
 class JudgmentRow(NamedTuple):
@@ -97,7 +95,7 @@ Row = WorkerRow | SessionRow | AssignmentRow | JudgmentRow | ExclusionRow | Even
 WRITING: dict[type, str] = {
     WorkerRow: "INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?)",
     SessionRow: "INSERT INTO session VALUES (?, ?, ?, ?, ?)",
-    AssignmentRow: "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    AssignmentRow: "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     JudgmentRow: "INSERT INTO judgment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     ExclusionRow: "INSERT INTO exclusion VALUES (?, ?, ?, ?, ?, ?)",
     EventRow: "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -126,6 +124,8 @@ LookRow = tuple[
 
 def look_row(ruling: Ruling, *, pair: int, at: float) -> LookRow:
     """A look as it is kept. `pair`: its number in the file."""
-    numbers = [None if math.isnan(own) else own for own in (ruling.theta, ruling.margin, ruling.low, ruling.high)]
+    numbers = [
+        None if math.isnan(number) else number for number in (ruling.theta, ruling.margin, ruling.low, ruling.high)
+    ]
     counts = (ruling.n, ruling.wins, ruling.ties, ruling.losses, ruling.decision, int(ruling.is_open))
     return (pair, ruling.look, *counts, *numbers, json.dumps(ruling.used), at)  # type: ignore[return-value]

@@ -1,11 +1,11 @@
 """Texts as safe HTML of an allow-list, and the process that makes it of Markdown.
 
-Nothing that a text says is lost on the way: where the words that are seen are not those that were written, a text is
-refused here (`Unlike`), and shown plain by whoever asked. A link is shown as its words and its address, an image as its
-words and its address, too, a reference and an entity as they are written.
+No word of a text is lost: where the visible words differ from the written ones, a text is refused (`UnlikeError`), and
+the caller shows it plain. A link is shown as its words and its address, an image likewise, a reference and an entity as
+they are written.
 
-A dollar opens where no white space follows it, and the next one closes where none comes before it and no digit
-follows it (as in Pandoc), so that `$5 and $6` stays money.
+A dollar opens a formula where no white space follows it, and the next one closes it where none comes before it and no
+digit follows it (as in Pandoc), so that `$5 and $6` stays money.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import re
 import signal
 import string
 import sys
-from collections.abc import Sequence
 from functools import cache
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -31,18 +29,17 @@ PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 LONGEST = 50_000
 """Characters of a text that is shown as Markdown."""
 SIGNS = frozenset(string.punctuation)
-"""What Markdown may take for markup."""
+"""Characters that Markdown may take for markup."""
 
 ALIGNED = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
 CLASSES = {
     "div": {"turn", "language"},
     "p": {"role", *(f"heading-{n}" for n in range(1, 7))},
-    "span": {"k", "s", "c", "m", "f", "e"},
     "pre": {"code"},
     "th": set(ALIGNED.values()),
     "td": set(ALIGNED.values()),
 }
-"""Classes that HTML of ours may have, which the stylesheet knows."""
+"""Classes of our own HTML, which the stylesheet knows; those of a span are the short ones of Pygments."""
 TAGS = {
     *("p", "br", "div", "span", "strong", "em", "code", "pre", "blockquote", "ul", "ol", "li", "hr"),
     *("table", "thead", "tbody", "tr", "th", "td"),
@@ -59,34 +56,28 @@ OF_MATH = {
 ATTRIBUTES = {"li": {"value"}, **dict.fromkeys(MATH, OF_MATH), "math": {"display", "alttext", *OF_MATH}}
 
 
-class Unlike(ValueError):  # noqa: N818  said of a text
-    """The words that would be seen are not those of the text."""
+TAG = re.compile(r"<[^>]*>")
+FORMULA = re.compile(r'<math [^>]*?alttext="([^"]*)".*?</math>', re.DOTALL)
+NUMBER = re.compile(r'<li value="([^"]*)">')
+"""Parts of cleaned HTML, whose attributes have no sign of a tag."""
 
 
-def shown(text: str, how: Render) -> str:
-    """Safe HTML of a text; `Unlike` where Markdown would show other words than were written.
+class UnlikeError(ValueError):
+    """The visible words are not those of the text."""
 
-    >>> shown("**a** <b>", "markdown")
+
+def to_html(text: str, how: Render) -> str:
+    """Safe HTML of a text; `UnlikeError` where Markdown would show other words than were written.
+
+    >>> to_html("**a** <b>", "markdown")
     '<p><strong>a</strong> &lt;b&gt;</p>'
     """
     if how == "plain":
         return plain(text)
-    made = cleaned(_markdown("math" in how).render(_whole(text))).strip()
-    if words(visible(made)) != words(text):
-        raise Unlike
-    return made
-
-
-def prose(text: str) -> str:
-    """HTML of what the owner of a study wrote, as Markdown where that loses no word.
-
-    >>> prose("**Read** both.")
-    '<p><strong>Read</strong> both.</p>'
-    """
-    try:
-        return shown(text, "markdown")
-    except Unlike:
-        return plain(text)
+    page = _cleaned(_markdown("math" in how).render(_storable(text))).strip()
+    if words(visible(page)) != words(text):
+        raise UnlikeError
+    return page
 
 
 def plain(text: str) -> str:
@@ -95,71 +86,62 @@ def plain(text: str) -> str:
     >>> plain("a < b\\nc\\n\\nd")
     '<p>a &lt; b<br>c</p><p>d</p>'
     """
-    whole = "\n".join(_whole(text).splitlines()).strip("\n")
+    whole = "\n".join(_storable(text).splitlines()).strip("\n")
     parts = [html.escape(part, quote=False).replace("\n", "<br>") for part in PARAGRAPHS.split(whole) if part.strip()]
     return "".join(f"<p>{part}</p>" for part in parts)
 
 
-def dialogue(turns: Sequence[tuple[str, str]]) -> str:
-    """Turns of a dialogue, of role and HTML.
+def turn(role: str, content: str) -> str:
+    """A turn of a dialogue, of its role and HTML.
 
-    >>> dialogue([("user", "<p>Hi</p>")])
+    >>> turn("user", "<p>Hi</p>")
     '<div class="turn"><p class="role">user</p><p>Hi</p></div>'
     """
-    said = [(html.escape(" ".join(_whole(role).split()), quote=False), own) for role, own in turns]
-    return "".join(f'<div class="turn"><p class="role">{role}</p>{own}</div>' for role, own in said)
+    speaker = html.escape(" ".join(_storable(role).split()), quote=False)
+    return f'<div class="turn"><p class="role">{speaker}</p>{content}</div>'
 
 
-def cleaned(made: str) -> str:
-    """HTML without anything that is not on the list: tags, attributes and classes."""
+@cache
+def allowed_classes() -> dict[str, set[str]]:
+    """Classes by tag."""
+    from pygments.token import STANDARD_TYPES
+
+    return {**CLASSES, "span": set(STANDARD_TYPES.values())}
+
+
+def _cleaned(page: str) -> str:
+    """HTML without tags, attributes and classes that are not on the lists."""
     import nh3
 
     return nh3.clean(
-        made, tags=TAGS | MATH, attributes=ATTRIBUTES, allowed_classes=CLASSES, url_schemes=set(), link_rel=None
+        page,
+        tags=TAGS | MATH,
+        attributes=ATTRIBUTES,
+        allowed_classes=allowed_classes(),
+        url_schemes=set(),
+        link_rel=None,
     )
 
 
 def words(text: str) -> str:
-    """What must not be lost of a text: all but white space and what may be a sign of markup.
+    """What must not be lost of a text: all but white space and possible markup.
 
     >>> words("# a  *b* (c)")
     'abc'
     """
-    return "".join(letter for letter in _whole(text) if letter not in SIGNS and not letter.isspace())
+    return "".join(letter for letter in _storable(text) if letter not in SIGNS and not letter.isspace())
 
 
-def visible(made: str) -> str:
-    """The text that a person sees of HTML of ours; of a formula, as it was written.
+def visible(page: str) -> str:
+    """The visible text of our own HTML; of a formula, its source.
 
     >>> visible('<ol><li value="3">a</li></ol>')
     '3a'
     """
-    reader = _Visible()
-    reader.feed(made)
-    reader.close()
-    return "".join(reader.parts)
+    return html.unescape(TAG.sub("", NUMBER.sub(r"\1", FORMULA.sub(r"\1", page))))
 
 
-class _Visible(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self.in_math = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "math":
-            self.in_math = True
-        self.parts += (value or "" for name, value in attrs if name in ("alttext", "value"))
-
-    def handle_endtag(self, tag: str) -> None:
-        self.in_math = self.in_math and tag != "math"
-
-    def handle_data(self, data: str) -> None:
-        if not self.in_math:
-            self.parts.append(data)
-
-
-def _whole(text: str) -> str:
+def _storable(text: str) -> str:
     """The text without what no page can hold."""
     return text.replace("\0", "\ufffd")
 
@@ -168,6 +150,7 @@ def _whole(text: str) -> str:
 def _markdown(with_math: bool) -> MarkdownIt:
     """CommonMark with tables; what would hide a word (references, entities, images, HTML) is text."""
     from markdown_it import MarkdownIt
+    from mdit_py_plugins.texmath.index import make_block_func, make_inline_func
 
     class Parser(MarkdownIt):
         """Addresses as they are written: they are shown as text, and never followed."""
@@ -181,34 +164,42 @@ def _markdown(with_math: bool) -> MarkdownIt:
         def normalizeLinkText(self, link: str) -> str:  # noqa: N802
             return link
 
-    made = Parser("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
-    made.disable(["reference", "image", "entity", "html_block", "html_inline"])
-    if with_math:
-        add_formulas(made)
-    for name, rule in _RULES.items():
-        made.add_render_rule(name, rule)
-    return made
+    parser = Parser("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
+    parser.disable(["reference", "image", "entity", "html_block", "html_inline"])
+    for name, renderer in _RULES.items():
+        parser.add_render_rule(name, renderer)
+    for begin, formula in FORMULAS.items() if with_math else ():
+        inline: Any = {"name": "formula", "tag": begin, "rex": re.compile(formula)}
+        parser.inline.ruler.before("escape", "formula", make_inline_func(inline))
+        if begin in DISPLAY:
+            alone = re.compile(rf"{formula}[ \t]*$", re.MULTILINE)
+            # In a quotation the lines of a formula have signs before them: its paragraphs are inline text.
+            block: Any = {**inline, "rex": alone, "post": lambda source, end: True}
+            parser.block.ruler.before(
+                "fence", "formula", make_block_func(block), {"alt": ["paragraph", "blockquote", "list"]}
+            )
+    return parser
 
 
-def _heading_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _heading_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     # The headings of a page are the page's own: those of an output only look like some.
     return f'<p class="heading-{tokens[at].tag[1:]}">'
 
 
-def _heading_close(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _heading_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     return "</p>"
 
 
-def _item_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _item_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     """Numbers as they are written, also where they do not count up."""
     return f'<li value="{html.escape(tokens[at].info)}">' if tokens[at].info else "<li>"
 
 
-def _link_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _link_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     return ""
 
 
-def _link_close(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _link_close(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     """The address after the words of a link, as text; of an address alone nothing more."""
     depth, start = 1, at - 1
     while start >= 0 and depth:
@@ -221,16 +212,21 @@ def _link_close(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     return html.escape(f" ({opened.attrs.get('href', '')}{title})", quote=False)
 
 
-def _cell_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _cell_open(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     place = ALIGNED.get(str(tokens[at].attrs.get("style", "")))
     return f'<{tokens[at].tag} class="{place}">' if place else f"<{tokens[at].tag}>"
 
 
-def _fence(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+def _fence(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    info = tokens[at].info.strip()
+    language = f'<div class="language">{html.escape(info, quote=False)}</div>' if info else ""
+    return f'{language}<pre class="code"><code>{highlighted(tokens[at].content, info)}</code></pre>'
 
-    said = tokens[at].info.strip()
-    language = f'<div class="language">{html.escape(said, quote=False)}</div>' if said else ""
-    return f'{language}<pre class="code"><code>{highlighted(tokens[at].content, said)}</code></pre>'
+
+def _formula(renderer: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    token = tokens[at]
+    drawn = mathml(token.content.strip(), display=token.markup in DISPLAY)
+    return f"<p>{drawn}</p>" if token.block else drawn
 
 
 _RULES = {
@@ -242,22 +238,21 @@ _RULES = {
     "th_open": _cell_open,
     "td_open": _cell_open,
     "fence": _fence,
+    "formula": _formula,
 }
 
 
-INLINE = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-BLOCK = (("$$", "$$"), ("\\[", "\\]"))
+FORMULAS = {
+    "$": r"\$(?!\s)((?:[^$\\]|\\[\s\S]){1,2000}?)(?<!\s)\$(?!\d)",
+    "$$": r"\$\$((?:[^$\\]|\\[\s\S]|\$(?!\$)){1,2000}?)\$\$",
+    r"\(": r"\\\(([\s\S]{1,2000}?)\\\)",
+    r"\[": r"\\\[([\s\S]{1,2000}?)\\\]",
+}
+"""What begins a formula, and the expression of a whole one, of at most 2,000 characters."""
+DISPLAY = ("$$", r"\[")
+"""These formulas may stand alone."""
 ALIGNED_LINES = re.compile(r"\\(begin|end)\{(?:align|aligned|split|eqnarray)\*?\}")
 """Lines aligned at their signs, which are drawn as the columns of an array."""
-LONGEST_FORMULA = 2_000
-"""Characters of a formula."""
-
-
-def add_formulas(markdown: MarkdownIt) -> None:
-    """Let a parser know formulas."""
-    markdown.inline.ruler.before("escape", "formula", _inline)
-    markdown.block.ruler.before("fence", "formulas", _block, {"alt": ["paragraph", "blockquote", "list"]})
-    markdown.add_render_rule("formula", _drawn)
 
 
 def mathml(formula: str, *, display: bool) -> str:
@@ -268,127 +263,34 @@ def mathml(formula: str, *, display: bool) -> str:
     """
     from latex2mathml.converter import convert
 
+    columns = {"begin": r"\begin{array}{rl}", "end": r"\end{array}"}
     try:
-        made = str(
-            convert(
-                ALIGNED_LINES.sub(lambda own: r"\begin{array}{rl}" if own[1] == "begin" else r"\end{array}", formula)
-            )
-        )
-        _, _, inner = made.partition(">")
-        inner, closing, _ = inner.rpartition("</math>")
-    except Exception:  # whatever it cannot read; there is no one kind of error
-        closing = ""
-    if not closing or len(formula) > LONGEST_FORMULA:
+        drawn = convert(ALIGNED_LINES.sub(lambda match: columns[match[1]], formula))
+    except Exception:  # the converter has no one kind of error
+        drawn = ""
+    inner, closing, _ = drawn.partition(">")[2].rpartition("</math>")
+    if not closing:
         return f"<code>{html.escape(formula, quote=False)}</code>"
     kind = "block" if display else "inline"
     return f'<math display="{kind}" alttext="{html.escape(formula)}">{inner}</math>'
 
 
-def _drawn(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    token = tokens[at]
-    made = mathml(token.content, display=token.markup in ("$$", "\\["))
-    return f"<p>{made}</p>" if token.block else made
-
-
-def _inline(state: Any, silent: bool) -> bool:
-    source, start = state.src, state.pos
-    found = next((own for own in INLINE if source.startswith(own[0], start)), None)
-    if found is None:
-        return False
-    begin, end = found
-    first = start + len(begin)
-    last = _closing(source, begin, end, first, state.posMax)
-    if last < 0 or not source[first:last].strip():
-        return False
-    if not silent:
-        token = state.push("formula", "math", 0)
-        token.content, token.markup = source[first:last].strip(), begin
-    state.pos = last + len(end)
-    return True
-
-
-def _closing(source: str, begin: str, end: str, first: int, most: int) -> int:
-    """Where a formula ends, -1 for none."""
-    limit = min(most, first + LONGEST_FORMULA)
-    if begin == "$" and (first >= most or source[first].isspace()):
-        return -1
-    at = source.find(end, first, limit)
-    while at >= 0 and begin.startswith("$") and source[at - 1] == "\\":
-        at = source.find(end, at + 1, limit)
-    is_money = begin == "$" and at >= 0 and (source[at - 1].isspace() or source[at + 1 : at + 2].isdigit())
-    return -1 if is_money else at
-
-
-def _block(state: Any, start: int, end: int, silent: bool) -> bool:
-    first = state.bMarks[start] + state.tShift[start]
-    found = next((own for own in BLOCK if state.src.startswith(own[0], first)), None)
-    if found is None:
-        return False
-    begin, close = found
-    for line in range(start, end):
-        from_ = first + len(begin) if line == start else state.bMarks[line] + state.tShift[line]
-        if line > start and state.sCount[line] < state.blkIndent:
-            return False
-        text = state.src[from_ : state.eMarks[line]].rstrip()
-        if text.endswith(close) and not text.endswith("\\" + close):
-            break
-        if close in text:
-            return False  # words follow it on the line: a formula within a paragraph
-    else:
-        return False
-    if silent:
-        return True
-    whole = state.getLines(start, line + 1, state.blkIndent, False).strip()
-    token = state.push("formula", "math", 0)
-    token.block, token.markup = True, begin
-    token.content = whole[len(begin) : -len(close)].strip()
-    token.map = [start, line + 1]
-    state.line = line + 1
-    return True
-
-
-LONGEST_CODE = 20_000
-"""Characters of a piece of code whose words are told apart."""
-
-
 def highlighted(code: str, language: str) -> str:
     """HTML of a piece of code in a language that Pygments knows; of others, as it is.
 
-    >>> highlighted("x = 1", "python")
-    'x = <span class="m">1</span>'
+    >>> highlighted("x = 1\\n", "python")
+    '<span class="n">x</span> <span class="o">=</span> <span class="mi">1</span>\\n'
     """
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
 
-    name = language.split(maxsplit=1)[0] if language.strip() else ""
-    if not name or len(code) > LONGEST_CODE:
-        return html.escape(code, quote=False)
     try:
-        lexer = get_lexer_by_name(name, stripnl=False, ensurenl=False)
+        lexer = get_lexer_by_name((language.split() or [""])[0], stripnl=False, ensurenl=False)
     except ClassNotFound:
         return html.escape(code, quote=False)
-    parts = []
-    for kind, text in lexer.get_tokens(code):
-        own = _class_of(kind)
-        inner = html.escape(text, quote=False)
-        parts.append(f'<span class="{own}">{inner}</span>' if own and text.strip() else inner)
-    return "".join(parts)
-
-
-def _class_of(kind: object) -> str:
-    from pygments import token
-
-    known = (
-        (token.Keyword, "k"),
-        (token.Operator.Word, "k"),
-        (token.Comment, "c"),
-        (token.Literal.Number, "m"),
-        (token.Literal, "s"),
-        (token.Name.Function, "f"),
-        (token.Name.Class, "f"),
-        (token.Name.Tag, "f"),
-    )
-    return next((name for own, name in known if kind in own), "")
+    return str(highlight(code, lexer, HtmlFormatter(nowrap=True)))
 
 
 class TextRequest(msgspec.Struct):
@@ -406,22 +308,22 @@ class TextResult(msgspec.Struct):
     why: str = ""
 
 
-ASKED, ANSWERED = msgspec.json.Decoder(TextRequest), msgspec.json.Decoder(TextResult)
+REQUESTS, RESULTS = msgspec.json.Decoder(TextRequest), msgspec.json.Decoder(TextResult)
 
 
 def main() -> None:
     """Answer until the input ends."""
     for line in sys.stdin.buffer:
-        asked = ASKED.decode(line)
-        _limit(asked.seconds)
+        request = REQUESTS.decode(line)
+        _limit(request.seconds)
         try:
-            answer = TextResult(html=shown(asked.text, asked.how))
-        except Unlike:
-            answer = TextResult(why="unlike")
+            result = TextResult(html=to_html(request.text, request.how))
+        except UnlikeError:
+            result = TextResult(why="unlike")
         except (Exception, RecursionError):  # whatever a parser fails with, the text is shown plain
-            answer = TextResult(why="failed")
+            result = TextResult(why="failed")
         _limit(0.0)
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 
 

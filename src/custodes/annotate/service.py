@@ -18,7 +18,7 @@ import msgspec
 from custodes.annotate import arrivals, study_file, visits
 from custodes.annotate.arrivals import AGAIN, NEW, Addresses
 from custodes.annotate.event_log import Clock, EventLog
-from custodes.annotate.participants import Session, Worker
+from custodes.annotate.participants import Annotator, Session
 from custodes.annotate.plan import StudyPlan, check_plan
 from custodes.annotate.snapshot import Snapshot, snapshot_of
 from custodes.annotate.study_file import StudyBusy
@@ -76,7 +76,7 @@ class Service:
             opened.callback(base.close)
             service = cls(place, base, lock, Clock() if clock is None else clock, threaded=threaded)
             opened.callback(service._writer.close)
-            service.reload().result()
+            service._take_in().result()
             opened.pop_all()
         return service
 
@@ -95,10 +95,6 @@ class Service:
     def failing(self) -> str:
         """Why answers cannot be written, as the last act found; '' where they can."""
         return self._writer.failing
-
-    def state(self) -> bytes:
-        """The whole state but clocks; equal bytes after a restart."""
-        return self._do(self._log.state.as_bytes).result()
 
     # --- annotators
 
@@ -136,9 +132,9 @@ class Service:
     def seen(self, token: str, assignment: int) -> None:
         """The page is open: its question is kept longer."""
         session = self._session(token)
-        for given in session.open if session else ():
-            if given.id == assignment:
-                self._log.renew(given)
+        for issued in session.open if session else ():
+            if issued.id == assignment:
+                self._log.renew(issued)
 
     def _session(self, token: str) -> Session | None:
         return self._log.state.tokens.get(arrivals.hashed(token))
@@ -172,16 +168,16 @@ class Service:
     @committed
     def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
         """Ask somebody no more, and count no answer of looks to come; completed looks stay as they were judged."""
-        found = self._worker(worker)
-        if not found.excluded:
-            visits.exclude(self._log, found, by=by, reason=reason)
+        annotator = self._worker(worker)
+        if not annotator.excluded:
+            visits.exclude(self._log, annotator, by=by, reason=reason)
 
     @committed
     def restore(self, worker: str) -> None:
         """Take an exclusion back; answers that somebody else gave in the meantime are second opinions."""
-        found = self._worker(worker)
-        if found.excluded:
-            visits.restore(self._log, found)
+        annotator = self._worker(worker)
+        if annotator.excluded:
+            visits.restore(self._log, annotator)
 
     def forget(self, worker: str) -> Future[None]:
         """Blank what identifies an annotator, and the comments; the answers stay, under the label."""
@@ -205,9 +201,9 @@ class Service:
         fixed["render"] = plan.texts.render == old.texts.render
         if changed := [name for name, is_same in fixed.items() if not is_same]:
             raise OptionError(f"{', '.join(changed)}: answers were given to the plan as it was; make a new study")
-        new, known = plan.stopping.budget, old.stopping.budget
-        if (known is None and new is not None) or (known is not None and new is not None and new < known):
-            raise OptionError(f"budget={new}: it may only grow (now {known or 'without end'})")
+        new, before = plan.stopping.budget, old.stopping.budget
+        if (before is None and new is not None) or (before is not None and new is not None and new < before):
+            raise OptionError(f"budget={new}: it may only grow (now {before or 'without end'})")
         version = max(self._log.state.plans) + 1
         text = msgspec.json.encode(plan).decode()
         self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), text))
@@ -225,15 +221,14 @@ class Service:
         return snapshot_of(self._log, failing=self.failing)
 
     @committed
-    def reload(self) -> None:
-        """Take in systems and items that were added to the file: they are asked about from now on."""
+    def _take_in(self) -> None:
+        """Ask about the systems and items that were added to the file since it was last open."""
         (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
         (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
         if (pairs, units) != self._log.state.added:
-            self._log.read()
             self._log.event("added", pairs=pairs, units=units)
 
-    def _worker(self, label: str) -> Worker:
+    def _worker(self, label: str) -> Annotator:
         by_label = {worker.label: worker for worker in self._log.state.workers.values()}
         if label not in by_label:
             raise InputError(f"no person {label!r} in this study{suggestion(label, by_label)}")

@@ -187,12 +187,12 @@ def margin_of(gap: float, habits: Habits) -> float:
     same ones."""
     rng = np.random.default_rng(0)
     shared = DIFFICULTY * rng.normal(size=_DRAWS)
-    own = SPREAD * rng.normal(size=(2, _DRAWS))
-    own = np.concatenate([own, own[::-1]], axis=1)  # both ways round: no gap is no margin
+    separate = SPREAD * rng.normal(size=(2, _DRAWS))
+    separate = np.concatenate([separate, separate[::-1]], axis=1)  # both ways round: no gap is no margin
     shared = np.tile(shared, 2)
     noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
     noise = np.concatenate([noise, noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
-    first, second = (np.clip(np.rint(shared + own[k] + noise[k] + gap * (k == 0) + 3), 1, LIKERT) for k in (0, 1))
+    first, second = (np.clip(np.rint(shared + separate[k] + noise[k] + gap * (k == 0) + 3), 1, LIKERT) for k in (0, 1))
     return float(np.sign(first - second).mean())
 
 

@@ -10,7 +10,7 @@ from statistics import median
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import Worker
+from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.quality_control import FEWEST
 from custodes.annotate.state import HALF_AN_HOUR, StudyState
@@ -44,12 +44,12 @@ def reach_of(state: StudyState) -> Reach:
     """How far the people there are get."""
     if state.assignments.asking is None or state.control == "stopped":
         return Reach()
-    assignments, plan, known = state.assignments, state.plan.people, assignment_policy.there(state)
-    people = [own for own in state.workers.values() if own.is_able]
+    assignments, plan, people_there = state.assignments, state.plan.people, assignment_policy.there(state)
+    people = [worker for worker in state.workers.values() if worker.is_able]
     free, short, able = 0, 0, set[int]()
     for pair in assignments.open_pairs():
         units = {unit.id: assignments.lacks(unit) for unit in assignments.wanted(pair)}
-        most, lacking = assignment_policy.cap(plan, assignments.engine.target[pair], known), sum(units.values())
+        most, lacking = assignment_policy.cap(plan, assignments.engine.target[pair], people_there), sum(units.values())
         free, short = free + lacking, short + lacking
         for worker in people:
             more = min(most - worker.load[pair], len(units) - len(worker.had & units.keys()))
@@ -61,9 +61,9 @@ def reach_of(state: StudyState) -> Reach:
     return Reach(free=free, short=short, able=labels, idle=len(people) - len(able))
 
 
-def _is_through(worker: Worker, *, batch: int, batches: int) -> bool:
+def _is_through(worker: Annotator, *, batch: int, batches: int) -> bool:
     """Whether somebody has done all batches."""
-    is_within = any(own.batch == worker.batches and own.number < batch for own in worker.sessions)
+    is_within = any(session.batch == worker.batches and session.number < batch for session in worker.sessions)
     return worker.batches >= batches and not is_within
 
 
@@ -141,7 +141,6 @@ class PersonNow:
     those there are, refusals. `standing`: ok, watch, blocked or excluded; `flags` say
     why."""
 
-    worker: int
     label: str
     source: str
     external_id: str
@@ -179,7 +178,6 @@ class Snapshot:
     second: int
     gold: int
     refused: int
-    late: int
     paid: int
     known: frozenset[str]
     """Kinds of the known questions that there are."""
@@ -198,12 +196,12 @@ class Snapshot:
         judged_by = [pair.people for pair in self.pairs if pair.looks_done]
         ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
         unjudged = sum(pair.impossible > 0 for pair in ended)
-        told = (
+        message = (
             f"pairs that ended without a look, since people could judge none of their comparisons: {unjudged}; who"
             " refused too easily can be excluded, then they are asked again"
         )
         reached = notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
-        return [*reached, *noted(("unjudged", unjudged, told))]
+        return [*reached, *noted(("unjudged", unjudged, message))]
 
 
 LookNow = tuple[int | None, int, int, int, int, float | None, float | None, float | None]
@@ -223,13 +221,12 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
         state=_state(state),
         failing=failing,
         pairs=_pairs(log),
-        people=tuple(_person(log, own, typical, people) for own in state.workers.values()),
+        people=tuple(_person(log, worker, typical, people) for worker in state.workers.values()),
         answers=totals.answers,
         primary=totals.primary,
         second=totals.second,
         gold=totals.gold,
         refused=totals.refused,
-        late=totals.late,
         paid=totals.paid,
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in state.primaries),
@@ -250,7 +247,7 @@ def _state(state: StudyState) -> str:
 
 def _typical(state: StudyState) -> float | None:
     """The median of people's median visible seconds, each of `FEWEST` answers or more."""
-    medians = [median(own.work.times) for own in state.workers.values() if len(own.work.times) >= FEWEST]
+    medians = [median(worker.work.times) for worker in state.workers.values() if len(worker.work.times) >= FEWEST]
     return median(medians) if medians else None
 
 
@@ -266,13 +263,15 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
             " LEFT JOIN system b ON b.system = p.second"
         )
     }
-    people = Counter(pair for own in state.workers.values() for pair in {assignments.units[n].pair for n in own.votes})
+    people = Counter(
+        pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
+    )
     in_all = len(engine.rule.looks) if isinstance(engine, Asking) else 0
-    made = []
+    rows = []
     for k, number in enumerate(assignments.numbers):
         done, (decision, n, wins, ties, losses, margin, low, high) = looks.get(number, UNSEEN)
         first, second = names[number]
-        made.append(
+        rows.append(
             PairNow(
                 first=first,
                 second=second,
@@ -293,26 +292,25 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
                 people=people[k],
             )
         )
-    return tuple(made)
+    return tuple(rows)
 
 
 def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
     """By pair: how many looks there were, and what the last one said."""
     rows = base.execute("SELECT pair, decision, n, wins, ties, losses, margin, low, high FROM look ORDER BY pair, look")
-    found: dict[int, tuple[int, LookNow]] = {}
-    for pair, *said in rows:
-        found[pair] = (found.get(pair, UNSEEN)[0] + 1, tuple(said))
-    return found
+    last: dict[int, tuple[int, LookNow]] = {}
+    for pair, *look in rows:
+        last[pair] = (last.get(pair, UNSEEN)[0] + 1, tuple(look))
+    return last
 
 
-def _person(log: EventLog, worker: Worker, typical: float | None, people: int) -> PersonNow:
+def _person(log: EventLog, worker: Annotator, typical: float | None, people: int) -> PersonNow:
     work, stands = worker.work, standing_of(log, worker, typical=typical, people=people)
     name = "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
         name = "watch" if stands.name == "blocked" else stands.name  # let back in by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
     return PersonNow(
-        worker=worker.id,
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from custodes.annotate.assignments import Assignments
-from custodes.annotate.participants import Assignment, Session, Worker
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session
 from custodes.annotate.plan import PLAN, StudyPlan, budget_of
 from custodes.annotate.rows import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
 from custodes.errors import InputError
@@ -35,7 +35,6 @@ class Totals:
     second: int = 0
     gold: int = 0
     refused: int = 0
-    late: int = 0
     paid: int = 0
     peeked: int = 0
     equal: int = 0
@@ -50,11 +49,11 @@ class StudyState:
             version: _plan(text) for version, text in base.execute("SELECT version, json FROM plan ORDER BY version")
         }
         self.version = min(self.plans)
-        self.workers: dict[int, Worker] = {}
+        self.workers: dict[int, Annotator] = {}
         self.sessions: dict[int, Session] = {}
-        self.given: dict[int, Assignment] = {}
+        self.issued: dict[int, IssuedQuestion] = {}
         self.tokens: dict[str, Session] = {}
-        self.persons: dict[tuple[str, str], Worker] = {}
+        self.persons: dict[tuple[str, str], Annotator] = {}
         self.assignments = Assignments(per_item=self.plan.people.per_item, workers=self.workers)
         self.added = 0, 0
         """Pairs, and the last unit, that are asked about."""
@@ -62,7 +61,7 @@ class StudyState:
         self.address = ""
         """How links begin: the address at which the study was last served, or for which workers were last invited."""
         self.totals = Totals()
-        self.began: dict[int, set[Worker]] = {}
+        self.began: dict[int, set[Annotator]] = {}
         """Workers who have begun an item."""
         self.comments: list[tuple[str, str, float]] = []
         self.paces: deque[float] = deque(maxlen=RECENT)
@@ -78,7 +77,7 @@ class StudyState:
         """The plan that holds now."""
         return self.plans[self.version]
 
-    def put(self, rows: Sequence[Row]) -> list[Assignment]:
+    def put(self, rows: Sequence[Row]) -> list[IssuedQuestion]:
         """Apply a row; the judgments of one question together. Answers that a readmission made second opinions."""
         row = rows[0]
         self.last = max(self.last, rows[-1][0])
@@ -88,7 +87,7 @@ class StudyState:
             case JudgmentRow():
                 self._answered(row)
             case WorkerRow():
-                worker = Worker(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
+                worker = Annotator(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
                 self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
             case SessionRow():
                 worker = self.workers[row.worker]
@@ -104,7 +103,7 @@ class StudyState:
     def _assigned(self, row: AssignmentRow) -> None:
         session = self.sessions[row.session]
         worker, unit = session.worker, None if row.unit is None else self.assignments.units[row.unit]
-        given = Assignment(
+        issued = IssuedQuestion(
             id=row.assignment,
             session=session,
             batch=row.batch,
@@ -116,64 +115,63 @@ class StudyState:
             at=row.at,
             again=row.again,
         )
-        self.given[given.id] = given
-        if given.again is not None:
-            self._taken_back(self.given[given.again])
+        self.issued[issued.id] = issued
+        if issued.again is not None:
+            self._taken_back(self.issued[issued.again])
         else:
-            session.number = given.number
-        session.open.append(given)
+            session.number = issued.number
+        session.open.append(issued)
         if unit is None:
-            assert given.gold is not None
-            worker.known.add(given.gold)
+            assert issued.gold is not None
+            worker.known.add(issued.gold)
             return
-        if given.role == "second" and given.again is None:
+        if issued.role == "second" and issued.again is None:
             self.assignments.seconds_given[unit.pair] += 1
         worker.seen.add(unit.item)
         self.began.setdefault(unit.item, set()).add(worker)
         worker.had.add(unit.id)
         session.last_item = unit.item
-        self.assignments.hold(given)
+        self.assignments.hold(issued)
 
     def _answered(self, row: JudgmentRow) -> None:
-        given = self.given[row.assignment]
-        session = given.session
-        given.counts, given.value = intern(row.role), None if row.answer is None else int(row.answer)
-        session.open = [other for other in session.open if other is not given]
-        session.answered.append(given)
-        session.worker.work.paid += given.again is None
-        self.totals.paid += given.again is None
-        self.totals.late += row.late
+        issued = self.issued[row.assignment]
+        session = issued.session
+        issued.counts, issued.value = intern(row.role), None if row.answer is None else int(row.answer)
+        session.open = [other for other in session.open if other is not issued]
+        session.answered.append(issued)
+        session.worker.work.paid += issued.again is None
+        self.totals.paid += issued.again is None
         self.last_answer = row.at
         if row.visible_seconds is not None:
             session.worker.work.times.append(row.visible_seconds)
         if not row.late:
             self.paces.append(row.server_seconds)
-        self._count(given, 1)
-        if given.unit is None:
+        self._count(issued, 1)
+        if issued.unit is None:
             return
-        if given.value is None:
-            (self.assignments.refuse if row.role == "primary" else self.assignments.let_go)(given)
+        if issued.value is None:
+            (self.assignments.refuse if row.role == "primary" else self.assignments.let_go)(issued)
         elif row.role == "primary":
-            self.assignments.vote(given, given.value)
+            self.assignments.vote(issued, issued.value)
             self.primaries.append(row.at)
             while self.primaries[0] < row.at - HALF_AN_HOUR:
                 self.primaries.popleft()
         else:
-            self.assignments.second(given, given.value)
+            self.assignments.second(issued, issued.value)
 
-    def _taken_back(self, given: Assignment) -> None:
-        given.is_void = True
-        given.session.answered = [other for other in given.session.answered if other is not given]
-        self._count(given, -1)
-        if given.unit is not None:
-            self.assignments.take_back(given)
+    def _taken_back(self, issued: IssuedQuestion) -> None:
+        issued.is_void = True
+        issued.session.answered = [other for other in issued.session.answered if other is not issued]
+        self._count(issued, -1)
+        if issued.unit is not None:
+            self.assignments.take_back(issued)
 
-    def _count(self, given: Assignment, sign: int) -> None:
+    def _count(self, issued: IssuedQuestion, sign: int) -> None:
         """Count (or uncount) an answer."""
-        work, totals, is_refused = given.session.worker.work, self.totals, given.value is None
-        if given.gold is not None:
-            is_right = given.value == self.gold[given.gold][1]
-            if given.role == "qualification":
+        work, totals, is_refused = issued.session.worker.work, self.totals, issued.value is None
+        if issued.gold is not None:
+            is_right = issued.value == self.gold[issued.gold][1]
+            if issued.role == "qualification":
                 work.trained += sign
                 work.training_right += sign * is_right
                 return
@@ -188,16 +186,16 @@ class StudyState:
             return
         work.answers += sign
         totals.answers += sign
-        totals.primary += sign * (given.counts == "primary")
-        totals.second += sign * (given.counts != "primary")
+        totals.primary += sign * (issued.counts == "primary")
+        totals.second += sign * (issued.counts != "primary")
         if self.plan.question.mode == "rate":
             return
-        work.equal += sign * (given.value == 0)
-        totals.equal += sign * (given.value == 0)
-        work.decided += sign * (given.value != 0)
-        work.first_shown += sign * (given.value == (-1 if given.flip else 1))
+        work.equal += sign * (issued.value == 0)
+        totals.equal += sign * (issued.value == 0)
+        work.decided += sign * (issued.value != 0)
+        work.first_shown += sign * (issued.value == (-1 if issued.flip else 1))
 
-    def _excluded(self, row: ExclusionRow) -> list[Assignment]:
+    def _excluded(self, row: ExclusionRow) -> list[IssuedQuestion]:
         worker = self.workers[row.worker]
         worker.excluded, worker.by, worker.reason = bool(row.excluded), row.by, row.reason
         if not row.excluded:
@@ -206,10 +204,10 @@ class StudyState:
             self.totals.second += len(beside)
             return beside
         for session in worker.sessions:
-            for given in session.open:
-                if given.unit is not None:
-                    given.expired = True
-                    self.assignments.let_go(given)
+            for issued in session.open:
+                if issued.unit is not None:
+                    issued.expired = True
+                    self.assignments.let_go(issued)
         self.assignments.exclude(worker)
         return []
 
@@ -265,54 +263,9 @@ class StudyState:
                 self.comments.append((session.worker.label, values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None
-                given = self.given[row.assignment]
-                given.expired = row.kind == "expired"
-                (self.assignments.let_go if given.expired else self.assignments.hold)(given)
-
-    def as_bytes(self) -> bytes:
-        """The whole state but clocks, as bytes that are equal where states are."""
-        people = [
-            (
-                *(one.id, one.label, one.excluded, one.by, one.reason, one.forgotten, one.qualified, one.batches),
-                *(
-                    sorted(one.seen),
-                    sorted(one.had),
-                    sorted(one.known),
-                    sorted(one.refused),
-                    sorted((+one.load).items()),
-                ),
-                *(sorted((unit, given.id) for unit, given in table.items()) for table in (one.votes, one.lapsed)),
-                *(getattr(one.work, name) for name in one.work.__slots__[:-1]),
-                one.work.times.tolist(),
-            )
-            for one in self.workers.values()
-        ]
-        visits = [
-            (
-                *(one.id, one.agreed, one.declined, one.begun, one.finished, one.batch, one.number, one.last_item),
-                *(sorted(one.known.items()), sorted(one.codes.items()), sorted(one.params.items())),
-                *([given.id for given in table] for table in (one.open, one.answered)),
-            )
-            for one in self.sessions.values()
-        ]
-        units = [
-            (
-                *(one.id, sorted(one.votes.items()), sorted(one.seconds.items()), one.leased),
-                *map(sorted, (one.holders, one.asked, one.refused)),
-            )
-            for one in self.assignments.units.values()
-            if one.votes or one.seconds or one.holders or one.asked or one.refused
-        ]
-        questions = [
-            (one.id, one.role, one.flip, one.holds, one.expired, one.counts, one.value, one.is_void)
-            for one in self.given.values()
-        ]
-        totals = [getattr(self.totals, name) for name in self.totals.__slots__]
-        rest = [list(self.paces), list(self.primaries), self.comments, self.control, self.version, self.last, totals]
-        engine = b"" if self.assignments.asking is None else self.assignments.asking.state_bytes()
-        tokens = sorted((token, session.id) for token, session in self.tokens.items())
-        singles = [sorted(units) for units in self.assignments.singles]
-        return msgspec.json.encode([people, visits, units, questions, tokens, singles, rest]) + engine
+                issued = self.issued[row.assignment]
+                issued.expired = row.kind == "expired"
+                (self.assignments.let_go if issued.expired else self.assignments.hold)(issued)
 
 
 def _plan(text: str) -> StudyPlan:

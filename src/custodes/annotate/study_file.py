@@ -26,7 +26,7 @@ from custodes.errors import CustodesError, InputError, OptionError, shown
 from custodes.files import check_writable
 from custodes.process import UNFINISHED
 
-VERSION = 2
+VERSION = 3
 SET_VERSION = f"PRAGMA user_version = {VERSION}"
 """`PRAGMA user_version` of this layout."""
 
@@ -70,7 +70,7 @@ CREATE TABLE assignment (
     number INTEGER NOT NULL, unit INTEGER REFERENCES unit, gold INTEGER REFERENCES gold,
     role TEXT NOT NULL CHECK (role IN ('primary', 'second', 'gold', 'attention', 'qualification')),
     flip INTEGER NOT NULL, look INTEGER, again INTEGER REFERENCES assignment, at REAL NOT NULL,
-    eligible INTEGER, p_role REAL, p_pair REAL, policy TEXT NOT NULL
+    p_role REAL, p_pair REAL
 ) STRICT;
 CREATE TABLE judgment (
     judgment INTEGER PRIMARY KEY, assignment INTEGER NOT NULL REFERENCES assignment, aspect TEXT NOT NULL,
@@ -135,8 +135,8 @@ SELECT
     END AS role,
     a.role AS asked_as, CASE a.flip WHEN 0 THEN 'ab' ELSE 'ba' END AS "order",
     o.kind AS known, o.expected AS expected, a.session AS session, a.batch AS batch, a.number AS number,
-    a.look + 1 AS look, u.place AS place, a.eligible AS eligible, a.p_role AS p_role, a.p_pair AS p_pair,
-    a.policy AS policy, j.visible_seconds AS visible_seconds, j.server_seconds AS server_seconds,
+    a.look + 1 AS look, u.place AS place, a.p_role AS p_role, a.p_pair AS p_pair,
+    j.visible_seconds AS visible_seconds, j.server_seconds AS server_seconds,
     a.at AS asked_at, j.at AS answered_at, j.late AS late,
     EXISTS (SELECT 1 FROM assignment c WHERE c.again = a.assignment) AS taken_back, g.excluded AS excluded,
     a.assignment AS assignment, a.unit AS unit, a.gold AS gold, p.pair AS pair
@@ -255,10 +255,10 @@ def copy(path: Path, place: Path) -> Path:
         with (
             told(path),
             closing(connect(path, durable=False, reading=True)) as base,
-            closing(sqlite3.connect(name, isolation_level=None)) as made,
+            closing(sqlite3.connect(name, isolation_level=None)) as target,
         ):
-            base.backup(made)
-            ((fault,),) = made.execute("PRAGMA quick_check(1)")
+            base.backup(target)
+            ((fault,),) = target.execute("PRAGMA quick_check(1)")
             if fault != "ok":
                 raise sqlite3.DatabaseError(fault.splitlines()[-1])
         if place.exists():

@@ -99,12 +99,12 @@ def status(path: str | Path) -> Status:
     origin = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
     )
-    made = Status.part(
+    part = Status.part(
         study=_study(now, ahead),
-        pairs=[_pair(own) for own in now.pairs],
-        persons=[_person(own) for own in now.people],
+        pairs=[_pair(row) for row in now.pairs],
+        persons=[_person(row) for row in now.people],
     )
-    return Status.of([made], [*now.notes, *_told(now, ahead)], provenance=origin)
+    return Status.of([part], [*now.notes, *_told(now, ahead)], provenance=origin)
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -117,7 +117,9 @@ def snapshot_of_file(path: Path) -> Snapshot:
 
 def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
     """What nobody could judge, and a study to which nobody comes."""
-    where = {f"{own.first} – {own.second}".removesuffix(" – "): own.impossible for own in now.pairs if own.impossible}
+    where = {
+        f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible for pair in now.pairs if pair.impossible
+    }
     total = sum(where.values())
     named = listed(f"{name} ({n})" for name, n in where.items())
     return noted(
@@ -136,12 +138,12 @@ def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
         "name": now.plan.name,
         "state": now.state,
         "invited": len(now.people),
-        "began": sum(own.began for own in now.people),
+        "began": sum(value.began for value in now.people),
         "answers": now.answers,
         "paid": now.paid,
         "refused": now.refused,
         "spent": ahead.spent if is_paid else None,
-        **_range("to_come", [float(round(own)) for own in ahead.paid]),
+        **_range("to_come", [float(round(value)) for value in ahead.paid]),
         **_range("cost", ahead.cost if is_paid else (None,) * 3),
         **_range("hours", hours),
         "wage": ahead.wage if is_paid else None,
@@ -154,39 +156,39 @@ def _range(name: str, of: Sequence[float | None]) -> dict[str, float | None]:
     return {name: middle, f"{name}_low": low, f"{name}_high": high}
 
 
-def _pair(own: PairNow) -> dict[str, Any]:
-    better = {1: own.first, -1: own.second}.get(own.decision or 0, "")
+def _pair(pair: PairNow) -> dict[str, Any]:
+    better = {1: pair.first, -1: pair.second}.get(pair.decision or 0, "")
     return {
-        "system_a": own.first,
-        "system_b": own.second,
-        "is_open": own.is_open,
-        "answered": own.answered,
-        "wanted": own.wanted,
-        "looks_done": own.looks_done,
-        "looks": own.looks,
+        "system_a": pair.first,
+        "system_b": pair.second,
+        "is_open": pair.is_open,
+        "answered": pair.answered,
+        "wanted": pair.wanted,
+        "looks_done": pair.looks_done,
+        "looks": pair.looks,
         "better": better,
-        "n": own.n,
-        "margin": own.margin,
-        "margin_low": own.low,
-        "margin_high": own.high,
-        "impossible": own.impossible,
-        "people": own.people,
+        "n": pair.n,
+        "margin": pair.margin,
+        "margin_low": pair.low,
+        "margin_high": pair.high,
+        "impossible": pair.impossible,
+        "people": pair.people,
     }
 
 
-def _person(own: PersonNow) -> dict[str, Any]:
+def _person(person: PersonNow) -> dict[str, Any]:
     return {
-        "worker": own.label,
-        "source": own.source,
-        "answers": own.answers,
-        "batches": own.batches,
-        "seconds": own.seconds,
-        "known_right": own.gold_right,
-        "known_asked": own.gold_asked,
-        "first_shown": own.first_shown / own.decided if own.decided else None,
-        "agreed": own.agreed / own.doubled if own.doubled else None,
-        "standing": own.standing,
-        "flags": list(own.flags),
+        "worker": person.label,
+        "source": person.source,
+        "answers": person.answers,
+        "batches": person.batches,
+        "seconds": person.seconds,
+        "known_right": person.gold_right,
+        "known_asked": person.gold_asked,
+        "first_shown": person.first_shown / person.decided if person.decided else None,
+        "agreed": person.agreed / person.doubled if person.doubled else None,
+        "standing": person.standing,
+        "flags": list(person.flags),
     }
 
 
@@ -194,7 +196,7 @@ def notes_of(path: str | Path) -> list[str]:
     """What was noted of a study: what is not asked, what was shown plain, and why."""
     real = study_file.check(path)
     with study_file.told(real), closing(study_file.connect(real, durable=False, reading=True)) as base:
-        kept = base.execute(
+        messages = base.execute(
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
         ).fetchall()
-    return [str(message) for (message,) in kept]
+    return [str(message) for (message,) in messages]

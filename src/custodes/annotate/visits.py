@@ -18,7 +18,7 @@ from statistics import median
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
 from custodes.annotate.event_log import LONGEST_LEASE, EventLog, length
-from custodes.annotate.participants import Assignment, Session, Worker
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session
 from custodes.annotate.quality_control import Standing, standing
 from custodes.annotate.rows import AssignmentRow, ExclusionRow, JudgmentRow
 from custodes.annotate.views import (
@@ -57,8 +57,8 @@ LONGEST_COMMENT = 5000
 def view_of(log: EventLog, session: Session) -> View:
     """The page of a session. A question that is there stays."""
     state, worker = log.state, session.worker
-    for given in session.open:
-        log.renew(given)
+    for issued in session.open:
+        log.renew(issued)
     log.expire()
     if worker.forgotten:
         return Done(why="erased", code=None, answers=worker.work.answers)
@@ -150,7 +150,7 @@ def _random(log: EventLog, session: Session) -> Random:
     return Random(f"{log.state.plan.seed} {session.id} {log.next}")
 
 
-def _give(log: EventLog, session: Session, choice: NextQuestion) -> Assignment:
+def _give(log: EventLog, session: Session, choice: NextQuestion) -> IssuedQuestion:
     log.waiting.pop(session.id, None)
     return _assigned(
         log,
@@ -166,26 +166,24 @@ def _give(log: EventLog, session: Session, choice: NextQuestion) -> Assignment:
             look=choice.look,
             again=None,
             at=log.clock.wall(),
-            eligible=choice.eligible,
             p_role=choice.p_role,
             p_pair=choice.p_pair,
-            policy=choice.policy,
         ),
     )
 
 
-def _assigned(log: EventLog, row: AssignmentRow) -> Assignment:
+def _assigned(log: EventLog, row: AssignmentRow) -> IssuedQuestion:
     log.put(row)
-    given = log.state.given[row.assignment]
-    if given.unit is not None:
-        log.keep(given, log.clock.steady())
-    return given
+    issued = log.state.issued[row.assignment]
+    if issued.unit is not None:
+        log.keep(issued, log.clock.steady())
+    return issued
 
 
 def _without_question(log: EventLog, session: Session) -> View:
     """Nothing for this annotator now: others may give something back, or that was it."""
     if _is_open(log) and _is_anybody_at_work(log, session):
-        now, first = log.clock.steady(), log.leases.first()
+        now, first = log.clock.steady(), min(log.leases.values(), default=None)
         if now - log.waiting.setdefault(session.id, now) < _patience(log, session.worker):
             left = WAIT if first is None else first - now
             return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
@@ -197,14 +195,14 @@ def _without_question(log: EventLog, session: Session) -> View:
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
     """Whether others have a question of any kind before them: also after a known one they go on with the look."""
     return any(
-        not given.expired and not other.worker.excluded
+        not issued.expired and not other.worker.excluded
         for other in log.state.sessions.values()
         if other is not session
-        for given in other.open
+        for issued in other.open
     )
 
 
-def _patience(log: EventLog, worker: Worker) -> float:
+def _patience(log: EventLog, worker: Annotator) -> float:
     """Seconds that somebody waits at most: the longest lease (with a link, an hour) where another look may begin, that
     of a question now where others could only give one back, none where this annotator has had their share."""
     state, engine = log.state, log.state.assignments.engine
@@ -220,28 +218,28 @@ def _done(log: EventLog, session: Session, why: str) -> Done:
     return Done(why=why, code=session.codes.get(why), answers=session.worker.work.paid)
 
 
-def can_undo(log: EventLog, session: Session, before: Assignment | None = None) -> Assignment | None:
+def can_undo(log: EventLog, session: Session, before: IssuedQuestion | None = None) -> IssuedQuestion | None:
     """The answer that may be taken back: the last one of this batch, while the look that it belongs to is asked."""
     assignments = log.state.assignments
-    for given in sorted(session.answered, key=lambda one: one.number, reverse=True):
-        if before is not None and given.number >= before.number:
+    for issued in sorted(session.answered, key=lambda one: one.number, reverse=True):
+        if before is not None and issued.number >= before.number:
             continue
-        if given.unit is None or given.counts == "second":
-            return given
-        unit = assignments.units[given.unit]
-        stands = assignments.is_present(unit) and (given.value is not None or not assignments.is_settled(unit))
-        return given if stands else None
+        if issued.unit is None or issued.counts == "second":
+            return issued
+        unit = assignments.units[issued.unit]
+        stands = assignments.is_present(unit) and (issued.value is not None or not assignments.is_settled(unit))
+        return issued if stands else None
     return None
 
 
-def _ask(log: EventLog, given: Assignment) -> Ask:
+def _ask(log: EventLog, issued: IssuedQuestion) -> Ask:
     state, base, question = log.state, log.base, log.state.plan.question
     sides: Iterable[Side]
-    if given.unit is None:
+    if issued.unit is None:
         query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
-        context, *sides = _known_sides(*base.execute(query, (given.gold,)).fetchone())
+        context, *sides = _known_sides(*base.execute(query, (issued.gold,)).fetchone())
     else:
-        unit = state.assignments.units[given.unit]
+        unit = state.assignments.units[issued.unit]
         html, images = base.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
         context = Side(html=html, media=tuple(json.loads(images)))
         rows = base.execute(
@@ -252,20 +250,20 @@ def _ask(log: EventLog, given: Assignment) -> Ask:
         sides = [Side(html=html, media=tuple(json.loads(images))) for html, images in rows]
     if question.mode == "rate":
         sides = sides[:1]
-    people, is_training = state.plan.people, given.role == "qualification"
+    people, is_training = state.plan.people, issued.role == "qualification"
     before: dict[str, int] = {}
-    if given.again is not None:  # what was answered before it was taken back, as it was shown
-        rows = base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (given.again,))
-        sign = -1 if given.flip else 1
+    if issued.again is not None:  # what was answered before it was taken back, as it was shown
+        rows = base.execute("SELECT aspect, answer FROM judgment WHERE assignment = ?", (issued.again,))
+        sign = -1 if issued.flip else 1
         before = {aspect: int(answer) * sign for aspect, answer in rows if answer is not None}
     return Ask(
-        assignment=given.id,
-        number=given.number,
+        assignment=issued.id,
+        number=issued.number,
         of=people.qualification if is_training else people.batch,
         context=context,
-        sides=tuple(reversed(sides) if given.flip else sides),
+        sides=tuple(reversed(sides) if issued.flip else sides),
         given=before,
-        can_undo=can_undo(log, given.session, given) is not None,
+        can_undo=can_undo(log, issued.session, issued) is not None,
         training=is_training,
     )
 
@@ -297,11 +295,11 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
     """
     if session.is_closed:
         return True
-    state, given = log.state, None
+    state, issued = log.state, None
     if isinstance(act, Answer | Skip | Undo | Mark | Comment) and act.assignment is not None:
-        given = state.given.get(act.assignment)
-        if given is None or given.session is not session:
-            given = None
+        issued = state.issued.get(act.assignment)
+        if issued is None or issued.session is not session:
+            issued = None
             if not isinstance(act, Comment):
                 return False
     match act:
@@ -321,50 +319,51 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
                 log.event("finished", session=session)
         case Comment():
             if act.text.strip():
-                log.event("comment", session=session, given=given, text=act.text[:LONGEST_COMMENT])
+                log.event("comment", session=session, issued=issued, text=act.text[:LONGEST_COMMENT])
         case Mark():
             if state.plan.texts.differences:
-                log.event("marked", session=session, given=given)
+                log.event("marked", session=session, issued=issued)
         case Answer() | Skip():
-            assert given is not None
-            _answer(log, given, act)
+            assert issued is not None
+            _answer(log, issued, act)
         case Undo():
-            if session.open and given is session.open[-1] and not session.worker.excluded:
-                _undo(log, session, given)
+            if session.open and issued is session.open[-1] and not session.worker.excluded:
+                _undo(log, session, issued)
     return True
 
 
-def _answer(log: EventLog, given: Assignment, act: Answer | Skip) -> None:
+def _answer(log: EventLog, issued: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer, or that there is none; a second one to the same question changes nothing."""
-    values = _skipped(log, act) if isinstance(act, Skip) else _values(log, given, act)
-    if given.counts or given.is_void:
+    values = _skipped(log, act) if isinstance(act, Skip) else _values(log, issued, act)
+    if issued.counts or issued.is_void:
         return
-    late = given.unit is not None and not log.leases.is_kept(given.id, log.clock.steady())
-    role, at = _role(log, given), log.clock.wall()
-    took = max(0.0, at - given.at)
+    now = log.clock.steady()
+    late = issued.unit is not None and log.leases.get(issued.id, now) <= now
+    role, at = _role(log, issued), log.clock.wall()
+    took = max(0.0, at - issued.at)
     # What the page claims, within what it took; none where that is no time.
     visible = min(act.seconds, took) if act.seconds is not None and act.seconds >= 0 else None
-    is_late = int(late or given.expired)
+    is_late = int(late or issued.expired)
     rows = [
-        JudgmentRow(log.next + k, given.id, aspect, role, value, reason, visible, took, at, is_late)
+        JudgmentRow(log.next + k, issued.id, aspect, role, value, reason, visible, took, at, is_late)
         for k, (aspect, value, reason) in enumerate(values)
     ]
-    log.leases.end(given.id)
+    log.leases.pop(issued.id, None)
     log.put(*rows)
-    worker = given.session.worker
+    worker = issued.session.worker
     # Known answers alone may end somebody's work; whom the owner let back in stays.
-    is_judged = given.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
+    is_judged = issued.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
     if is_judged and standing_of(log, worker, typical=None, people=people_of(log)).name == "blocked":
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
-def _role(log: EventLog, given: Assignment) -> str:
+def _role(log: EventLog, issued: IssuedQuestion) -> str:
     """What an answer counts as: a primary one that came late does if nobody else has the unit by now."""
-    if given.role != "primary" or given.unit is None:
-        return given.role
+    if issued.role != "primary" or issued.unit is None:
+        return issued.role
     state = log.state
-    is_free = given.holds or state.assignments.is_free(state.assignments.units[given.unit])
-    return "primary" if is_free and state.control != "stopped" and not given.session.worker.excluded else "second"
+    is_free = issued.holds or state.assignments.is_free(state.assignments.units[issued.unit])
+    return "primary" if is_free and state.control != "stopped" and not issued.session.worker.excluded else "second"
 
 
 def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
@@ -373,7 +372,7 @@ def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
     return [(aspect, None, act.reason) for aspect in log.state.plan.question.aspects]
 
 
-def _values(log: EventLog, given: Assignment, act: Answer) -> list[tuple[str, float | None, str]]:
+def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[str, float | None, str]]:
     """An answer in every aspect, for the pair's first system; `InputError` for what was not asked."""
     question = log.state.plan.question
     missing = [aspect for aspect in question.aspects if aspect not in act.values]
@@ -388,11 +387,11 @@ def _values(log: EventLog, given: Assignment, act: Answer) -> list[tuple[str, fl
         if value not in allowed:
             raise InputError(f"answer {shown(value)}: allowed are {listed(allowed, limit=11)}")
         reason = "both bad" if act.both_bad and question.both_bad and value == 0 else ""
-        values.append((aspect, float(-value if given.flip else value), reason))
+        values.append((aspect, float(-value if issued.flip else value), reason))
     return values
 
 
-def _undo(log: EventLog, session: Session, before: Assignment) -> None:
+def _undo(log: EventLog, session: Session, before: IssuedQuestion) -> None:
     """Ask the last question once more; its answer does not count any more."""
     last = can_undo(log, session, before)
     if last is None:
@@ -412,23 +411,21 @@ def _undo(log: EventLog, session: Session, before: Assignment) -> None:
             look=None if last.unit is None else assignments.engine.look[assignments.units[last.unit].pair],
             again=last.id,
             at=log.clock.wall(),
-            eligible=None,
             p_role=None,
             p_pair=None,
-            policy="again",
         ),
     )
 
 
-def exclude(log: EventLog, worker: Worker, *, by: str, reason: str) -> None:
+def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
     """Count somebody's answers no more, and ask nothing more."""
     log.put(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
 
 
-def restore(log: EventLog, worker: Worker, *, by: str = "owner") -> None:
+def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
     """Count them again, as far as nobody answered instead."""
-    for given in log.put(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
-        log.event("second", session=given.session, given=given)
+    for issued in log.put(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
+        log.event("second", session=issued.session, issued=issued)
 
 
 def people_of(log: EventLog) -> int:
@@ -436,13 +433,13 @@ def people_of(log: EventLog) -> int:
     return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))
 
 
-def standing_of(log: EventLog, worker: Worker, *, typical: float | None, people: int) -> Standing:
+def standing_of(log: EventLog, worker: Annotator, *, typical: float | None, people: int) -> Standing:
     """The standing of one of so many annotators; `typical`: the visible seconds that an answer takes in this study."""
     work, totals = worker.work, log.state.totals
     others = totals.answers - work.answers
     return standing(
         right=work.right,
-        asked=work.asked,
+        n_known=work.asked,
         seconds=median(work.times) if work.times else None,
         timed=len(work.times),
         typical=typical,

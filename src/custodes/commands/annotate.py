@@ -52,14 +52,20 @@ def new(
     from custodes.annotate.new_study import new as made
     from custodes.annotate.plan_file import to_toml
 
-    wanted = plan_from(plan, options)
+    study_plan = plan_from(plan, options)
     if write_plan is not None:
         check_apart([write_plan], read_by(inputs, plan, sidecars=False))
-        say(str(write_atomically(write_plan, to_toml(wanted))))
+        say(str(write_atomically(write_plan, to_toml(study_plan))))
         return
     check_apart([output], read_by(inputs, plan, gold, *reading.files, sidecars=False))
-    own: dict[str, Any] = {"plan": wanted, "systems": systems, "pairs": pairs, "gold": gold, "metric": metric}
-    place = made(reading.study(inputs), output, **own)
+    options_of_new: dict[str, Any] = {
+        "plan": study_plan,
+        "systems": systems,
+        "pairs": pairs,
+        "gold": gold,
+        "metric": metric,
+    }
+    place = made(reading.study(inputs), output, **options_of_new)
     told(place)
     say(str(place))
 
@@ -144,8 +150,8 @@ def rehearse(
     from custodes.annotate.rehearsal import rehearse as asked
 
     output.check([study, *(plan or ())], Rehearsal.declared())
-    given: dict[str, Any] = {
-        "plans": {own.stem: read_plan(own) for own in plan} if plan else None,
+    arguments: dict[str, Any] = {
+        "plans": {path.stem: read_plan(path) for path in plan} if plan else None,
         "people": people,
         "margins": None if margins is None else numbers("--margins", margins),
         "careless": careless,
@@ -156,9 +162,9 @@ def rehearse(
         "repetitions": repetitions,
         "rng": seed,
     }
-    known = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in arguments.items() if value is not None}
     with Stoppable(NOTHING_KEPT):
-        return output.answer(partial(asked, study, **known), "rehearse")
+        return output.answer(partial(asked, study, **options), "rehearse")
 
 
 @annotate.command

@@ -61,9 +61,9 @@ def invite(
         check_address("--url", url)
     with held(study) as service:
         start = (url or service.address().result() or local_url()).rstrip("/")
-        made = service.invite(people).result()
+        links = service.invite(people).result()
         service.set_address(start).result()
-    text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in made)
+    text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in links)
     if url is None:
         tell(f"note: links begin with {start}, where the study must be served; --url names another address")
     if output is None:

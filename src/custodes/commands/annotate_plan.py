@@ -33,32 +33,32 @@ def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
 def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
     """The plan of a file, or the usual one, with what the options say in place of it."""
     plan = StudyPlan() if path is None else read_plan(path)
-    said: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = {}
     for section, keys in KEYS.items():
-        own = getattr(plan, section) if section else plan
-        kinds = get_type_hints(type(own))
+        struct = getattr(plan, section) if section else plan
+        kinds = get_type_hints(type(struct))
         for key in keys:
             text = options.get(_name(section, key))
             if text is not None:
-                said.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
-    if "texts" in said:  # @FILE is that of the current folder
-        texts = plan_of({"texts": said["texts"]}, where="options", folder=Path()).texts
-        said["texts"] = {key: getattr(texts, key) for key in said["texts"]}
-    return changed(plan, said)
+                changes.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
+    if "texts" in changes:  # @FILE is that of the current folder
+        texts = plan_of({"texts": changes["texts"]}, where="options", folder=Path()).texts
+        changes["texts"] = {key: getattr(texts, key) for key in changes["texts"]}
+    return changed(plan, changes)
 
 
 def _name(section: str, key: str) -> str:
     return NAMES.get((section, key), key)
 
 
-def _option(section: str, key: str, default: str, told: str) -> inspect.Parameter:
+def _option(section: str, key: str, default: str, text: str) -> inspect.Parameter:
     name = _name(section, key)
     usual = f" (default: {default})" if default and default != '""' else ""
-    told = f"{told[0].upper()}{told[1:]}{usual}."
+    text = f"{text[0].upper()}{text[1:]}{usual}."
     kind: Any = str | None
-    note = Parameter(help=told)
+    note = Parameter(help=text)
     if name in SINGLE:
-        kind, note = list[str] | None, Parameter(name=[f"--{name}", f"--{SINGLE[name]}"], help=told, negative="")
+        kind, note = list[str] | None, Parameter(name=[f"--{name}", f"--{SINGLE[name]}"], help=text, negative="")
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, note])
 
 

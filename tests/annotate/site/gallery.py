@@ -24,8 +24,8 @@ WHY = ("finished", "no-work", "failed", "blocked", "excluded", "stopped", "left"
 
 def side(text: str, how: safe_html.Render = "plain") -> Side:
     try:
-        return Side(html=safe_html.shown(text, how))
-    except safe_html.Unlike:
+        return Side(html=safe_html.to_html(text, how))
+    except safe_html.UnlikeError:
         return Side(html=safe_html.plain(text))
 
 

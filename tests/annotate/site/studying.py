@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, People, StudyPlan, Texts
+from custodes.annotate.plan import Ending, People, StudyPlan, StudyTexts
 from custodes.annotate.service import Service
 
 SYSTEMS = ("Asterisk-7B", "Birchwood-Large")
@@ -22,7 +22,7 @@ PEOPLE = People(batch=3, batches=2, cap=1.0, overlap=0.0, attention=0, gold_ever
 PLAN = StudyPlan(
     people=PEOPLE,
     stopping=Ending(looks=(20, 30), boundary="none"),
-    texts=Texts(
+    texts=StudyTexts(
         title="Hotels", consent="We ask which text is better.", instructions="Read both.", contact="a@example.org"
     ),
 )

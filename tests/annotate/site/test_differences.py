@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.annotate.safe_html import plain, shown
+from custodes.annotate.safe_html import plain, to_html
 from custodes.annotate.site.pages import LONGEST_COMPARED, marked
 from custodes.annotate.views import Side
 
@@ -49,7 +49,7 @@ def test_nothing_else_changes(first: str, second: str) -> None:
 
 def test_markdown_and_mathematics_stay() -> None:
     text = "# T\n\n- a `b & c`\n\n| x |\n|--:|\n| 1 |\n\n```python\ndef f(): return '<'\n```\n\n$a < b$"
-    side = Side(html=shown(text, "markdown+math"))
+    side = Side(html=to_html(text, "markdown+math"))
     found = marked(side, Side(html=""))
     assert found is not None
     assert re.sub("</?mark>", "", found[0].html) == side.html

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from custodes.annotate.plan import Question, StudyPlan, Texts
+from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site.forms import UnreadError, act_of
 from custodes.annotate.views import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
 
@@ -17,7 +17,7 @@ PLAN = StudyPlan()
 BAD = StudyPlan(question=Question(both_bad=True))
 TWO = StudyPlan(question=Question(aspects=("a", "b"), both_bad=True))
 RATE = StudyPlan(question=Question(mode="rate", scale=(0, 100)))
-DIFFER = StudyPlan(texts=Texts(differences=True))
+DIFFER = StudyPlan(texts=StudyTexts(differences=True))
 NO_TIE = replace(PLAN, question=replace(PLAN.question, equal=False))
 ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
 

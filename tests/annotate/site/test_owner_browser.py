@@ -15,7 +15,7 @@ from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
 from custodes.annotate.views import Comment, Skip
 from tests.annotate import studies
-from tests.annotate.studies import asked, begun, plan_of
+from tests.annotate.studies import asked, begun, plan_of, state_of
 
 pytest.importorskip("starlette")
 
@@ -158,7 +158,7 @@ def test_a_foreign_page_cannot_pause_a_study(
     """A form of another port of this machine, the same site but another origin, sent by the owner's browser."""
     act = f"{address}/admin/hostile/reopen"
     content = f"<form method=post action='{act}'><input name=sent value=1><button>x</button></form>"
-    before = both[0].state()
+    before = state_of(both[0])
 
     async def foreign(scope: Any, receive: Any, send: Any) -> None:
         headers = [(b"content-type", b"text/html")]
@@ -174,4 +174,4 @@ def test_a_foreign_page_cannot_pause_a_study(
             page.click("button")
         assert sent.value.status == 403
         context.close()
-    assert both[0].state() == before
+    assert state_of(both[0]) == before

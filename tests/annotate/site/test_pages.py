@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 
 from msgspec.structs import replace
 
-from custodes.annotate.plan import Question, StudyPlan, Texts
+from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site import pages
 from custodes.annotate.views import Ask, Consent, Done, Example
 from tests.annotate.site.gallery import ask, every, side
 
-PLAN = StudyPlan(texts=Texts(consent="Why.", instructions="How.", contact="anna@example.org"))
+PLAN = StudyPlan(texts=StudyTexts(consent="Why.", instructions="How.", contact="anna@example.org"))
 EXAMPLE = Example(context=side(""), sides=(side("a"), side("b")), expected=0, why="Neither.")
 ASK = ask("Given.", "First.", "Second.")
 

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 
-from custodes.annotate.plan import Question, StudyPlan, Texts
+from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site.pages import of_view
 from custodes.annotate.views import Ask, Example, Side
 from tests.annotate.hostile import EVENTS, PAYLOADS
@@ -27,7 +27,7 @@ MARKDOWN = (
 ARABIC = "كان الفندق جميلاً والموظفون لطفاء للغاية. كانت غرفتنا تطل على الحديقة."
 PLAN = StudyPlan(
     question=Question(text="Which review is better?", labels=("bad", "good")),
-    texts=Texts(
+    texts=StudyTexts(
         title="Hotels", contact="anna@example.org", consent="Who, why.\n\n- pay", instructions="**Read** both."
     ),
 )
@@ -117,7 +117,7 @@ def hostile(text: str) -> dict[str, str]:
     """All pages with this text wherever a text of an owner, an output or a platform can stand."""
     own = StudyPlan(
         question=Question(text=text, labels=(text, text)),
-        texts=Texts(title=text, contact=text, consent=text, instructions=text, thanks=text, language=text),
+        texts=StudyTexts(title=text, contact=text, consent=text, instructions=text, thanks=text, language=text),
     )
     example = Example(
         context=side(text), sides=(side(text, "markdown"), side(text, "markdown+math")), expected=1, why=text

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, Question, Texts
+from custodes.annotate.plan import Ending, Question, StudyTexts
 from custodes.annotate.service import Service
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
@@ -53,7 +53,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "aspects": replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1)),
         "rate": replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending()),
         "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100)), stopping=Ending()),
-        "markdown": replace(PLAN, texts=Texts(render="markdown+math", language="de")),
+        "markdown": replace(PLAN, texts=StudyTexts(render="markdown+math", language="de")),
     }
     templates = {name: made(folder / f"{name}.db", plan) for name, plan in plans.items()}
     for name, question in LONG.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -47,7 +46,7 @@ class Site:
     """What the handlers share: the studies by name, and to which of them a token belongs."""
 
     def __init__(self, services: Mapping[str, Service], public_url: str) -> None:
-        self.services, self.public_url, self.host = services, public_url, urlsplit(public_url).netloc
+        self.services, self.public_url = services, public_url
         self._homes: dict[str, Service] = {}
 
     async def find(self, token: str) -> Service:
@@ -64,9 +63,6 @@ class Site:
                 self._homes.clear()
             self._homes[token] = service
         return self._homes[token]
-
-    def busy(self, content: str) -> HTMLResponse:
-        return HTMLResponse(content, 503, {"Retry-After": "5"})
 
     async def index(self, request: Request) -> Response:
         """One open study is the only thing that a visitor without a link can have come for."""
@@ -116,36 +112,37 @@ class Site:
         token = request.path_params["token"]
         service = await self.find(token)
         view = known(await asyncio.wrap_future(service.view(token)))
-        said, marks = request.query_params.get("said", ""), "marks" in request.query_params
-        how = {"path": f"/s/{token}", "said": said if said in TOLD else ""}
+        notice, marks = request.query_params.get("said", ""), "marks" in request.query_params
+        how = {"path": f"/s/{token}", "notice": notice if notice in TOLD else ""}
         return HTMLResponse(await self.shown(service, view, marks=marks, **how))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
         token = request.path_params["token"]
         service = await self.find(token)
-        path, said, status, marks = f"/s/{token}", "", 200, False
+        path, notice, status, marks = f"/s/{token}", "", 200, False
         try:
             act = forms.act_of(service.plan, fields)
         except forms.UnreadError as problem:
-            view, said, status = known(await asyncio.wrap_future(service.view(token))), str(problem), 422
+            view, notice, status = known(await asyncio.wrap_future(service.view(token))), str(problem), 422
         else:
             try:
-                view, said = known(await asyncio.wrap_future(service.act(token, act))), SAID.get(type(act), "")
+                view, notice = known(await asyncio.wrap_future(service.act(token, act))), SAID.get(type(act), "")
                 marks = isinstance(act, Mark)
             except InputError:
                 raise HTTPException(422) from None
             except StudyBusy:  # it could not be written down: what was said comes back with the page
-                return self.busy(pages.message("busy", service.plan, path=path, fields=fields))
+                page = pages.message("busy", service.plan, path=path, fields=fields)
+                return HTMLResponse(page, 503, {"Retry-After": "5"})
             # A browser that goes to the answer would ask before it came back to it: it is sent to where the page is.
             if request.headers.get("sec-fetch-mode") == "navigate":
-                query = f"?said={said}" if said else "?marks=1" if marks else ""
+                query = f"?said={notice}" if notice else "?marks=1" if marks else ""
                 return RedirectResponse(path + query, 303)
-        return HTMLResponse(await self.shown(service, view, path=path, said=said, marks=marks), status)
+        return HTMLResponse(await self.shown(service, view, path=path, notice=notice, marks=marks), status)
 
-    async def shown(self, service: Service, view: View, *, path: str, said: str, marks: bool) -> str:
+    async def shown(self, service: Service, view: View, *, path: str, notice: str, marks: bool) -> str:
         """The page of a view; in a thread where words have to be compared."""
-        page = partial(pages.of_view, service.plan, view, path=path, said=said, marks=marks)
+        page = partial(pages.of_view, service.plan, view, path=path, notice=notice, marks=marks)
         return await run_in_threadpool(page) if marks else page()
 
     async def seen(self, request: Request) -> Response:
@@ -153,7 +150,7 @@ class Site:
         token = request.path_params["token"]
         service = await self.find(token)
         try:
-            await asyncio.wrap_future(service.seen(token, forms.alive(fields)))
+            await asyncio.wrap_future(service.seen(token, forms.assignment_of(fields)))
         except forms.UnreadError:
             raise HTTPException(422) from None
         return Response(status_code=204)
@@ -166,11 +163,11 @@ class Site:
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():
-            found = await run_in_threadpool(service.media, request.path_params["name"])
-            if found is not None:
-                kind, content = found
-                kept = {"Cache-Control": "private, max-age=86400, immutable", "Content-Security-Policy": "sandbox"}
-                return Response(content, media_type=kind, headers=kept)
+            image = await run_in_threadpool(service.media, request.path_params["name"])
+            if image is not None:
+                kind, content = image
+                headers = {"Cache-Control": "private, max-age=86400, immutable", "Content-Security-Policy": "sandbox"}
+                return Response(content, media_type=kind, headers=headers)
         raise HTTPException(404)
 
     async def static(self, request: Request) -> Response:

@@ -33,13 +33,13 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
         case "stop":
             return Stop()
         case "undo":
-            return Undo(assignment=_assignment(fields))
+            return Undo(assignment=assignment_of(fields))
         case "mark" if plan.texts.differences:
-            return Mark(assignment=_assignment(fields))
+            return Mark(assignment=assignment_of(fields))
         case "skip" if fields.get("reason") in SKIPPING:
-            return Skip(assignment=_assignment(fields), reason=fields["reason"], seconds=seconds(fields))
+            return Skip(assignment=assignment_of(fields), reason=fields["reason"], seconds=seconds(fields))
         case "comment" if fields.get("text", "").strip():
-            about = _assignment(fields) if "assignment" in fields else None
+            about = assignment_of(fields) if "assignment" in fields else None
             return Comment(text=fields["text"].strip(), assignment=about)
         case "answer":
             return _answer(plan, fields)
@@ -52,38 +52,34 @@ def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
     may_be_bad = question.mode == "compare" and question.equal and question.both_bad
     values, bad = {}, may_be_bad and "both_bad" in fields
     for place, aspect in enumerate(question.aspects):
-        said = fields.get(f"v{place}", "")
-        if not said:
+        text = fields.get(f"v{place}", "")
+        if not text:
             raise UnreadError("unfilled")
-        if said == BOTH_BAD and may_be_bad:
-            bad, said = True, "0"
-        value = _whole(said)
+        if text == BOTH_BAD and may_be_bad:
+            bad, text = True, "0"
+        value = _whole(text)
         if not low <= value <= high or (question.mode == "compare" and value == 0 and not question.equal):
             raise UnreadError("unread")
         values[aspect] = value
-    return Answer(assignment=_assignment(fields), values=values, seconds=seconds(fields), both_bad=bad)
+    return Answer(assignment=assignment_of(fields), values=values, seconds=seconds(fields), both_bad=bad)
 
 
-def _assignment(fields: Mapping[str, str]) -> int:
+def assignment_of(fields: Mapping[str, str]) -> int:
+    """The number of the question; UnreadError without one."""
     value = _whole(fields.get("assignment", ""))
     if not 0 <= value < 2**63:
         raise UnreadError("unread")
     return value
 
 
-def _whole(said: str) -> int:
-    said = said.strip()
-    if not said.isascii() or not said.removeprefix("-").isdigit() or len(said) > _DIGITS:
+def _whole(text: str) -> int:
+    text = text.strip()
+    if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > _DIGITS:
         raise UnreadError("unread")
-    return int(said)
+    return int(text)
 
 
 _DIGITS = 20
-
-
-def alive(fields: Mapping[str, str]) -> int:
-    """The assignment of an open page; UnreadError without one."""
-    return _assignment(fields)
 
 
 def seconds(fields: Mapping[str, str]) -> float | None:

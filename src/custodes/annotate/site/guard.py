@@ -7,31 +7,17 @@ import logging
 import time
 from urllib.parse import parse_qsl, urlsplit
 
-from limits import parse
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from custodes.annotate.arrivals import network
+from custodes.annotate.arrivals import Addresses
 from custodes.annotate.site import pages
 
-GUESSES = "60/minute"
-
-
-class Rates:
-    """What addresses tried lately."""
-
-    def __init__(self, guesses: str = GUESSES) -> None:
-        self._window, self._guesses = MovingWindowRateLimiter(MemoryStorage()), parse(guesses)
-
-    def guess(self, address: str) -> bool:
-        """A link or key that does not exist was asked for: whether that was still within the limit."""
-        return bool(self._window.hit(self._guesses, network(address)))
-
+GUESSES, MINUTE = 60, 60.0
+"""Links that do not exist, of one network address, and the seconds in which so many may be tried."""
 
 LARGEST, FIELDS, PATIENCE = 64 * 1024, 40, 10.0
 """Bytes and fields of a body at most, and the seconds that it may take to arrive."""
@@ -108,8 +94,8 @@ class Watch:
     A link that exists always works, however many others were tried from its address: a whole institution may share
     one."""
 
-    def __init__(self, app: ASGIApp, rates: Rates | None = None) -> None:
-        self.app, self.rates = app, rates or Rates()
+    def __init__(self, app: ASGIApp) -> None:
+        self.app, self.guesses = app, Addresses(GUESSES, MINUTE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -121,9 +107,11 @@ class Watch:
             nonlocal status, is_refused
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if _is_guess(scope, status) and not self.rates.guess(_address(scope)):
+                if _is_guess(scope, status) and self.guesses.is_full(_address(scope), began):
                     status, is_refused = 429, True
                     await HTMLResponse(pages.of_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
+                elif _is_guess(scope, status):
+                    self.guesses.add(_address(scope), began)
             if not is_refused:
                 await send(message)
 
@@ -143,8 +131,8 @@ def is_own(request: Request, public_url: str) -> bool:
     if site is not None:
         return site == "same-origin"
     origin = urlsplit(request.headers.get("origin", ""))
-    own = urlsplit(public_url or str(request.base_url))
-    return bool(origin.netloc) and (origin.scheme, origin.netloc) == (own.scheme, own.netloc)
+    ours = urlsplit(public_url or str(request.base_url))
+    return bool(origin.netloc) and (origin.scheme, origin.netloc) == (ours.scheme, ours.netloc)
 
 
 def is_foreign(request: Request, public_url: str) -> bool:

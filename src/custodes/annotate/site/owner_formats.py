@@ -171,8 +171,8 @@ def codes(name: str, people: Sequence[PersonNow]) -> Response:
     kinds |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}
     rows = [_paid(one) for one in people]
     content = table_bytes(pl.DataFrame(rows, schema=kinds), "codes.csv", quote_formulas=True)
-    kept = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
-    return Response(content, media_type="text/csv; charset=utf-8", headers=kept)
+    headers = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _paid(person: PersonNow) -> dict[str, object]:

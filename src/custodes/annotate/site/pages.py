@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 LONGEST_COMPARED = 3000
 """Words of an output; longer ones stay as they are."""
 
-_SPACE = re.compile(r"(\s+)")
+_TOKENS = re.compile(r"<math\b.*?</math>|<[^>]*>|\s+|[^<\s]+", re.DOTALL)
+"""A formula, a tag, a space or a word of cleaned HTML, whose attributes have no sign of a tag."""
 
 
 @lru_cache(maxsize=512)
@@ -33,72 +33,21 @@ def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
     >>> [side.html for side in marked(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
     """
-    one, two = _Parts.of(first.html), _Parts.of(second.html)
-    if max(len(one.words), len(two.words)) > LONGEST_COMPARED:
+    sides = first, second
+    tokens = [_TOKENS.findall(side.html) for side in sides]
+    places = [
+        [at for at, part in enumerate(parts) if not part.startswith("<") and not part.isspace()] for parts in tokens
+    ]
+    if max(map(len, places)) > LONGEST_COMPARED:
         return None
-    blocks = SequenceMatcher(None, one.compared(), two.compared()).get_matching_blocks()
-    in_one = {block.a + k for block in blocks for k in range(block.size)}
-    in_two = {block.b + k for block in blocks for k in range(block.size)}
-    return Side(html=one.html(in_one), media=first.media), Side(html=two.html(in_two), media=second.media)
-
-
-class _Parts(HTMLParser):
-    """Tags, words and spaces of HTML as they stand there; `words`: the places of the words that are compared."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
-        self.parts: list[str] = []
-        self.words: list[int] = []
-        self._in_math = False
-        self._text = ""
-
-    @classmethod
-    def of(cls, html: str) -> _Parts:
-        made = cls()
-        made.feed(html)
-        made.close()
-        made._end()
-        return made
-
-    def compared(self) -> list[str]:
-        """The words that are compared."""
-        return [self.parts[at] for at in self.words]
-
-    def html(self, common: set[int]) -> str:
-        """All of it, the words not in `common` marked."""
-        other = {at for k, at in enumerate(self.words) if k not in common}
-        return "".join(f"<mark>{part}</mark>" if at in other else part for at, part in enumerate(self.parts))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._end()
-        self._in_math = self._in_math or tag == "math"
-        self.parts.append(self.get_starttag_text() or "")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._end()
-        self.parts.append(self.get_starttag_text() or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._end()
-        self._in_math = self._in_math and tag != "math"
-        self.parts.append(f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        self._text += data
-
-    def handle_entityref(self, name: str) -> None:
-        self._text += f"&{name};"
-
-    def handle_charref(self, name: str) -> None:
-        self._text += f"&#{name};"
-
-    def _end(self) -> None:
-        """A run of text is over."""
-        for part in filter(None, _SPACE.split(self._text)):
-            if not self._in_math and not part.isspace():
-                self.words.append(len(self.parts))
-            self.parts.append(part)
-        self._text = ""
+    one, two = ([parts[at] for at in words] for parts, words in zip(tokens, places, strict=True))
+    blocks = SequenceMatcher(None, one, two).get_matching_blocks()
+    for side, begin in enumerate([[block.a for block in blocks], [block.b for block in blocks]]):
+        common = {at + k for at, block in zip(begin, blocks, strict=True) for k in range(block.size)}
+        for k, at in enumerate(places[side]):
+            if k not in common:
+                tokens[side][at] = f"<mark>{tokens[side][at]}</mark>"
+    return replace(first, html="".join(tokens[0])), replace(second, html="".join(tokens[1]))
 
 
 HERE = Path(__file__).parent
@@ -162,7 +111,7 @@ def environment() -> Any:
     """The templates, everything escaped."""
     import jinja2
 
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         trim_blocks=True,
@@ -170,42 +119,45 @@ def environment() -> Any:
         undefined=jinja2.StrictUndefined,
     )
     sent = {file.path.name: name for name, file in static().items()}
-    made.globals |= {"static": sent.__getitem__}
-    made.filters |= {"prose": prose}
-    return made
+    templates.globals |= {"static": sent.__getitem__}
+    templates.filters |= {"prose": prose}
+    return templates
 
 
 @lru_cache(maxsize=256)
 def prose(text: str) -> Any:
-    """A text of the owner, Markdown, as safe HTML; made once."""
+    """A text of the owner as safe HTML, of Markdown where that loses no word; cached."""
     from markupsafe import Markup
 
-    return Markup(safe_html.prose(text))
+    try:
+        return Markup(safe_html.to_html(text, "markdown"))
+    except safe_html.UnlikeError:
+        return Markup(safe_html.plain(text))
 
 
-def render(template: str, *, plan: StudyPlan | None = None, said: str = "", **values: Any) -> str:
-    """A template filled in, with the words of the plan's language; `said`, a key of these, is told of what was done."""
+def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **values: Any) -> str:
+    """A template filled in, with the words of the plan's language; `notice`: a key of these, of what was done."""
     w = ENGLISH if plan is None else words(plan.texts.language)
     lang = "en" if plan is None else plan.texts.language
-    made = environment().get_template(template)
-    return str(made.render(w=w, plan=plan, lang=lang, said=w.get(said, ""), **values))
+    page = environment().get_template(template)
+    return str(page.render(w=w, plan=plan, lang=lang, notice=w.get(notice, ""), **values))
 
 
-def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "", marks: bool = False) -> str:
+def of_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
     """The page of a session, at `path`: where it stands now. `marks`: words that differ, where the plan has it."""
     values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
     if isinstance(view, Ask):
         may = plan.texts.differences and len(view.sides) == 2
-        found = marked(*view.sides) if may and marks else None
-        if found is not None:
-            values["view"] = replace(view, sides=found)
+        sides = marked(*view.sides) if may and marks else None
+        if sides is not None:
+            values["view"] = replace(view, sides=sides)
         elif may and marks:
-            said = "too_long"
+            notice = "too_long"
         values |= {
             "asked": asked(plan, view),
             "reasons": SKIPPING,
             "longest": LONGEST_COMMENT,
-            "marked": found is not None,
+            "marked": sides is not None,
             "may_mark": may,
         }
     elif isinstance(view, Instructions):
@@ -217,7 +169,7 @@ def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "", marks: bo
     elif isinstance(view, Done):
         code = arrivals.code_of(plan, view.why, view.code)
         values |= {"code": code, "link": arrivals.return_link(plan, code)}
-    return render(TEMPLATES[type(view)], plan=plan, said=said, **values)
+    return render(TEMPLATES[type(view)], plan=plan, notice=notice, **values)
 
 
 def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str:
@@ -250,9 +202,9 @@ def of_error(status: int) -> str:
 def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
     """The aspects of a question, in their order."""
     choices = choices_of(plan)
-    given = {aspect: str(value) for aspect, value in ask.given.items()}
+    before = {aspect: str(value) for aspect, value in ask.given.items()}
     return tuple(
-        AspectForm(field=f"v{place}", aspect=aspect, choices=choices, given=given.get(aspect))
+        AspectForm(field=f"v{place}", aspect=aspect, choices=choices, given=before.get(aspect))
         for place, aspect in enumerate(plan.question.aspects)
     )
 
@@ -262,12 +214,12 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     """What may be answered to each aspect, from left to right; nothing where it is a number."""
     question, w = plan.question, words(plan.texts.language)
     if question.mode == "compare":
-        made = [AnswerButton("1", w["first_better"], ("1", "ArrowLeft"), "←")]
+        buttons = [AnswerButton("1", w["first_better"], ("1", "ArrowLeft"), "←")]
         if question.equal:
-            made.append(AnswerButton("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
+            buttons.append(AnswerButton("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
         if question.equal and question.both_bad and len(question.aspects) == 1:  # of several, one box says it of all
-            made.append(AnswerButton(BOTH_BAD, w["both_bad"], ("b",), "b"))
-        return (*made, AnswerButton("-1", w["second_better"], ("2", "ArrowRight"), "→"))
+            buttons.append(AnswerButton(BOTH_BAD, w["both_bad"], ("b",), "b"))
+        return (*buttons, AnswerButton("-1", w["second_better"], ("2", "ArrowRight"), "→"))
     low, high = question.scale
     if high - low >= BUTTONS:
         return ()

@@ -84,8 +84,8 @@ def spoken(language: str) -> str:
     >>> spoken("de-CH"), spoken("fr")
     ('de', 'en')
     """
-    own = language.partition("-")[0].lower()
-    return own if own in LANGUAGES else "en"
+    code = language.partition("-")[0].lower()
+    return code if code in LANGUAGES else "en"
 
 
 TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
@@ -97,8 +97,8 @@ BLANK = re.compile(r"\{(\w+)\}")
 @cache
 def template(name: str, language: str = "en") -> str:
     """The text of a template in a language of ours, or in English."""
-    own = spoken(language)
-    return (files(__package__) / (f"{name}.md" if own == "en" else f"{name}.{own}.md")).read_text(encoding="utf-8")
+    code = spoken(language)
+    return (files(__package__) / (f"{name}.md" if code == "en" else f"{name}.{code}.md")).read_text(encoding="utf-8")
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
@@ -108,10 +108,10 @@ def completed(plan: StudyPlan) -> StudyPlan:
     >>> completed(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
     """
-    said = LANGUAGES[spoken(plan.texts.language)].question[plan.question.mode]
-    question = msgspec.structs.replace(plan.question, text=plan.question.text or said)
+    question_text = LANGUAGES[spoken(plan.texts.language)].question[plan.question.mode]
+    question = msgspec.structs.replace(plan.question, text=plan.question.text or question_text)
     plan = msgspec.structs.replace(plan, question=question)
-    texts, known = plan.texts, blanks(plan)
+    texts, values = plan.texts, blanks(plan)
     usual = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
         "consent": "consent",
@@ -122,7 +122,7 @@ def completed(plan: StudyPlan) -> StudyPlan:
         key: template(name, texts.language) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()
     }
     # Braces that are no blank of ours stay.
-    filled = {key: BLANK.sub(lambda own: known.get(own[1], own[0]), text) for key, text in whole.items()}
+    filled = {key: BLANK.sub(lambda own: values.get(own[1], own[0]), text) for key, text in whole.items()}
     return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled))
 
 
@@ -133,9 +133,11 @@ def blanks(plan: StudyPlan) -> dict[str, str]:
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'pay', 'question', 'title']
     """
     people, money = plan.people, plan.money
-    said = LANGUAGES[spoken(plan.texts.language)]
-    checks = [said.qualification.format(asked=people.qualification, passed=people.passed)] * bool(people.qualification)
-    checks += [said.checks] * bool(people.attention or people.gold_every)
+    sentences = LANGUAGES[spoken(plan.texts.language)]
+    checks = [sentences.qualification.format(asked=people.qualification, passed=people.passed)] * bool(
+        people.qualification
+    )
+    checks += [sentences.checks] * bool(people.attention or people.gold_every)
     answer, batch = (f"{price:.2f} {money.currency}" for price in (money.price, money.price * people.batch))
     return {
         "question": plan.question.text,
@@ -144,8 +146,8 @@ def blanks(plan: StudyPlan) -> dict[str, str]:
         "batches": str(people.batches),
         "least": str(plan.question.scale[0]),
         "most": str(plan.question.scale[1]),
-        "contact": plan.texts.contact or said.no_contact,
+        "contact": plan.texts.contact or sentences.no_contact,
         "checks": " ".join(checks),
-        "identity": said.identity["worker_id" if people.worker_id else people.recruit],
-        "pay": said.pay.format(answer=answer, batch=batch) if money.price else said.no_pay,
+        "identity": sentences.identity["worker_id" if people.worker_id else people.recruit],
+        "pay": sentences.pay.format(answer=answer, batch=batch) if money.price else sentences.no_pay,
     }

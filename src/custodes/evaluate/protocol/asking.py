@@ -71,19 +71,8 @@ class Asking:
         """The items of every pair in their order."""
         return [pair.order for pair in self._pairs]
 
-    def add(
-        self,
-        order: Sequence[int],
-        systems: Sequence[int],
-        metric_row: Signs | None = None,
-        *,
-        units: Ints | None = None,
-    ) -> int:
-        """A pair that comes later; its number. `units` of all items, where there are more than before; without it
-        further items are no document's."""
-        if units is not None:
-            require(len(units) >= len(self._units), "units: give those of all items, the earlier ones first")
-            self._units = np.asarray(units)
+    def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
+        """A pair that comes later; its number. Items beyond those of `units` belong to no document."""
         more = max(order, default=-1) + 1 - len(self._units)
         if more > 0:
             self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(more))
