@@ -6,7 +6,6 @@ import csv
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,45 +22,23 @@ from tests.annotate.people import answer_all
 pytest.importorskip("uvicorn")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A study and how many people answer it."""
-
-    plan: StudyPlan
-    items: int
-    people: int
-    better: float
-
-
-FAST = Case(
-    plan=StudyPlan(
-        name="whole",
-        people=People(batch=8, overlap=0.2, cap=0.4),
-        stopping=Ending(looks=(6, 12), boundary="pocock", stop="futility"),
-        seed=3,
-    ),
-    items=24,
-    people=6,
-    better=0.6,
+PLAN = StudyPlan(
+    name="whole",
+    people=People(batch=8, overlap=0.2, cap=0.4),
+    stopping=Ending(looks=(6, 12), boundary="pocock", stop="futility"),
+    seed=3,
 )
-LARGE = Case(
-    plan=StudyPlan(name="large", stopping=Ending(looks=(10, 20, 40)), seed=8), items=80, people=40, better=0.25
-)
-
-
-def asked(case: Case, folder: Path) -> Path:
-    """The study after people have answered it."""
-    study = cu.annotate.new(demo_texts(items=case.items), folder / "study.db", plan=case.plan)
-    with serving([study], tell=lambda text: None) as site:
-        made = site.services["study"].invite(case.people).result()
-        links = [f"{site.url}/s/{token}" for _, token in made]
-        answer_all(links, study, case.plan, better=case.better, rng=case.plan.seed)
-    return study
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return asked(FAST, tmp_path_factory.mktemp("whole"))
+    """The study after six people have answered it."""
+    study = cu.annotate.new(demo_texts(items=24), tmp_path_factory.mktemp("whole") / "study.db", plan=PLAN)
+    with serving([study], tell=lambda text: None) as site:
+        invited = site.services["study"].invite(6).result()
+        links = [f"{site.url}/s/{token}" for _, token in invited]
+        answer_all(links, study, PLAN, better=0.6, rng=PLAN.seed)
+    return study
 
 
 def rows(study: Path, select: str) -> list[tuple[Any, ...]]:
@@ -69,7 +46,7 @@ def rows(study: Path, select: str) -> list[tuple[Any, ...]]:
         return base.execute(select).fetchall()
 
 
-def check_decided(study: Path, case: Case) -> None:
+def test_people_decide_and_nobody_is_left_waiting(study: Path) -> None:
     pairs = cu.annotate.status(study).pairs
     assert not pairs["is_open"].any()
     assert (pairs["looks_done"] >= 1).all()
@@ -78,7 +55,7 @@ def check_decided(study: Path, case: Case) -> None:
     assert all(decision == 1 for _, decision in decided)  # systems come in the order of their quality
 
 
-def same_by_live(study: Path, case: Case) -> None:
+def test_the_live_engine_says_the_same_of_the_same_answers(study: Path) -> None:
     """The same answers given to the live engine make the same decisions after the same number of answers."""
     given = {
         (item, a, b): preference
@@ -86,25 +63,17 @@ def same_by_live(study: Path, case: Case) -> None:
             study, "SELECT item, system_a, system_b, preference FROM battles WHERE role = 'primary'"
         )
     }
-    ending = msgspec.structs.asdict(case.plan.stopping)
+    ending = msgspec.structs.asdict(PLAN.stopping)
     stopping = cu.Stopping(**{name: ending[name] for name in ("stop", "looks", "boundary", "futility", "gamma")})
     items = [item for (item,) in rows(study, "SELECT label FROM item ORDER BY item")]
     systems = [system for (system,) in rows(study, "SELECT label FROM system ORDER BY system")]
-    state = cu.live.start(systems, items, stopping=stopping, seed=case.plan.seed)
+    state = cu.live.start(systems, items, stopping=stopping, seed=PLAN.seed)
     while questions := cu.live.next_annotations(state):
         state = cu.live.record(state, [(*own, given[tuple(own)]) for own in questions])
     by_live = {(d.system_a, d.system_b): ("=+-".index(d.decision), d.annotations) for d in cu.live.decisions(state)}
     last = "SELECT system_a, system_b, decision, n FROM looks GROUP BY system_a, system_b HAVING look = max(look)"
     by_study = {(a, b): (decision % 3, n) for a, b, decision, n in rows(study, last)}
     assert by_study == by_live
-
-
-def test_people_decide_and_nobody_is_left_waiting(study: Path) -> None:
-    check_decided(study, FAST)
-
-
-def test_the_live_engine_says_the_same_of_the_same_answers(study: Path) -> None:
-    same_by_live(study, FAST)
 
 
 def test_the_export_is_complete_and_reads_as_the_study_does(study: Path, tmp_path: Path) -> None:
@@ -136,10 +105,3 @@ def test_the_report_is_made_of_the_study_itself(study: Path, tmp_path: Path) -> 
     told = page.read_text(encoding="utf-8")
     assert "Aster" in told
     assert "The people" in told
-
-
-@pytest.mark.slow
-def test_a_larger_study(tmp_path: Path) -> None:
-    study = asked(LARGE, tmp_path)
-    check_decided(study, LARGE)
-    same_by_live(study, LARGE)

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pytest
 
 from custodes.annotate.add_to_study import add
 from custodes.annotate.event_log import Clock
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Ending, People, Question, StudyPlan
+from custodes.annotate.plan import Ending, People, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.views import Agree, Answer, Ask, Begin, Break, Consent, Done, Instructions, Wait
 from custodes.data.reading import read
@@ -52,43 +51,6 @@ def first(view: Ask) -> int:
     if any("are equal" in side.html for side in view.sides):
         return 0
     return 1 if ">A says" in view.sides[0].html else -1 if ">A says" in view.sides[1].html else 0
-
-
-@pytest.mark.parametrize("aspects", [("",), ("fluency", "depth")], ids=["alone", "aspects"])
-def test_a_study_is_asked_until_it_is_decided(aspects: tuple[str, ...], tmp_path: Path) -> None:
-    plan = StudyPlan(people=PEOPLE, question=Question(aspects=aspects))
-    gold = pl.DataFrame(
-        {
-            "kind": ["gold", "example"],
-            "item": ["i0", ""],
-            "system_a": ["A", ""],
-            "system_b": ["B", ""],
-            "text_a": ["", "Yes"],
-            "text_b": ["", "No"],
-            "expected": ["1", "1"],
-        }
-    )
-    place = new(texts(systems="AB", items=40), tmp_path / "study.db", plan=plan, gold=gold)
-    with closing(Service.open(place, threaded=False, durable=False)) as service:
-        answer(service, first)
-        assert [own.why for own in service.examples] == [""]
-        snapshot = service.snapshot().result()
-    (pair,) = snapshot.pairs
-    assert (pair.decision, pair.is_open) == (1, False)
-    assert snapshot.gold > 0
-    assert snapshot.people[0].gold_right == snapshot.people[0].gold_asked > 0
-    assert read(place).preferences.frame["preference"].unique().to_list() == [1]
-
-
-def test_ratings_are_asked_of_one_output_at_a_time(tmp_path: Path) -> None:
-    plan = StudyPlan(people=PEOPLE, question=Question(mode="rate", scale=(0, 10)))
-    place = new(texts(systems="AB"), tmp_path / "study.db", plan=plan)
-    with closing(Service.open(place, threaded=False, durable=False)) as service:
-        asked = answer(service, lambda view: 0 if "not a response" in view.sides[0].html else 7)
-    assert {len(own.sides) for own in asked} == {1}
-    ratings = read(place).ratings.frame
-    assert ratings.select(pl.col("score").unique()).to_series().to_list() == [7.0]
-    assert {"A", "B"} == set(ratings["system"])
 
 
 def test_a_metric_is_used(tmp_path: Path) -> None:

@@ -70,11 +70,6 @@ def test_only_known_answers_block() -> None:
     assert "known" in stands(right=0, n_known=6).flags
 
 
-def test_answers_that_count_change_nothing() -> None:
-    """A standing knows nothing of systems: a person who always prefers one of them by content is not touched."""
-    assert set(USUAL) & {"system", "preference", "wins", "losses", "agreed"} == set()
-
-
 def test_who_is_right_is_rarely_blocked() -> None:
     """Design, section 4.6: P(blocked) .001 or less at .9 right; .98 at .33 right. 1,000 people, 30 known each."""
     rng = np.random.default_rng(1)

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from custodes.annotate import study_file
-from custodes.annotate.arrivals import Addresses
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_status import status
@@ -142,14 +141,6 @@ def test_people_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
                 hands.wait(60)
                 answer(service, token, seconds=seconds)
         assert not any("fast" in own.flags for own in service.snapshot().result().people)
-
-
-def test_it_is_declined(tmp_path: Path) -> None:
-    with opened(tmp_path) as service:
-        ((_, token),) = service.invite(1).result()
-        view = service.act(token, Decline()).result()
-        assert isinstance(view, Done)
-        assert (view.why, view.code) == ("declined", None)
 
 
 def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
@@ -615,15 +606,6 @@ def test_a_page_is_visible_no_longer_than_it_took(tmp_path: Path, claimed: float
         answer(service, token, seconds=claimed)
         assert rows(service, "SELECT visible_seconds, server_seconds FROM judgment") == [(kept, 30.0)]
         assert service.snapshot().result().people[0].seconds == kept
-
-
-def test_addresses_of_one_network_are_one() -> None:
-    own = Addresses(5)
-    for k in range(5):
-        own.add(f"2001:db8:0:1::{k}", 0.0)
-    assert own.is_full("2001:db8:0:1:ffff::9", 1.0)
-    assert not own.is_full("2001:db8:0:2::9", 1.0)
-    assert not own.is_full("2001:db8:0:1::9", 3601.0)
 
 
 def test_qualification(tmp_path: Path) -> None:

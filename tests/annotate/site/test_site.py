@@ -117,14 +117,6 @@ def test_answers_that_are_none(visitor: Visitor, service: Service) -> None:
     assert visitor.get() == page
 
 
-def test_a_question_of_somebody_else_is_unknown(visitor: Visitor, service: Service) -> None:
-    own = hidden(visitor.asked())
-    other = Visitor(visitor.client, invited(service))
-    other.asked()
-    other.post(404, **own | {"v0": "1"})
-    assert not judgments(service.path)
-
-
 def test_undo_skip_and_comment(visitor: Visitor, service: Service) -> None:
     first = visitor.asked()
     second = visitor.post(**hidden(first), v0="1")
@@ -235,28 +227,6 @@ def test_nothing_is_where_nothing_is(service: Service, path: str) -> None:
         reply = client.get(path)
     assert reply.status_code == 404
     assert "Nothing is here" in reply.text
-
-
-def test_headers(visitor: Visitor) -> None:
-    for path in (visitor.path, "/s/nobody", "/health", f"/static/{next(iter(pages.static()))}"):
-        headers = visitor.client.get(path).headers
-        assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
-        assert "frame-ancestors 'none'" in headers["content-security-policy"]
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "same-origin"
-        assert "set-cookie" not in headers
-        assert headers["cache-control"] == ("public, max-age=31536000, immutable" if "static" in path else "no-store")
-
-
-def test_only_small_forms_are_read(visitor: Visitor) -> None:
-    def status(**how: Any) -> int:
-        return visitor.client.post(visitor.path, **how).status_code
-
-    assert status(data={"do": "comment", "text": "x" * 70_000}) == 413
-    assert status(data={f"f{k}": "" for k in range(50)}) == 413
-    assert status(json={"do": "begin"}) == 415
-    assert status(files={"file": b"x"}) == 415
-    assert status(content=b"\xff%ff=%00", headers={"content-type": "application/x-www-form-urlencoded"}) == 422
 
 
 def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, service: Service) -> None:
