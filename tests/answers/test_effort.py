@@ -65,7 +65,7 @@ def test_too_little_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "this machine has 0 GB, so it will not fit" in str(estimate)
 
 
-@pytest.mark.parametrize("name", ["agreement", "ranking", "favoritism"])
+@pytest.mark.parametrize("name", ["agreement", "favoritism"])
 def test_resamples_that_are_refused_for_their_memory_do_not_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(custodes.memory, "memory", lambda: 3e9)
     study = cu.read("demo")
@@ -82,7 +82,7 @@ def test_unknown_questions_and_selections_are_refused() -> None:
         effort("agreement", cu.read("demo"), {"aspect": "coherense"})
 
 
-@pytest.mark.parametrize("verb", [["agreement"], ["report"], ["protocol"], ["combine", "fit"]])
+@pytest.mark.parametrize("verb", [["report"], ["combine", "fit"]])
 def test_a_dry_run_computes_nothing(
     verb: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

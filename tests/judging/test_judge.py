@@ -10,8 +10,6 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.cache import Cache
-from custodes.errors import OptionError
 from custodes.judging.judge import Judge
 from custodes.judging.run import judge
 from tests.judging.clients import completion, judging, longer, outputs_of, prompt_of
@@ -106,14 +104,6 @@ def test_a_second_request_where_the_first_had_no_verdict(tmp_path: Path) -> None
 
 def by_length(body: Mapping[str, Any]) -> dict[str, Any]:
     return judging(longer)(body)
-
-
-def test_two_clients_that_nothing_tells_apart_share_no_file(tmp_path: Path) -> None:
-    said = r"^client: a file of replies cannot tell it from another; give it an attribute `address`.*, or no cache$"
-    for cache in (tmp_path / "c.db", Cache(tmp_path / "c.db")):
-        with pytest.raises(OptionError, match=said):
-            judge(TEXTS, ONE, client=lambda body: by_length(body), cache=cache)
-    judge(TEXTS, ONE, client=lambda body: by_length(body), cache=Cache())  # in memory it may be
 
 
 def test_names_and_the_order_of_files_change_no_request(tmp_path: Path) -> None:

@@ -106,27 +106,6 @@ def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server:
     assert len(server.seen) == sent + 4
 
 
-def test_outputs_that_are_the_same_are_no_answers(custodes: Run, server: Server) -> None:
-    server.answer = lengths
-    outputs = {"1": {"X": "a", "Y": "a"}, "2": {"X": "a", "Y": "bb"}}
-    Path("texts.jsonl").write_text("".join(json.dumps({"item": n, "outputs": outputs[n]}) + "\n" for n in outputs))
-    custodes(*asked(server, "--write-requests", "requests.jsonl"))
-    rows = [json.loads(line) for line in Path("requests.jsonl").read_text().splitlines()]
-    reply = {"choices": [{"message": {"content": '{"verdict": "tie"}'}, "finish_reason": "stop"}]}
-    replies = [{"custom_id": own["custom_id"], "response": {"status_code": 200, "body": reply}} for own in rows]
-    Path("replies.jsonl").write_text("".join(json.dumps(row) + "\n" for row in replies))
-    written = []
-    for more in (("--replies", "replies.jsonl"), ()):
-        made = custodes(*asked(server, *more))
-        assert (made.status, server.seen) == (0, [])
-        assert "2 of 2 questions have a reply, 2 a verdict; 0 requests sent" in made.err
-        written.append(Path("verdicts.csv").read_bytes())
-    assert written[0] == written[1]
-    found = pl.read_csv("verdicts.csv", infer_schema=False).select("item", "repeat", "order", "preference").rows()
-    assert found == [("2", "0", "ab", "0"), ("2", "0", "ba", "0"), ("1", "not asked", "", "0")]
-    assert "1 ties of outputs that are the same" in custodes("consistency", "verdicts.csv").out
-
-
 def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> None:
     made = custodes(*asked(server, "--dry-run", "--price", "1,10", "--sampling", "max_tokens=20"))
     assert made.status == 0

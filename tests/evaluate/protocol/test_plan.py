@@ -158,22 +158,6 @@ def beginning(study: Study, n: int) -> Study:
     return replace(study, ratings=Ratings(frame=study.ratings.frame.filter(pl.col("item").is_in(names))))
 
 
-def test_a_forecast_is_of_what_happens() -> None:
-    # Whether its interval holds nine of ten outcomes is simulated in tests/simulation/test_forecast.py.
-    rule = Stopping(looks=[10, 20, 40], boundary="pocock")
-    apart = []
-    for seed in range(6):
-        whole = study_of(scores_of(seed, items=100, systems=5))
-        (foretold,) = plan(beginning(whole, 10), items=100, stopping=rule, replications=50).forecast.rows(named=True)
-        row = protocol(whole, stopping=rule, replications=20, resamples=0).protocol.row(0, named=True)
-        assert (foretold["stopping"], foretold["pilot"]) == (row["stopping"], 100)
-        for name in ("share", "correct"):
-            assert 0 <= foretold[f"{name}_low"] <= foretold[name] <= foretold[f"{name}_high"] <= 1
-        apart.append([foretold[name] - row[name] for name in ("share", "correct")])
-    # ten pairs: one is .1 of them
-    np.testing.assert_allclose(np.mean(apart, axis=0), 0, atol=0.06)
-
-
 def test_a_forecast_ends_where_the_rule_does_and_not_before_what_is_spent() -> None:
     """Widened intervals stay between what the pilot took and what the last look takes."""
     rule = Stopping(looks=[10, 20, 40], boundary="pocock")

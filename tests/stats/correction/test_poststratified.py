@@ -77,12 +77,3 @@ def test_variance_is_that_of_products_of_independent_dirichlets(table):
         assert mean[k] == pytest.approx(q.mean() @ own)
         # law of total variance: E[q_r^2] = its variance and the square of its mean
         assert variance[k] == pytest.approx(own @ q.cov() @ own + (q.var() + q.mean() ** 2) @ spread)
-
-
-def test_one_item_with_both_ratings_lets_the_metric_speak():
-    one = np.zeros((3, 3), dtype=int)
-    one[0, 0] = 1
-    metric_only = np.array([90, 0, 10])
-    q = (metric_only + one.sum(axis=0) + STRATUM_PRIOR) / (101 + 3 * STRATUM_PRIOR)
-    # of the metric's wins one annotation and a third of each answer are known, of the others the thirds alone
-    assert poststratified_moments(Counts(one, metric_only, NOTHING)).mean[3] == pytest.approx(q[0] / 2)

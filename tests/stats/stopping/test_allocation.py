@@ -74,14 +74,6 @@ def test_documents_take_turns() -> None:
             assert (given_[given_ < left] >= given_[document] - 1).all()
 
 
-def test_the_first_of_a_document_is_any_of_its_items_and_the_first_of_all_any_item() -> None:
-    units = np.array([0, 1, 0, 1, 1])
-    order = annotation_order(np.ones((20_000, 5), dtype=bool), units, np.random.default_rng(0))
-    # sd of a share of .2 is .003
-    np.testing.assert_allclose(np.bincount(order[:, 0]) / 20_000, 0.2, atol=0.015)
-    assert (units[order[:, 0]] != units[order[:, 1]]).all()
-
-
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 60))
 @settings(max_examples=60, deadline=None)
 def test_evenly_spends_all_and_levels(available: list[int], total: int) -> None:

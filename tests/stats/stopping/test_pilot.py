@@ -61,16 +61,6 @@ def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
     np.testing.assert_allclose(found, by_importance(np.array(counts), 400_000, rng), atol=0.05)
 
 
-def test_a_pair_learns_from_the_others() -> None:
-    # A beats B, and B beats C, far from chance; what A does to C was hardly asked.
-    counts = np.array([[40, 0, 10], [1, 0, 0], [40, 0, 10]])
-    drawn = posterior_shares(pilot_of(counts), draws=2000, rng=np.random.default_rng(0))
-    margin = (drawn[..., 0] - drawn[..., 2]).mean(axis=0)
-    assert margin[1] > margin[0]
-    # alone one win says (2 - 1) / 4
-    assert margin[1] > 0.6
-
-
 def test_studies_begin_with_the_pilot() -> None:
     rng = np.random.default_rng(0)
     counts = np.array([[3, 1, 0], [0, 0, 0], [1, 1, 5]])
@@ -95,23 +85,6 @@ def test_a_clear_study_ends_where_it_must() -> None:
     share, correct = forecast(answers, Stopping(looks=(10, 20, 40), boundary="pocock").rule(HUMAN, most=40, seed=0))
     assert share.tolist() == [0.25] * 5
     assert correct.tolist() == [1.0] * 5
-
-
-def test_pairs_that_share_their_items_say_less() -> None:
-    rng = np.random.default_rng(0)
-    first, second = np.triu_indices(8, 1)
-    scores = rng.normal(size=(8, 200))
-    together = np.sign(scores[first] - scores[second]).astype(np.int8)
-    strangers = np.stack([np.sign(rng.normal(size=200)) for _ in first]).astype(np.int8)
-    systems = np.stack([first, second], axis=1)
-    spread = []
-    for signs in (together, strangers):
-        pair, unit = np.indices(signs.shape).reshape(2, -1)
-        begun = Pilot(pair=pair, unit=unit, sign=signs.ravel(), systems=systems)
-        drawn = posterior_shares(begun, draws=400, rng=rng)
-        spread.append((drawn[..., 0] - drawn[..., 2]).std(axis=0).mean())
-    # Two signs of one item that share a system correlate by 1/3: 1 + 6/3 times the variance (shrunken by the prior)
-    assert spread[0] > 1.3 * spread[1]
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

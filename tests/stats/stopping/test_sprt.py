@@ -41,14 +41,6 @@ def test_who_is_blocked_after_how_many(chance: float, blocked: float, answers: f
     assert seen[1] == pytest.approx(answers, abs=0.5)
 
 
-@pytest.mark.parametrize("alpha", [0.01, 0.05])
-@pytest.mark.parametrize("beta", [0.05, 0.2])
-def test_its_errors_are_as_asked_for(alpha: float, beta: float) -> None:
-    # Wald's bounds: alpha / (1 - beta) and beta / (1 - alpha) at most.
-    assert ended(0.85, alpha=alpha, beta=beta)[0] <= alpha / (1 - beta)
-    assert 1 - ended(0.45, alpha=alpha, beta=beta)[0] <= beta / (1 - alpha)
-
-
 def test_a_mirror_of_chances_is_a_mirror_of_answers() -> None:
     even = {"good": 0.8, "bad": 0.2, "alpha": 0.05, "beta": 0.05}
     assert all(sprt(a, b, **even) == -sprt(b, a, **even) for a in range(12) for b in range(12))
