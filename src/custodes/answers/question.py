@@ -179,9 +179,9 @@ def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=sorted(parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
 
-def refuse_ignored(asked: Callable[..., Any], why: str, **values: Any) -> None:
+def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> None:
     """Raise OptionError for an argument that would change nothing, if it is not as by default; `why` it would not."""
-    defaults = inspect.signature(asked).parameters
+    defaults = inspect.signature(function).parameters
     for name, value in values.items():
         if value != defaults[name].default:
             raise OptionError(f"{name}={shown(value)} would change nothing: {why}")

@@ -64,13 +64,13 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
 def result(cls: type[T]) -> type[T]:
     """Make a class of declared tables a result: frozen, its fields given by name."""
-    made = dataclass(frozen=True, kw_only=True, repr=False)(cls)
-    for each in fields(made):  # type: ignore[arg-type]
+    frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
+    for each in fields(frozen_class):  # type: ignore[arg-type]
         if TABLE in each.metadata:
             declared: Table = each.metadata[TABLE]
             columns = [f"`{', '.join(part.names)}`: {part.doc}" for part in declared.columns]
-            made.__doc__ = with_lines(made.__doc__, f"`{each.name}`: {declared.doc}", columns)
-    return made
+            frozen_class.__doc__ = with_lines(frozen_class.__doc__, f"`{each.name}`: {declared.doc}", columns)
+    return frozen_class
 
 
 @result

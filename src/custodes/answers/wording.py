@@ -87,8 +87,8 @@ def p_equals(value: float | None) -> str:
     >>> p_equals(0.0400), p_equals(0.0002)
     ('p = .040', 'p ≤ .001')
     """
-    shown = p_value(value)
-    return f"p {shown}" if shown.startswith("≤") else f"p = {shown}"
+    text = p_value(value)
+    return f"p {text}" if text.startswith("≤") else f"p = {text}"
 
 
 def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:

@@ -76,41 +76,41 @@ def judge(
         if name in options:
             raise OptionError(f"--{name} {options[name]} would change nothing: the judge is {who.mode}")
     client = client_named(arguments["client"]) if "client" in arguments else None
-    wanted = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
+    values = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
     asks = not dry_run and write_requests is None and replies is None
     plan = prepare(
         reading.study(inputs),
         who,
         client=client,
-        **{name: wanted[name] for name in ("pairs", "orders", "repeats", "rng")},
+        **{name: values[name] for name in ("pairs", "orders", "repeats", "rng")},
     )
-    asker = client_of(who, client, key=key_of(key_env), timeout=wanted["timeout"]) if asks else None
-    budget = Budget.of(who, wanted["max_cost"], wanted["price"])
-    with Stoppable(places.follows), Cache(places.cache) as kept:
+    asker = client_of(who, client, key=key_of(key_env), timeout=values["timeout"]) if asks else None
+    budget = Budget.of(who, values["max_cost"], values["price"])
+    with Stoppable(places.follows), Cache(places.cache) as stored:
         came = Batch(kept=0, failures={}, notes=())
         if replies is not None:
-            came = read_replies(replies, asked_for(plan, kept), kept)
-        _, waiting = find_replies(asked_for(plan, kept), kept)
+            came = read_replies(replies, asked_for(plan, stored), stored)
+        _, waiting = find_replies(asked_for(plan, stored), stored)
         if dry_run:
-            for line in estimate_lines(plan, waiting, budget.price, answers_kept(plan, kept)):
+            for line in estimate_lines(plan, waiting, budget.price, answers_kept(plan, stored)):
                 say(line)
             return 0
         if write_requests is not None:
             say(str(batch.write_requests(write_requests, waiting)))
             return 0
         if asks:
-            check_calls(who, waiting, allowed=yes or wanted["max_cost"] is not None, price=budget.price)
+            check_calls(who, waiting, allowed=yes or values["max_cost"] is not None, price=budget.price)
         with progress(quiet=quiet) as track:
-            limits = {name: wanted[name] for name in ("concurrency", "rpm", "tpm")}
-            send = partial(ask_nobody, cache=kept, failures=came.failures)
+            limits = {name: values[name] for name in ("concurrency", "rpm", "tpm")}
+            send = partial(ask_nobody, cache=stored, failures=came.failures)
             if asker:
-                send = partial(ask, client=asker, cache=kept, budget=budget, progress=track, **limits)
-            made = judgements_of(plan, ask_plan(plan, send), budget.price)
-    for note in dict.fromkeys([*came.notes, *made.notes]):
+                send = partial(ask, client=asker, cache=stored, budget=budget, progress=track, **limits)
+            judgements = judgements_of(plan, ask_plan(plan, send), budget.price)
+    for note in dict.fromkeys([*came.notes, *judgements.notes]):
         tell(f"note: {note.message}")
-    places.write(made.written())
-    tell(summary(made))
-    return made.status
+    places.write(judgements.written())
+    tell(summary(judgements))
+    return judgements.status
 
 
 with_options(judge, Judge, run.judge)

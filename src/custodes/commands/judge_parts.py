@@ -25,24 +25,24 @@ MANY = 2_000
 """Calls from which on somebody must have said what they may cost."""
 
 
-def sampling_of(given: Sequence[str] | None) -> dict[str, Any] | None:
+def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
     """KEY=VALUE as values: what is JSON is taken as such, any other word as text."""
-    if given is None:
+    if entries is None:
         return None
-    made: dict[str, Any] = {}
-    for text in (part for entry in given for part in ([entry] if _holds_json(entry) else assignment_list(entry))):
+    values: dict[str, Any] = {}
+    for text in (part for entry in entries for part in ([entry] if _holds_json(entry) else assignment_list(entry))):
         name, sign, value = text.partition("=")
-        if not sign or not name.strip() or name.strip() in made:
+        if not sign or not name.strip() or name.strip() in values:
             raise OptionError(f"--sampling {text!r}: say KEY=VALUE, each key once, as in --sampling temperature=0")
         try:
-            made[name.strip()] = msgspec.json.decode(value)
+            values[name.strip()] = msgspec.json.decode(value)
         except msgspec.DecodeError:
             if value.lstrip()[:1] in ("[", "{"):
                 raise OptionError(
                     f"--sampling {shown(text)}: the value is no JSON; give it alone, repeat the option"
                 ) from None
-            made[name.strip()] = value
-    return made
+            values[name.strip()] = value
+    return values
 
 
 def _holds_json(text: str) -> bool:
@@ -131,13 +131,14 @@ def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, pric
     )
 
 
-def summary(made: Judgements) -> str:
+def summary(result: Judgements) -> str:
     """What came, in a line."""
-    row: Mapping[str, Any] = made.usage.row(0, named=True)
+    row: Mapping[str, Any] = result.usage.row(0, named=True)
     money = "" if row["dollars"] is None else f", ${row['dollars']:.4f}"
     retries = row["sent"] - row["asked"]
     again = f" ({retries} of them retries)" if retries else ""
     return (
-        f"{made.details.height} of {row['questions']} questions have a reply, {made.answered} a {KEYS[made.mode]};"
-        f" {row['sent']} requests sent{again}, {row['tokens_in']} tokens in, {row['tokens_out']} out{money}"
+        f"{result.details.height} of {row['questions']} questions have a reply, {result.answered} a"
+        f" {KEYS[result.mode]}; {row['sent']} requests sent{again}, {row['tokens_in']} tokens in,"
+        f" {row['tokens_out']} out{money}"
     )

@@ -73,19 +73,19 @@ def score(
     study, arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
         defaults = {option.name: option.default for option in options_of(cu.score)}
-        wanted = defaults | arguments | {"cache": places.cache}
-        shown(planned(study, metrics, **{name: wanted[name] for name in ("cache", "device", "batch", "missing")}))
+        values = defaults | arguments | {"cache": places.cache}
+        shown(planned(study, metrics, **{name: values[name] for name in ("cache", "device", "batch", "missing")}))
         return 0
     with Stoppable(places.follows), progress(quiet=quiet) as track:
-        made = cu.score(study, metrics, cache=places.cache, progress=track, **arguments)
-    for note in dict.fromkeys([*study.notes, *made.notes]):
+        result = cu.score(study, metrics, cache=places.cache, progress=track, **arguments)
+    for note in dict.fromkeys([*study.notes, *result.notes]):
         tell(f"note: {note.message}")
     places.write(
-        {"": made.ratings.with_columns(kind=pl.lit("metric")), "raters": made.raters}, quote_formulas=quote_formulas
+        {"": result.ratings.with_columns(kind=pl.lit("metric")), "raters": result.raters}, quote_formulas=quote_formulas
     )
     if "raters" not in places.tables:
-        tell_lower(made.raters, STREAMED)
-    return made.status
+        tell_lower(result.raters, STREAMED)
+    return result.status
 
 
 def shown(result: Result) -> None:

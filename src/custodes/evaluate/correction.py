@@ -49,20 +49,20 @@ CORRECTED = "margin: share of wins minus share of losses of the first system; n:
 
 def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
     """For each metric and estimator: a pair's decision and corrected margin beside the naive and the human one."""
-    made = []
+    views = []
     for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
-        known = {name: own.rows(named=True) for name, own in parts(rows, "estimator")}
-        for name in [name for name in known if name not in BESIDE] or [HUMAN.name]:
-            answer = known[name]
+        by_estimator = {name: of_estimator.rows(named=True) for name, of_estimator in parts(rows, "estimator")}
+        for name in [name for name in by_estimator if name not in BESIDE] or [HUMAN.name]:
+            answer = by_estimator[name]
             cells = {
                 "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in answer],
                 "n": [str(row["n_paired"] + row["n_human_only"]) for row in answer],
-                NAIVE.name: [number(row["margin"], 2) for row in known[NAIVE.name]],
-                HUMAN.name: [_margin(row) for row in known[HUMAN.name]],
+                NAIVE.name: [number(row["margin"], 2) for row in by_estimator[NAIVE.name]],
+                HUMAN.name: [_margin(row) for row in by_estimator[HUMAN.name]],
                 name: [_margin(row) for row in answer],
                 "theta": [number(row["theta"], 2) for row in answer],
             }
-            made.append(
+            views.append(
                 View(
                     title=titled(f"margins by {metric}, {name}", str(aspect)),
                     header=tuple(cells),
@@ -70,7 +70,7 @@ def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
                     numeric=(False, *[True] * (len(cells) - 1)),
                 )
             )
-    return [*made[:-1], *(replace(last, more=CORRECTED) for last in made[-1:])]
+    return [*views[:-1], *(replace(last, more=CORRECTED) for last in views[-1:])]
 
 
 def _margin(row: Mapping[str, Any]) -> str:
@@ -163,10 +163,10 @@ def correction(
     """
     if equivalence is not None:
         between("equivalence", equivalence, 0, 1)
-    asked = value_list("estimator", estimator)
-    if not asked:
+    names = value_list("estimator", estimator)
+    if not names:
         raise OptionError(f"estimator: name at least one of {', '.join(ESTIMATORS)}")
-    chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *asked))]
+    chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *names))]
     if isinstance(study, OutcomeCounts):
         _check_counts(study, chosen)
     # what looks at all pairs together comes last
@@ -185,18 +185,18 @@ class _Rule:
     confidence: float
 
     def estimate(
-        self, own: Estimator, part: Counted, rng: np.random.Generator, effect: DesignEffect | None
+        self, estimator: Estimator, part: Counted, rng: np.random.Generator, effect: DesignEffect | None
     ) -> Estimate:
         """Of all pairs and metrics, (pairs, metrics); of all pairs, (pairs,), where it looks at them together."""
         options = {"confidence": self.confidence, "gamma": self.gamma, "rng": rng}
-        if own.needs_items and part.comparison is not None:
+        if estimator.needs_items and part.comparison is not None:
             design = part.comparison.design
             items = PairItems(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
-            return own.estimate(items, **options)
+            return estimator.estimate(items, **options)
         counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
         if effect is not None:
             counts = counts.effective(effect.divisor(max(self.confidence, 1 - self.gamma)))
-        return own.estimate(counts, **options)
+        return estimator.estimate(counts, **options)
 
 
 def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> None:
@@ -205,7 +205,7 @@ def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> Non
         wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
         if wrong.any():
             raise InputError(f"counts.{name} holds {values[wrong][0]}: counts are whole numbers of at least 0")
-    if items := next((own.name for own in estimators if own.needs_items), None):
+    if items := next((estimator.name for estimator in estimators if estimator.needs_items), None):
         raise OptionError(f"estimator={items!r} needs the items behind the counts; give the study instead of counts")
 
 
@@ -307,18 +307,18 @@ def _noted(unclear: NDArray[np.bool_], notes: NDArray[np.str_]) -> NDArray[np.st
 
 
 def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, gamma: float) -> Iterator[Remark]:
-    for own, estimate in estimates.items():
-        yield from own.remarks(estimate, where)
+    for estimator, estimate in estimates.items():
+        yield from estimator.remarks(estimate, where)
         if low := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
-                f"{own.name}: {low} of {estimate.theta.size} tables have fewer than {FEW_DRAWS} effective draws{where}:"
-                " read their intervals with care"
+                f"{estimator.name}: {low} of {estimate.theta.size} tables have fewer than {FEW_DRAWS} effective"
+                f" draws{where}: read their intervals with care"
             )
             yield Remark("few-draws", message, low)
         if close := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
-                f"{own.name}: theta of {close} of {estimate.theta.size} tables is within four Monte Carlo errors of"
-                f" {number(gamma / 2, 3)} or {number(1 - gamma / 2, 3)}{where}, where other random numbers might decide"
-                f" otherwise: `=`, marked `{AT_THRESHOLD}`"
+                f"{estimator.name}: theta of {close} of {estimate.theta.size} tables is within four Monte Carlo errors"
+                f" of {number(gamma / 2, 3)} or {number(1 - gamma / 2, 3)}{where}, where other random numbers might"
+                f" decide otherwise: `=`, marked `{AT_THRESHOLD}`"
             )
             yield Remark("at-the-threshold", message, close)

@@ -53,26 +53,26 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     """
     place = Path(path)
     check_exists(place)
-    wanted = {request.key: request for request in requests}
-    found, failures, unknown, doubled, rows, half = dict[str, Reply](), dict[str, Failure](), 0, 0, 0, False
+    by_key = {request.key: request for request in requests}
+    replies, failures, unknown, doubled, rows, half = dict[str, Reply](), dict[str, Failure](), 0, 0, 0, False
     for row, line in enumerate(_lines(file_bytes(place)), start=1):
         if line is None:
             half = True
             continue
         rows += 1
         key, response, error = _parts(line, f"{place.name}: row {row}")
-        if key not in wanted:
+        if key not in by_key:
             unknown += 1
             continue
-        doubled += key in found or key in failures
-        if key in found:
+        doubled += key in replies or key in failures
+        if key in replies:
             continue
         outcome = _outcome(response, error)
         if isinstance(outcome, Failure):
             failures[key] = outcome
             continue
         failures.pop(key, None)
-        found[key] = Reply.make(outcome, asked=_made(outcome), seconds=None)
+        replies[key] = Reply.make(outcome, asked=_made(outcome), seconds=None)
     if rows and unknown == rows:
         raise InputError(
             f"{place.name}: none of its {rows} replies is to one of these requests; read it with the texts, the model"
@@ -80,14 +80,14 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         )
     if not rows:
         raise InputError(f"{place.name}: no reply in it; give the output of a batch, JSON Lines")
-    for key, reply in found.items():
-        store_reply(cache, wanted[key], reply)
+    for key, reply in replies.items():
+        store_reply(cache, by_key[key], reply)
     notes = noted(
         ("unknown-replies", unknown, f"{place.name}: {unknown} of {rows} replies are to no request of these, left out"),
         ("doubled-replies", doubled, f"{place.name}: {doubled} replies have an id that stood before; the first counts"),
         ("half-a-line", half, f"{place.name}: the last line breaks off, left out; is it written to the end?"),
     )
-    return Batch(kept=len(found), failures=failures, notes=tuple(notes))
+    return Batch(kept=len(replies), failures=failures, notes=tuple(notes))
 
 
 def _lines(data: bytes) -> Iterator[Any]:
@@ -137,5 +137,5 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 def _made(body: Mapping[str, Any]) -> str:
     """When a reply was made, as it says itself, else now."""
     at = body.get("created")
-    known = isinstance(at, int) and 0 < at < 2**33
-    return (datetime.fromtimestamp(at, UTC) if known else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]
+    has_time = isinstance(at, int) and 0 < at < 2**33
+    return (datetime.fromtimestamp(at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]

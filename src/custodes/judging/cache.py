@@ -12,9 +12,9 @@ from custodes.judging.requests import Reply, Request
 
 def find_replies(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
     """The stored replies by key, and the requests that have none, each key once."""
-    wanted = {request.key: request for request in requests}
-    replies = {key: Reply(record) for key, record in cache.replies(list(wanted)).items()}
-    return replies, [request for key, request in wanted.items() if key not in replies]
+    by_key = {request.key: request for request in requests}
+    replies = {key: Reply(record) for key, record in cache.replies(list(by_key)).items()}
+    return replies, [request for key, request in by_key.items() if key not in replies]
 
 
 def store_reply(cache: Cache, request: Request, reply: Reply) -> None:

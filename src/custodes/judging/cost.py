@@ -55,14 +55,14 @@ class Budget:
         answer may cost, is unknown."""
         if price is None:
             try:
-                known = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
+                listed_price = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
             except MissingExtraError:
-                known = None
+                listed_price = None
         elif len(price) == 2 and all(0 <= part < float("inf") for part in price):
-            known = Price(input=float(price[0]), output=float(price[1]))
+            listed_price = Price(input=float(price[0]), output=float(price[1]))
         else:
             raise OptionError(f"price={shown(list(price))}: give two numbers, dollars a million tokens in and out")
-        if limit is not None and known is None:
+        if limit is not None and listed_price is None:
             raise OptionError(f"max_cost={limit:g}: no price of {judge.model!r} is known; {PRICES}")
         if limit is not None and not limit > 0:
             raise OptionError(f"max_cost={limit:g}: must be more than 0")
@@ -71,7 +71,7 @@ class Budget:
                 f"max_cost={limit:g}: nobody knows what an answer may cost that may be of any length;"
                 f" bound it, as by sampling {LIMITS[1]}=500"
             )
-        return cls(limit=limit, price=known)
+        return cls(limit=limit, price=listed_price)
 
     def dollars(self, tokens_in: float, tokens_out: float) -> float:
         """Dollars of tokens; 0 where the price is unknown."""

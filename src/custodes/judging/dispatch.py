@@ -210,11 +210,11 @@ class Dispatch:
 
     async def _sent(self, job: WaitingRequest, sent: float, worst: float, tokens: int) -> None:
         """Send a request, and see to what comes of it."""
-        asked, paid = datetime.now(UTC), 0.0
+        started, paid = datetime.now(UTC), 0.0
         try:
             body = await self.client(deepcopy(job.request.body))  # it may do with it as it likes
             check_completion(body)
-            reply = Reply.make(body, asked=asked.isoformat(), seconds=monotonic() - sent)
+            reply = Reply.make(body, asked=started.isoformat(), seconds=monotonic() - sent)
         except (Rejected, Denied) as error:
             self._refuse(job, error)
         except Unavailable as error:

@@ -46,9 +46,9 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     if judge.examples is None:
         return ShownExamples({}, (), [])
     study, number = _given(judge.examples)
-    own = texts if study.outputs is None else texts.over(JudgedTexts.make(study.outputs))
-    cases = {aspect: _cases(study, judge, aspect, own) for aspect in judge.meanings}
-    common = set.intersection(*(set(found) for found in cases.values()))
+    all_texts = texts if study.outputs is None else texts.over(JudgedTexts.make(study.outputs))
+    cases = {aspect: _cases(study, judge, aspect, all_texts) for aspect in judge.meanings}
+    common = set.intersection(*(set(by_item) for by_item in cases.values()))
     if len(common) < number:
         raise InputError(
             f"examples: {study.name} has {len(common)} items with texts and people's verdicts"
@@ -67,11 +67,11 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
             _, chosen[aspect] = _next([item], cases[aspect], counts, [], seed)
         for aspect, (systems, label) in chosen.items():
             used[aspect][label] += 1
-            outputs = [own.outputs[item][system] for system in systems]
-            before[aspect] += messages(prompt, aspect, own.material(item), outputs)
+            outputs = [all_texts.outputs[item][system] for system in systems]
+            before[aspect] += messages(prompt, aspect, all_texts.material(item), outputs)
             before[aspect].append({"role": "assistant", "content": judge.answer(label)})
-    told = f"{number} items are examples of people's verdicts ({study.name}) and are not judged: {', '.join(drawn)}"
-    return ShownExamples(before, tuple(drawn), [Note(rule="examples", message=told, count=number)])
+    message = f"{number} items are examples of people's verdicts ({study.name}) and are not judged: {', '.join(drawn)}"
+    return ShownExamples(before, tuple(drawn), [Note(rule="examples", message=message, count=number)])
 
 
 def _given(examples: Any) -> tuple[Study, int]:
@@ -82,8 +82,8 @@ def _given(examples: Any) -> tuple[Study, int]:
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
         study = read(Path(path)) if path and 1 <= number <= MOST else None
     else:
-        given = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
-        study, number = given[0] if isinstance(given[0], Study) else None, given[1]
+        pair = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
+        study, number = pair[0] if isinstance(pair[0], Study) else None, pair[1]
     if study is None or isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
         raise OptionError(wrong)
     if not study.humans:
@@ -95,7 +95,7 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
     """What people said of each item, as far as there are texts."""
     people = pl.col("rater").is_in(list(study.humans))
     rated, verdicts = study.ratings.frame.filter(people), study.preferences.where(people)
-    found: dict[str, list[Labelled]] = {}
+    by_item: dict[str, list[Labelled]] = {}
     if judge.mode == "pairwise":
         rows = _of(verdicts.settled("mean")[0], aspect)
         if rows.height:
@@ -106,26 +106,26 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
             compared = score_differences(nw.from_native(scores.lazy().with_columns(rater=0, threshold=threshold)))
         for item, a, b, sign in compared.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
             ways = [((a, b), TIE)] if not sign else [((a, b), A if sign > 0 else B), ((b, a), B if sign > 0 else A)]
-            found.setdefault(item, []).extend(Labelled(*way) for way in ways)
+            by_item.setdefault(item, []).extend(Labelled(*way) for way in ways)
     else:
         low, high = float(judge.labels[0]), float(judge.labels[-1])
         for item, system, score in _means(_of(rated, aspect), study).iter_rows():
             if not low <= score <= high:
                 raise InputError(f"examples: people gave {score:g} to {system!r}, beyond scale={judge.scale!r}")
-            label = min(judge.labels, key=lambda own: abs(float(own) - score))
-            found.setdefault(item, []).append(Labelled((system,), label))
-    known = {
-        item: [case for case in own if set(case.systems) <= texts.outputs.get(item, {}).keys()]
-        for item, own in found.items()
+            label = min(judge.labels, key=lambda name: abs(float(name) - score))
+            by_item.setdefault(item, []).append(Labelled((system,), label))
+    with_texts = {
+        item: [case for case in labelled if set(case.systems) <= texts.outputs.get(item, {}).keys()]
+        for item, labelled in by_item.items()
     }
-    return {item: own for item, own in known.items() if own}
+    return {item: labelled for item, labelled in with_texts.items() if labelled}
 
 
 def _of(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect; where it has none, those without one; of quality as a whole, of all aspects together."""
-    own = rows.filter(pl.col("aspect") == aspect)
+    of_aspect = rows.filter(pl.col("aspect") == aspect)
     without = rows.filter(pl.col("aspect") == "")
-    return own if own.height else without if without.height or aspect else rows
+    return of_aspect if of_aspect.height else without if without.height or aspect else rows
 
 
 def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:

@@ -73,12 +73,12 @@ class JudgingPlan:
     @property
     def requests(self) -> list[Request]:
         """The first requests, each once."""
-        return list({own.request.key: own.request for own in self.asked}.values())
+        return list({question.request.key: question.request for question in self.asked}.values())
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
         """What each request shows, by its key."""
-        return {own.request.key: own.texts for own in self.asked}
+        return {question.request.key: question.texts for question in self.asked}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,10 @@ class JudgedTexts:
     materials: Mapping[str, ItemTexts]
 
     @classmethod
-    def make(cls, given: Outputs) -> JudgedTexts:
+    def make(cls, tables: Outputs) -> JudgedTexts:
         """From the tables of outputs."""
         outputs: dict[str, dict[str, str]] = {}
-        for row in given.texts.iter_rows(named=True):
+        for row in tables.texts.iter_rows(named=True):
             outputs.setdefault(row["item"], {})[row["system"]] = row["text"]
         materials = {
             row["item"]: ItemTexts(
@@ -102,35 +102,36 @@ class JudgedTexts:
                 images=tuple(row["images"]),
                 meta=msgspec.json.decode(row["meta"]) if row["meta"] else None,
             )
-            for row in given.sources.iter_rows(named=True)
+            for row in tables.sources.iter_rows(named=True)
         }
         return cls(outputs=outputs, materials=materials)
 
     @property
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
-        return tuple(sorted({system for own in self.outputs.values() for system in own}))
+        return tuple(sorted({system for by_system in self.outputs.values() for system in by_system}))
 
     def only(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
         """The outputs of some systems, of all items but those `without`."""
         chosen = {
-            item: {system: text for system, text in own.items() if system in systems}
-            for item, own in self.outputs.items()
+            item: {system: text for system, text in by_system.items() if system in systems}
+            for item, by_system in self.outputs.items()
             if item not in without
         }
-        left = {item: own for item, own in chosen.items() if own}
+        left = {item: by_system for item, by_system in chosen.items() if by_system}
         if without and not left:
             raise InputError(
                 f"examples take all {len(without)} items ({listed(without)}), and none is left to be judged"
             )
         return JudgedTexts(outputs=left, materials=self.materials)
 
-    def over(self, own: JudgedTexts) -> JudgedTexts:
+    def over(self, other: JudgedTexts) -> JudgedTexts:
         """The same with the texts of others before these."""
         outputs = {
-            item: {**self.outputs.get(item, {}), **own.outputs.get(item, {})} for item in (*self.outputs, *own.outputs)
+            item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
+            for item in (*self.outputs, *other.outputs)
         }
-        return JudgedTexts(outputs=outputs, materials={**self.materials, **own.materials})
+        return JudgedTexts(outputs=outputs, materials={**self.materials, **other.materials})
 
     def material(self, item: str) -> ItemTexts:
         """What is known of an item."""
@@ -150,40 +151,42 @@ def planned(
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All that is asked, by item, and what is the same; `before` are the examples of each aspect as messages."""
     judge = prompt.judge
-    asked, same = list[JudgeQuestion](), list[JudgeQuestion]()
+    questions, same = list[JudgeQuestion](), list[JudgeQuestion]()
     if judge.mode == "pointwise":
         rows: list[tuple[str, tuple[str, ...]]] = [
-            (item, (system,)) for item, own in texts.outputs.items() for system in own
+            (item, (system,)) for item, outputs in texts.outputs.items() for system in outputs
         ]
         notes: list[Note] = []
     else:
         chosen, notes = pairs_of(texts.outputs, pairs, seed)
         rows = [(item, (a, b)) for item, a, b in chosen]
     for item, systems in rows:
-        own = tuple(texts.outputs[item][system] for system in systems)
-        if len(own) > 1 and own[0] == own[1]:
+        outputs = tuple(texts.outputs[item][system] for system in systems)
+        if len(outputs) > 1 and outputs[0] == outputs[1]:
             same += [JudgeQuestion(item=item, systems=systems, aspect=aspect) for aspect in judge.meanings]
             continue
         for aspect in judge.meanings:
             for repeat in range(repeats):
-                for order in ORDERS[orders] if len(own) > 1 else ("",):
-                    shown = order or (_drawn(seed, texts.material(item).source, own, aspect, repeat) if own[1:] else "")
-                    said = own[::-1] if shown == "ba" else own
-                    sent = [*before.get(aspect, ()), *messages(prompt, aspect, texts.material(item), said)]
-                    asked.append(
+                for order in ORDERS[orders] if len(outputs) > 1 else ("",):
+                    presented = order
+                    if outputs[1:] and not order:
+                        presented = _drawn(seed, texts.material(item).source, outputs, aspect, repeat)
+                    ordered = outputs[::-1] if presented == "ba" else outputs
+                    sent = [*before.get(aspect, ()), *messages(prompt, aspect, texts.material(item), ordered)]
+                    questions.append(
                         JudgeQuestion(
                             item=item,
                             systems=systems,
                             aspect=aspect,
                             repeat=str(repeat),
-                            order=shown,
-                            texts=said,
+                            order=presented,
+                            texts=ordered,
                             request=Request.make(address, judge.body(sent), str(repeat)),
                         )
                     )
-    alike = len({(own.item, own.systems) for own in same})
-    told = f"{alike} comparisons are of two outputs that are the same to the letter: ties, and not asked"
-    return asked, same, [*notes, *noted(("identical-outputs", alike, told))]
+    n_same = len({(question.item, question.systems) for question in same})
+    message = f"{n_same} comparisons are of two outputs that are the same to the letter: ties, and not asked"
+    return questions, same, [*notes, *noted(("identical-outputs", n_same, message))]
 
 
 def messages(prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str]) -> list[dict[str, Any]]:
@@ -208,22 +211,22 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
     a hash of the seed, the item and the pair, so that the order of a file changes nothing; or a table (or its path)
     `item, system_a, system_b`.
     """
-    names = sorted({system for own in systems.values() for system in own})
+    names = sorted({system for group in systems.values() for system in group})
     if len(names) < 2:
         raise InputError(f"one system ({', '.join(names)}): a pairwise judge compares two; take mode pointwise")
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
         return _named(systems, pairs), []
-    alone = sum(len(set(own)) < 2 for own in systems.values())
-    every = [(item, *pair) for item, own in systems.items() for pair in combinations(sorted(set(own)), 2)]
+    alone = sum(len(set(group)) < 2 for group in systems.values())
+    every = [(item, *pair) for item, group in systems.items() for pair in combinations(sorted(set(group)), 2)]
     notes = noted(("one-output", alone, f"{alone} items have one output, and nothing to compare it with"))
     if pairs.startswith(AGAINST):
         system = pairs.removeprefix(AGAINST)
         if system not in names:
             raise OptionError(f"pairs={pairs!r}: no system {shown(system)} here{suggestion(system, names)}")
-        every = [own for own in every if system in own[1:]]
+        every = [group for group in every if system in group[1:]]
     elif pairs.startswith(SAMPLE):
-        every, told = _sample(every, pairs, seed)
-        notes += told
+        every, sample_notes = _sample(every, pairs, seed)
+        notes += sample_notes
     if not every:
         raise InputError(f"pairs={pairs!r}: no item has outputs of two systems to compare")
     return every, notes
@@ -244,13 +247,15 @@ def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[
         raise OptionError(f"pairs={pairs!r}: say sample:N, the items of each pair of systems")
     number = int(text)
     by_pair: dict[tuple[str, str], list[Pair]] = {}
-    for own in every:
-        by_pair.setdefault(own[1:], []).append(own)
-    drawn = {chosen for own in by_pair.values() for chosen in sorted(own, key=lambda it: lot(seed, *it))[:number]}
-    short = sum(len(own) < number for own in by_pair.values())
-    most = max((len(own) for own in by_pair.values()), default=0)
-    share = f"{number} of {most}" if all(len(own) == most for own in by_pair.values()) else f"{number} of up to {most}"
-    return [own for own in every if own in drawn], noted(
+    for group in every:
+        by_pair.setdefault(group[1:], []).append(group)
+    drawn = {chosen for group in by_pair.values() for chosen in sorted(group, key=lambda it: lot(seed, *it))[:number]}
+    short = sum(len(group) < number for group in by_pair.values())
+    most = max((len(group) for group in by_pair.values()), default=0)
+    share = (
+        f"{number} of {most}" if all(len(group) == most for group in by_pair.values()) else f"{number} of up to {most}"
+    )
+    return [group for group in every if group in drawn], noted(
         ("sampled-pairs", len(drawn) < len(every) and len(drawn), f"of each pair of systems {share} items are judged"),
         ("short-sample", short, f"{short} pairs of systems share fewer than {number} items: all of theirs are judged"),
     )
@@ -267,19 +272,19 @@ def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     frame = table.frame if table else to_polars(pairs, where=where)
     required = ("item", "system_a", "system_b")
     check_columns(frame, where=where, required=required)
-    made = pl.DataFrame([label_column(frame, name, where=where) for name in required])
-    if not made.height:
+    labels = pl.DataFrame([label_column(frame, name, where=where) for name in required])
+    if not labels.height:
         raise InputError(f"{where}: no rows; give at least one comparison")
-    known = {item: set(own) for item, own in systems.items()}
+    systems_of = {item: set(named_systems) for item, named_systems in systems.items()}
     for name in ("system_a", "system_b"):
-        items, own = made["item"], made[name]
-        unknown = [system not in known.get(item, ()) for item, system in zip(items, own, strict=True)]
-        _refuse_unknown(pl.Series(unknown, dtype=pl.Boolean), items, own, where=where)
+        items, named_systems = labels["item"], labels[name]
+        unknown = [system not in systems_of.get(item, ()) for item, system in zip(items, named_systems, strict=True)]
+        _refuse_unknown(pl.Series(unknown, dtype=pl.Boolean), items, named_systems, where=where)
     refuse(
-        made["system_a"] == made["system_b"],
-        lambda rows, at: f"{where}: row {rows} compares {made['system_a'][at]!r} with itself",
+        labels["system_a"] == labels["system_b"],
+        lambda rows, at: f"{where}: row {rows} compares {labels['system_a'][at]!r} with itself",
     )
-    turned = made.select(
+    turned = labels.select(
         "item",
         system_a=pl.min_horizontal("system_a", "system_b"),
         system_b=pl.max_horizontal("system_a", "system_b"),

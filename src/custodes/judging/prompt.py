@@ -110,13 +110,13 @@ class Prompt:
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
         fenced = [Fenced.make(role, text, *beside) for role, text in zip(roles, outputs, strict=True)]
         texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
-        asked = {"mode": judge.mode, "aspect": aspect, "definition": judge.meanings[aspect], "form": judge.form}
+        task = {"mode": judge.mode, "aspect": aspect, "definition": judge.meanings[aspect], "form": judge.form}
         scale = {"low": judge.labels[0], "high": judge.labels[-1]} if judge.mode == "pointwise" else {}
         from custodes.judging.sandbox import BoundError, rendered
 
         try:
             variables = {
-                **asked,
+                **task,
                 **scale,
                 "labels": list(judge.labels),
                 **material.variables(judge.references),
@@ -173,11 +173,11 @@ def _compiled(name: str, mode: str, *, own: bool) -> Any:
     try:
         for text in texts.values():
             used = meta.find_undeclared_variables(environment.parse(text))
-            known = (*VARIABLES[mode], *WORDS)
-            unknown = sorted(used - {*known, *environment.globals})
+            allowed = (*VARIABLES[mode], *WORDS)
+            unknown = sorted(used - {*allowed, *environment.globals})
             if unknown:
                 raise OptionError(
-                    f"prompt {name}: {listed(unknown)} is unknown{suggestion(unknown[0], known)}; variables of a"
+                    f"prompt {name}: {listed(unknown)} is unknown{suggestion(unknown[0], allowed)}; variables of a"
                     f" {mode} prompt: {', '.join(VARIABLES[mode])}"
                 )
         return environment.get_template(name)

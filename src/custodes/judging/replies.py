@@ -149,16 +149,16 @@ def _disputed(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> 
     sentence goes on."""
     last = answers[-1]
     line, *below = text[last.end :].split("\n")
-    if any(_label(own, labels)[0] not in ("", last.label) for own in below):
+    if any(_label(other, labels)[0] not in ("", last.label) for other in below):
         return True
-    others = [own for own in answers if own.label not in ("", last.label)]
+    others = [other for other in answers if other.label not in ("", last.label)]
     if others:  # a second thought is one that stands for itself, behind words that lead to it
         between = re.findall(r"[^\W\d_]+", text[others[-1].end : last.start].casefold())
-        return len({own.label for own in others}) > 1 or not _ends(text, last) or JOINING.issuperset(between)
+        return len({other.label for other in others}) > 1 or not _ends(text, last) or JOINING.issuperset(between)
     words = re.findall(r"\w+(?:\.\d+)?", line)
     if not words:
         return False
-    named = {own for own in labels if {own, own.capitalize()} & {*words}}
+    named = {other for other in labels if {other, other.capitalize()} & {*words}}
     begun = line.lstrip(AROUND)[:1]
     goes_on = begun == "," or (begun.islower() and words[0] not in SINCE)
     return goes_on or (bool(named) and last.label not in named)

@@ -137,30 +137,30 @@ def prepare(
         what = f"orders={orders!r}" if every else f"pairs={shown(pairs)}"
         raise OptionError(f"{what} would change nothing: a pointwise judge sees one output")
     prompt = Prompt.load(judge)
-    own = JudgedTexts.make(study.outputs)
+    judged_texts = JudgedTexts.make(study.outputs)
     if (chosen := study.selection.get("systems")) is not None:
-        own = own.only(select_labels(chosen, own.systems, option="systems", what="system"))
+        judged_texts = judged_texts.only(select_labels(chosen, judged_texts.systems, option="systems", what="system"))
     if judge.own_system:
-        select_labels(judge.own_system, own.systems, option="own_system", what="system")
-    if judge.references and not any(material.references for material in own.materials.values()):
+        select_labels(judge.own_system, judged_texts.systems, option="own_system", what="system")
+    if judge.references and not any(material.references for material in judged_texts.materials.values()):
         raise InputError(f"{study.name}: references={judge.references}, and no item has one; give references, or 0")
-    examples = examples_of(prompt, own, seed)
-    left = own.only(own.systems, without=examples.items)
-    asked, same, notes = planned(
+    examples = examples_of(prompt, judged_texts, seed)
+    left = judged_texts.only(judged_texts.systems, without=examples.items)
+    questions, same, notes = planned(
         left, prompt, place, pairs=pairs, orders=orders, repeats=repeats, seed=seed, before=examples.before
     )
     from_memory = isinstance(judge.examples, tuple)
-    said = replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if from_memory else judge
+    recorded_judge = replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if from_memory else judge
     table = pairs if isinstance(pairs, str) else str(pairs) if isinstance(pairs, Path) else "table"
     return JudgingPlan(
         study=study,
         prompt=prompt,
         address=place,
-        asked=asked,
+        asked=questions,
         same=same,
         examples=f"{len(examples.items)}:{lot(examples.before)[:12]}" if examples.items else "",
         notes=(*study.notes, *examples.notes, *notes),
-        options={"judge": said, "pairs": table, "orders": orders, "repeats": repeats},
+        options={"judge": recorded_judge, "pairs": table, "orders": orders, "repeats": repeats},
         seed=recorded_seed,
     )
 

@@ -175,21 +175,21 @@ class Judgements(Result):
 def judgements_of(plan: JudgingPlan, outcome: AskedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a plan that was asked."""
     judge = plan.judge
-    rows = [(own, *_outcome(own, outcome)) for own in plan.asked]
+    rows = [(question, *_outcome(question, outcome)) for question in plan.asked]
     # A comparison that the budget stopped between its orders is half one, and must be known as such.
-    begun = {_comparison(own) for own, _, why in rows if why != "budget"}
-    kept = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
+    begun = {_comparison(question) for question, _, why in rows if why != "budget"}
+    reported = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun]
     counts = [cost.spent(request.body, reply.body) for request, reply in outcome.used]
     tokens_in, tokens_out, guessed = (sum(count[place] for count in counts) for place in range(3))
     dollars = price.of(tokens_in, tokens_out) if price else None
     answered = sum(answer is not None and not why for _, answer, why in rows)
-    expected = [row for row in kept if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
+    expected = [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
     low, high = (float(judge.labels[0]), float(judge.labels[-1])) if judge.mode == "pointwise" else (None, None)
     names = [judge.name, *([judge.name + EXPECTED] if expected else [])]
     signature = _signature(plan, rows)
     tables: dict[str, TableData] = {
-        "verdicts": _verdicts(judge.name, kept, plan.same) if judge.mode == "pairwise" else (),
-        "ratings": _ratings(judge.name, kept, expected) if judge.mode == "pointwise" else (),
+        "verdicts": _verdicts(judge.name, reported, plan.same) if judge.mode == "pairwise" else (),
+        "ratings": _ratings(judge.name, reported, expected) if judge.mode == "pointwise" else (),
         "raters": {
             "rater": names,
             "kind": "metric",
@@ -231,37 +231,37 @@ Row = tuple[JudgeQuestion, ReadReply | None, str]
 """A question, what was read in its reply (None: there is none), and why there is no answer ('' where there is)."""
 
 
-def _outcome(own: JudgeQuestion, outcome: AskedPlan) -> tuple[ReadReply | None, str]:
-    if failure := outcome.failures.get(own.request.key):
+def _outcome(question: JudgeQuestion, outcome: AskedPlan) -> tuple[ReadReply | None, str]:
+    if failure := outcome.failures.get(question.request.key):
         return None, failure.reason
-    answer = outcome.answers[own.request.key]
+    answer = outcome.answers[question.request.key]
     return answer, answer.why
 
 
-def _comparison(own: JudgeQuestion) -> tuple[object, ...]:
-    return own.item, own.systems, own.aspect
+def _comparison(question: JudgeQuestion) -> tuple[object, ...]:
+    return question.item, question.systems, question.aspect
 
 
-def _where(own: JudgeQuestion) -> dict[str, Any]:
+def _where(question: JudgeQuestion) -> dict[str, Any]:
     return {
-        "item": own.item,
-        "system_a": own.systems[0],
-        "system_b": own.systems[1] if len(own.systems) > 1 else "",
-        "aspect": own.aspect,
-        "repeat": own.repeat,
-        "order": own.order,
+        "item": question.item,
+        "system_a": question.systems[0],
+        "system_b": question.systems[1] if len(question.systems) > 1 else "",
+        "aspect": question.aspect,
+        "repeat": question.repeat,
+        "order": question.order,
     }
 
 
 def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
     rater = {"rater": name, "kind": "metric"}
-    for own, answer, why in rows:
-        turn = -1 if own.order == "ba" else 1
+    for question, answer, why in rows:
+        turn = -1 if question.order == "ba" else 1
         label = answer.label if answer else ""
         chances = (answer and answer.chances) or {}
-        first, second = (B, A) if own.order == "ba" else (A, B)
+        first, second = (B, A) if question.order == "ba" else (A, B)
         yield {
-            **_where(own),
+            **_where(question),
             **rater,
             "preference": SIGNS[label] * turn if label else None,
             "invalid": why,
@@ -274,11 +274,11 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> 
 
 
 def _ratings(name: str, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    def row(own: JudgeQuestion, rater: str, score: float | None, why: str) -> dict[str, Any]:
-        where = _where(own)
+    def row(question: JudgeQuestion, rater: str, score: float | None, why: str) -> dict[str, Any]:
+        where = _where(question)
         return {
-            "item": own.item,
-            "system": own.systems[0],
+            "item": question.item,
+            "system": question.systems[0],
             "rater": rater,
             "kind": "metric",
             "aspect": where["aspect"],
@@ -298,8 +298,8 @@ def _ratings(name: str, rows: Sequence[Row], expected: Sequence[Row]) -> Iterato
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """By reason, of all and of each system."""
     shown_in, answered, failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
-    for own, _, why in rows:
-        for system in ("", *own.systems):
+    for question, _, why in rows:
+        for system in ("", *question.systems):
             shown_in[system] += 1
             answered[system] += not why
             failed[system, why] += bool(why)
@@ -315,13 +315,13 @@ def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _details(rows: Sequence[Row], outcome: AskedPlan) -> Iterator[dict[str, Any]]:
-    for own, answer, why in rows:
+    for question, answer, why in rows:
         if answer is None:
             continue
-        key = own.request.key
+        key = question.request.key
         yield {
             "key": outcome.requests[key].key,
-            **_where(own),
+            **_where(question),
             "answer": answer.label,
             "invalid": why,
             "reason": answer.reason,

@@ -120,17 +120,17 @@ def check(
     """
     chosen = study.select(**selection_of(setting), one_side=True)
     examined = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
-    notes = list(dict.fromkeys([note for own in examined for note in own.notes] or chosen.notes))
+    notes = list(dict.fromkeys([note for part in examined for note in part.notes] or chosen.notes))
     lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
     of_metrics = each(
         partial(compared_problems, lower=lower, resamples=resamples),
-        [own.comparison for own in examined if own.compared],
+        [part.comparison for part in examined if part.compared],
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="check",
     )
     compared = iter(list(of_metrics))
-    parts = [own.part(chosen, [*own.problems, *(next(compared) if own.compared else ())]) for own in examined]
+    parts = [part.part(chosen, [*part.problems, *(next(compared) if part.compared else ())]) for part in examined]
     frame = chosen.raters.frame
     used = {
         **{name: frame[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},

@@ -98,8 +98,8 @@ class Asking:
 
     def open_pairs(self) -> list[int]:
         """Pairs with at least one wanted place."""
-        asked = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
-        return [pair.number for pair in asked if FREE in pair.places[pair.begin : pair.end]]
+        asking = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
+        return [pair.number for pair in asking if FREE in pair.places[pair.begin : pair.end]]
 
     def lease(self, pair: int, place: int) -> None:
         """Somebody has this wanted place before him."""
@@ -185,10 +185,10 @@ class Asking:
 
     def state_bytes(self) -> bytes:
         """All that answers made of it, without leases: equal bytes are equal states."""
-        settled = [[FREE if own == LEASED else own for own in pair.places] for pair in self._pairs]
+        settled = [[FREE if place == LEASED else place for place in pair.places] for pair in self._pairs]
         state = [settled, self.n, self.look, self.target, self.is_open, self.decision, self.why]
         # The order in which pairs ended belongs to the clock.
-        return _ORDERED.encode([*state, sorted(self.rulings, key=lambda own: own[:2])])
+        return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
     # --- one pair
 

@@ -181,7 +181,7 @@ def protocol(
         (comparison, metric, list(dict.fromkeys([*fitting, *[paper] * (metric == NONE)])))
         for comparison in comparisons
         for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
-        if (fitting := [(own, rule) for own in estimators if own.uses_metric == (metric != NONE) for rule in rules])
+        if (fitting := [(one, rule) for one in estimators if one.uses_metric == (metric != NONE) for rule in rules])
         or metric == NONE
     ]
 

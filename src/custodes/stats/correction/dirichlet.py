@@ -37,7 +37,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     total = tables.sum(axis=1, keepdims=True)
     p = (tables + 1) / (total + 3)
     margin = p[:, 0] - p[:, 2]
-    low, high, margin_low, margin_high = (np.full(own.shape, np.nan) for own in (p, p, margin, margin))
+    low, high, margin_low, margin_high = (np.full(values.shape, np.nan) for values in (p, p, margin, margin))
     if confidence is not None:
         tail = (1 - confidence) / 2
         low, high = (betaincinv(tables + 1, total - tables + 2, end) for end in (tail, 1 - tail))
@@ -116,7 +116,7 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     node, weight = legendre(_NODES)
     half = ((stop - start) / 2)[:, np.newaxis]
     u = start[:, np.newaxis] + half * (node + 1)
-    wins, losses, first, second, distance = (own[:, np.newaxis] for own in (wins, losses, first, second, distance))
+    wins, losses, first, second, distance = (part[:, np.newaxis] for part in (wins, losses, first, second, distance))
     mass = half * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
     b = np.maximum((1 - distance / u) / 2, 0.0)
     tail = (mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)

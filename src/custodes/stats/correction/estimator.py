@@ -171,7 +171,7 @@ class Estimate:
     def joined(cls, parts: Sequence[tuple[NDArray[np.integer[Any]], Estimate]]) -> Estimate:
         """One estimate (k,) from estimates of its parts, each with the places of its tables."""
         order = np.argsort(np.concatenate([places for places, _ in parts]))
-        columns = {own.name: [getattr(part, own.name) for _, part in parts] for own in fields(cls)}
+        columns = {part_field.name: [getattr(part, part_field.name) for _, part in parts] for part_field in fields(cls)}
         return cls(**{name: np.concatenate(column)[order] for name, column in columns.items()})
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
@@ -205,16 +205,16 @@ class Estimate:
         """
         from scipy.special import stdtr, stdtrit
 
-        known = np.isfinite(error)
-        freedom = np.where(known, freedom, 1.0)
-        reach = stdtrit(freedom, (1 + confidence) / 2) * np.where(known, error, 0.0)
+        has_error = np.isfinite(error)
+        freedom = np.where(has_error, freedom, 1.0)
+        reach = stdtrit(freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(margin == 0, 0.0, margin / error)
         return cls.of_margin(
             np.clip(margin, -1, 1),
-            np.where(known, np.clip(margin - reach, -1, 1), -1.0),
-            np.where(known, np.clip(margin + reach, -1, 1), 1.0),
-            np.where(known, stdtr(freedom, np.where(known, t, 0.0)), 0.5),
+            np.where(has_error, np.clip(margin - reach, -1, 1), -1.0),
+            np.where(has_error, np.clip(margin + reach, -1, 1), 1.0),
+            np.where(has_error, stdtr(freedom, np.where(has_error, t, 0.0)), 0.5),
         )
 
 

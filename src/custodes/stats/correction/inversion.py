@@ -76,7 +76,7 @@ def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
     """The clipped margin of each draw, NaN where it is not determined: cells (15, n, draws), tables (n, 15)."""
     n, many, alone = (tables[:, part].sum(axis=1)[:, np.newaxis] for part in (slice(9), slice(9, 12), slice(12, 15)))
     many = np.where(n > 0, many, 0)  # without a paired item nothing is known of the channel
-    answers, own = cells[9:12], cells[12:]
+    answers, human_only = cells[9:12], cells[12:]
     human = [cells[k] + cells[k + 1] + cells[k + 2] for k in (0, 3, 6)]
     with np.errstate(divide="ignore", invalid="ignore"):
         # rows of the channel, (3 metric, n, draws) each
@@ -88,7 +88,7 @@ def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
         terms = (
             (n, (human[0] - human[2]) / (human[0] + human[1] + human[2])),
             (many, corrected),
-            (alone, (own[0] - own[2]) / (own[0] + own[1] + own[2])),
+            (alone, (human_only[0] - human_only[2]) / (human_only[0] + human_only[1] + human_only[2])),
         )
         total = sum(np.where(weight > 0, (weight / (n + many + alone)) * term, 0.0) for weight, term in terms)
     return np.where(n + alone > 0, np.clip(total, -1, 1), np.nan)

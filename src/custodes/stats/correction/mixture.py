@@ -112,7 +112,7 @@ def mixture_posterior(
                     continue
                 held.append((p[:, k], log_weights[k]))
                 if enough[k]:
-                    shares, logs = (np.concatenate(own, axis=-1) for own in zip(*held, strict=True))
+                    shares, logs = (np.concatenate(part, axis=-1) for part in zip(*held, strict=True))
                     bounds[:, place] = _bounds(shares, logs, confidence)
                     del waiting[place]
         if draws & (draws - 1):
@@ -175,15 +175,15 @@ def weighted_draws(counts: Counts, numbers: NDArray[np.float32]) -> tuple[NDArra
             whole = q[0] + q[1] + q[2]
             for r in range(3):
                 scale = q[r] / whole / np.maximum(drawn[r] + drawn[3 + r] + drawn[6 + r], _SMALLEST)
-                for own in drawn[r:9:3]:
-                    own *= scale
+                for cell in drawn[r:9:3]:
+                    cell *= scale
             for h in range(3):
                 pi = drawn[3 * h : 3 * h + 3]
                 share = np.add(pi[0] + pi[1], pi[2], out=p[h, rows, columns])
                 logs += power[rows, h, np.newaxis] * np.log(np.maximum(share, _SMALLEST))
                 rare = np.flatnonzero(rare_power[rows, h])
-                for own in pi if rare.size else ():
-                    logs[rare] += rare_power[rows, h, np.newaxis][rare] * np.log(np.maximum(own[rare], _SMALLEST))
+                for cell in pi if rare.size else ():
+                    logs[rare] += rare_power[rows, h, np.newaxis][rare] * np.log(np.maximum(cell[rare], _SMALLEST))
             log_weights[rows, columns] = logs
     return p, log_weights
 
@@ -256,14 +256,21 @@ class _Sums:
         margin = p[0] - p[2]
         better, squares = margin > 0, weights**2
         margin *= margin
-        terms = (weights, squares, weights * better, squares * better, *(weights * own for own in p), weights * margin)
-        return cls(top, np.stack([own.sum(axis=1, dtype=np.float64) for own in terms]))
+        terms = (
+            weights,
+            squares,
+            weights * better,
+            squares * better,
+            *(weights * part for part in p),
+            weights * margin,
+        )
+        return cls(top, np.stack([part.sum(axis=1, dtype=np.float64) for part in terms]))
 
     def add(self, places: Ints, more: _Sums) -> None:
         """Add draws of the tables at some places."""
         top = np.maximum(self.top[places], more.top)
         parts = ((self.values[:, places], self.top[places]), (more.values, more.top))
-        self.values[:, places] = sum(values * np.exp(_POWERS * (own - top)) for values, own in parts)
+        self.values[:, places] = sum(values * np.exp(_POWERS * (largest - top)) for values, largest in parts)
         self.top[places] = top
 
     @property

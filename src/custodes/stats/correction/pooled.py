@@ -90,12 +90,12 @@ def pooled(items: PairItems, *, confidence: float, rng: np.random.Generator, **_
     answer = {name: np.array(values) for name, values in vars(estimate).items()}
     failed = enough[..., 0] & (fit.additivity_p <= ADDITIVITY_LEVEL)
     if failed.any():
-        own = items.human[failed]
-        labels: NDArray[Any] = np.stack([(own == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+        signs = items.human[failed]
+        labels: NDArray[Any] = np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
         if is_clustered(items.units):
-            tables = np.repeat(np.arange(labels[..., 0].size), own.shape[-1])
+            tables = np.repeat(np.arange(labels[..., 0].size), signs.shape[-1])
             units = np.tile(items.units, labels[..., 0].size)
-            rows = cluster_rows(tables, outcomes(own).ravel(), units, width=3, n_tables=labels[..., 0].size)
+            rows = cluster_rows(tables, outcomes(signs).ravel(), units, width=3, n_tables=labels[..., 0].size)
             labels = labels / design_effect(margin_of, rows).divisor(confidence).reshape(*labels.shape[:-1], 1)
         for name, values in vars(human_posterior(labels, confidence=confidence)).items():
             answer[name][failed] = values
