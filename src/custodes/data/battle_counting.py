@@ -14,7 +14,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.engines import check_known, collected, in_engine, names_of
 from custodes.data.notes import Note, noted
 from custodes.data.origin import counted_by
-from custodes.data.verdict_merging import Orders, Plan, of_items, settled
+from custodes.data.verdict_merging import MergingPlan, Orders, of_items, settled
 from custodes.data.verdict_rows import WHERE, rows_of, survey_of, understood
 from custodes.errors import InputError, OptionError, listed
 
@@ -69,7 +69,7 @@ def count_battles(
         check_known(chosen, known_systems, where=WHERE, option="systems", what="system")
         survey = survey.filter(pl.col("a").is_in(list(chosen)), pl.col("b").is_in(list(chosen)))
     said = understood(survey, written=written)
-    plan = Plan(said=said, people=people, orders=orders)
+    plan = MergingPlan(said=said, people=people, orders=orders)
     rows = plan.chosen(rows)
     spread = collected(of_items(rows))
     notes: list[Note] = []

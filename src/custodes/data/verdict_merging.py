@@ -22,7 +22,7 @@ Orders = Literal["mean", "consistent"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class MergingPlan:
     """What is counted: `said`, the survey as it was read; `people`, and how several verdicts are settled."""
 
     said: pl.DataFrame
@@ -115,7 +115,7 @@ def of_items(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return of_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
-def settled(plan: Plan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], list[Note]]:
+def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], list[Note]]:
     """Comparisons of which there are several verdicts, merged, and of several people, combined; and notes."""
     keys = ("item", "low", "high", "rater", "repeat", "shown")
     twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)

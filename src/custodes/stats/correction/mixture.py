@@ -256,14 +256,8 @@ class _Sums:
         margin = p[0] - p[2]
         better, squares = margin > 0, weights**2
         margin *= margin
-        terms = (
-            weights,
-            squares,
-            weights * better,
-            squares * better,
-            *(weights * part for part in p),
-            weights * margin,
-        )
+        of_p = (weights * share for share in p)
+        terms = (weights, squares, weights * better, squares * better, *of_p, weights * margin)
         return cls(top, np.stack([part.sum(axis=1, dtype=np.float64) for part in terms]))
 
     def add(self, places: Ints, more: _Sums) -> None:
