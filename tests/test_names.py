@@ -34,7 +34,7 @@ FILLERS = frozenset(
 LIST = Path(__file__).with_name("filler_names.txt")
 """Files that still have filler names, one a line, sorted."""
 
-REPEATED = {"Column", "Plan", "Statistic"}
+REPEATED = {"Column", "Statistic"}
 """Class names that are defined more than once."""
 
 
