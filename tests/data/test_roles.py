@@ -96,8 +96,3 @@ def test_another_word_beside_ours_is_refused_with_its_row() -> None:
 def test_seconds_are_none_below_zero() -> None:
     with pytest.raises(cu.InputError, match=r"seconds.*-1.*row 1"):
         cu.read(VERDICTS.with_columns(seconds=pl.lit(-1.0)))
-
-
-def test_a_question_of_systems_counts_first_opinions_only(study: Study) -> None:
-    alone = cu.read(VERDICTS.filter(pl.col("role") != "second"))
-    assert cu.leaderboard(study, resamples=20).systems.equals(cu.leaderboard(alone, resamples=20).systems)

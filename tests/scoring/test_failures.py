@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from custodes.scoring.metric import Metric, MetricInputs, Place, Scored, Scorer, Traits
+from custodes.scoring.metric import Metric, MetricInputs, Need, Place, Scored, Scorer, Traits
 from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, known, of, overlap, recorded
 from tests.scoring.made import study as texts_of
 
@@ -27,22 +27,13 @@ def messages(made: cu.Scores) -> list[str]:
     return [note.message for note in made.notes]
 
 
-@pytest.mark.parametrize(
-    ("need", "said"),
-    [
-        ("references", "metric made needs references, and 1 of 2 items have none (2); add them, or skip these items"),
-        ("source", "metric made needs source, and 2 of 2 items have no source (1, 2)"),
-        ("context", "metric made needs context, and 2 of 2 items have no context (1, 2)"),
-        ("image", "metric made needs image, and 2 of 2 items have no image (1, 2)"),
-    ],
-)
-def test_what_a_metric_needs_is_there_or_nothing_is_scored(
-    monkeypatch: pytest.MonkeyPatch, need: str, said: str
-) -> None:
-    own = recorded(monkeypatch, constant(1.0), Traits(needs=(need,)))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=re.escape(said)):
+@pytest.mark.parametrize("need", ["references", "source", "context", "image"])
+def test_what_a_metric_needs_is_there_or_nothing_is_scored(monkeypatch: pytest.MonkeyPatch, need: Need) -> None:
+    metric = recorded(monkeypatch, constant(1.0), Traits(needs=(need,)))
+    lacking = "1 of 2 items have none (2)" if need == "references" else f"2 of 2 items have no {need} (1, 2)"
+    with pytest.raises(InputError, match=re.escape(f"metric made needs {need}, and {lacking}; add them, or")):
         cu.score(texts_of(OUTPUTS, references={"1": ["a fox"]}), ["length", "made"])
-    assert not own.calls
+    assert not metric.calls
 
 
 def test_what_lacks_it_is_dropped_on_request_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +107,9 @@ def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) ->
     assert made.status == 0
 
 
+ONES = np.ones((5, 1))
+
+
 def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
     def score(texts: MetricInputs) -> Scored:
         raise error
@@ -130,17 +124,10 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
         (raising(InputError("worker: it ended")), "made: the metric failed: worker: it ended"),
         (constant(np.inf), "made: the metric failed: it gave an infinite score"),
         (lambda texts: Scored(values=np.ones((1, 1))), "it gave values of the shape (1, 1), not (5, 1)"),
-        (lambda texts: Scored(values=np.ones(5)), "it gave values of the shape (5,), not (5, 1)"),
         (lambda texts: Scored(values=np.ones((5, 0))), "it gave values of the shape (5, 0), not (5, 1)"),
         (lambda texts: 3, "TypeError: it made no Scored but something of type int"),
-        (
-            lambda texts: Scored(values=np.ones((5, 1)), truncated=np.array([True])),
-            "it says of 1 texts whether they were cut, not of 5",
-        ),
-        (
-            lambda texts: Scored(values=np.ones((5, 1)), why={5: "?"}),
-            "why an output has no score that it was not given",
-        ),
+        (lambda texts: Scored(values=ONES, truncated=np.array([True])), "it says of 1 texts whether they were cut"),
+        (lambda texts: Scored(values=ONES, why={5: "?"}), "why an output has no score that it was not given"),
     ],
 )
 def test_a_metric_that_fails_is_one_line_and_the_others_are_there(

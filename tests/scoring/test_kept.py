@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -125,7 +126,9 @@ def test_a_metric_of_the_whole_is_scored_anew_where_any_text_is_another(
     monkeypatch: pytest.MonkeyPatch, study: Study, kept: str
 ) -> None:
     traits = Traits(needs=("references",), rules=("all",), whole=True)
-    own = recorded(monkeypatch, lambda texts: Scored(values=np_full(texts)), traits)
+    own = recorded(
+        monkeypatch, lambda texts: Scored(values=np.full((len(texts.outputs), 1), len(texts.outputs))), traits
+    )
     cu.score(study, ["made"], cache=kept)
     assert [len(texts.outputs) for texts in own.calls] == [6]
     cu.score(texts_of(OUTPUTS, references=REFERENCES, source={"1": "new"}), ["made"], cache=kept)
@@ -136,15 +139,7 @@ def test_a_metric_of_the_whole_is_scored_anew_where_any_text_is_another(
     assert of(made, "made") == [6.0] * 6
 
 
-def np_full(texts: MetricInputs):  # type: ignore[no-untyped-def]
-    import numpy as np
-
-    return np.full((len(texts.outputs), 1), float(len(texts.outputs)))
-
-
 def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, study: Study, kept: str) -> None:
-    import numpy as np
-
     traits = Traits(systems=True)
     own = recorded(
         monkeypatch,

@@ -14,7 +14,7 @@ import pytest
 
 from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import Place
-from custodes.scoring.metrics.worker import WORKER, digested, understood
+from custodes.scoring.metrics.worker import WORKER, understood
 from custodes.scoring.scripts import FOLDER, OURS, script_of
 from tests.scoring.workers import FAKE, programs, texts
 from tests.waiting import until
@@ -219,8 +219,3 @@ def test_one_that_does_not_read_its_input_ends_with_its_parent_and_with_its_chil
         parent.kill()
     for process in map(int, pids):
         until(lambda process=process: None if _runs(process) else "ended")
-
-
-@pytest.mark.parametrize("word", ["", "--model="])
-def test_an_empty_word_is_not_the_current_folder(word: str) -> None:
-    assert digested(word) == word

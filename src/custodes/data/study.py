@@ -14,8 +14,7 @@ from custodes.arguments import checked, value_list
 from custodes.data.annotator_tastes import CLEAR, assignment
 from custodes.data.items import Items
 from custodes.data.looks import empty_looks, stopped
-from custodes.data.mapping.cross import beside_people
-from custodes.data.mapping.shapes import pooled_aspects
+from custodes.data.mapping.people import beside_people, pooled_aspects
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs

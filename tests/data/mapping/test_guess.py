@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.mapping.cross import people_cross
-from custodes.data.mapping.shapes import people_pattern, pooled_aspects
+from custodes.data.mapping.people import people_cross, people_pattern, pooled_aspects
 from custodes.data.mapping.words import looks_human
 from tests.data.mapping.tables import as_text, half, wide
 

@@ -29,16 +29,6 @@ def test_outputs(tmp_path: Path) -> None:
     assert [(note.rule, note.count) for note in study.notes] == [("output-not-text", 1)]
 
 
-def test_outputs_from_a_dataframe_with_structs() -> None:
-    frame = pl.DataFrame(
-        {"item": [1, 2], "references": [["r"], None], "outputs": [{"A": "x", "B": None}, {"A": "y", "B": "z"}]}
-    )
-    outputs = read(frame).outputs
-    assert outputs is not None
-    assert outputs.texts.rows() == [("1", "A", "x"), ("2", "A", "y"), ("2", "B", "z")]
-    assert outputs.sources["references"].to_list() == [["r"], []]
-
-
 def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
     wide, long = tmp_path / "wide.jsonl", tmp_path / "long.jsonl"
     wide.write_text(
@@ -63,22 +53,22 @@ def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
 
 
 def test_dataframes_with_structs_and_lists_in_both_shapes() -> None:
-    told = {
-        "item": [1, 2],
-        "images": [None, ["a", "b"]],
-        "meta": [{"year": 1990, "kind": None}, {"year": None, "kind": "k"}],
-    }
-    for outputs in ({"outputs": [{"A": "x"}, {"A": "y"}]}, {"system": ["A", "A"], "text": ["x", "y"]}):
-        made = read(pl.DataFrame({**told, **outputs})).outputs
-        assert made is not None
-        assert made.sources.select("images", "meta").rows() == [([], '{"year": 1990}'), (["a", "b"], '{"kind": "k"}')]
-
-
-def test_a_value_that_comes_late_is_not_lost() -> None:
+    """A struct has the keys of all rows: what is null in a row is not said there."""
+    facts = {"item": [1, 2], "images": [None, ["a", "b"]], "references": [["r"], None]}
+    facts["meta"] = [{"year": 1990, "kind": None}, {"year": None, "kind": "k"}]
+    for outputs in (
+        {"outputs": [{"A": "x", "B": None}, {"A": "y", "B": None}]},
+        {"system": ["A", "A"], "text": ["x", "y"]},
+    ):
+        texts = read(pl.DataFrame({**facts, **outputs})).outputs
+        assert texts is not None
+        assert texts.texts.rows() == [("1", "A", "x"), ("2", "A", "y")]
+        columns = texts.sources.select("references", "images", "meta")
+        assert columns.rows() == [(["r"], [], '{"year": 1990}'), ([], ["a", "b"], '{"kind": "k"}')]
     late = pl.DataFrame({"item": range(300), "system": "A", "text": "x", "context": [None] * 299 + ["c"]})
-    made = read(late).outputs
-    assert made is not None
-    assert made.sources["context"].to_list() == [""] * 299 + ["c"]
+    texts = read(late).outputs
+    assert texts is not None
+    assert texts.sources["context"].to_list() == [""] * 299 + ["c"]
 
 
 @pytest.mark.parametrize(

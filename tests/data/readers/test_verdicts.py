@@ -34,40 +34,29 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
     ]
 
 
-def told(*verdicts: str, **more: object) -> pl.DataFrame:
+def verdicts(*words: str, **more: object) -> pl.DataFrame:
     """Verdicts of one rater: a plus is for the first system, nothing is nothing, the rest cannot be read."""
-    return pl.DataFrame(
-        {
-            "item": [f"i{k}" for k in range(len(verdicts))],
-            "system_a": "A",
-            "system_b": "B",
-            "rater": "j",
-            "verdict": verdicts,
-            "preference": [1.0 if verdict == "+" else None for verdict in verdicts],
-            **more,
-        }
-    )
+    columns = {"item": [f"i{k}" for k in range(len(words))], "system_a": "A", "system_b": "B", "rater": "j"}
+    preference = [1.0 if word == "+" else None for word in words]
+    return pl.DataFrame({**columns, "verdict": words, "preference": preference, **more})
 
 
-def test_three_examples_are_named_each_with_its_first_row() -> None:
-    with pytest.raises(
-        InputError,
-        match=r"5 of 6 verdicts cannot be read \('a' 2 times from row 3, 'b' in row 1, 'c' in row 4 and 1 more\)",
+def test_examples_are_named_with_their_rows() -> None:
+    for table, message in (
+        (
+            verdicts("b", "+", "a", "c", "a", "d"),
+            r"5 of 6 .* \('a' 2 times from row 3, 'b' in row 1, 'c' in row 4 and 1",
+        ),
+        (verdicts("+", "bad", row=[4, 7]), "'bad' in row 7"),
     ):
-        read_verdicts(told("b", "+", "a", "c", "a", "d"), where="x", allowed="+", invalid="error")
-
-
-def test_rows_are_those_of_the_file_where_it_says_so() -> None:
-    with pytest.raises(InputError, match="'bad' in row 7"):
-        read_verdicts(told("+", "bad", row=[4, 7]), where="x", allowed="+", invalid="error")
+        with pytest.raises(InputError, match=message):
+            read_verdicts(table, where="x", allowed="+", invalid="error")
 
 
 def test_empty_verdicts_are_counted_and_not_refused() -> None:
-    preferences, notes = read_verdicts(told("+", "", ""), where="x", allowed="+", invalid="error")
+    preferences, notes = read_verdicts(verdicts("+", "", ""), where="x", allowed="+", invalid="error")
     assert preferences.frame["item"].to_list() == ["i0"]
     assert [(note.rule, note.count) for note in notes] == [("missing-verdict", 2)]
-    _, nothing = read_verdicts(told("+"), where="x", allowed="+", invalid="error")
-    assert nothing == []
 
 
 def judged(said: dict[str, list[str]]) -> pl.DataFrame:
@@ -106,20 +95,12 @@ def test_a_rater_may_lose_one() -> None:
     assert read(frame, invalid="drop").preferences.frame.height == 41
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [
-        ("equally", "tie"),
-        ("neither", "tie"),
-        ("Astre", "Aster"),
-        ("modle_a", "model_a"),
-        ("rigth", "right"),
-        ("None", ""),
-        ("42", ""),
-    ],
-)
-def test_a_word_that_stands_often_is_told_with_what_it_may_mean(word: str, meant: str) -> None:
-    near = f", did you mean '{meant}'?" if meant else ""
+MEANT = {"equally": "tie", "neither": "tie", "Astre": "Aster", "modle_a": "model_a", "rigth": "right", "42": ""}
+
+
+@pytest.mark.parametrize("word", MEANT)
+def test_a_word_that_stands_often_is_told_with_what_it_may_mean(word: str) -> None:
+    near = f", did you mean '{MEANT[word]}'?" if MEANT[word] else ""
     with pytest.raises(InputError) as error:
         read(judged({"j": ["A"] * 16 + [word] * 4}), invalid="drop")
     assert str(error.value).startswith(

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError
+from custodes.errors import CustodesError, InputError, MissingExtraError
 from custodes.scoring.encoder.files import find
 from custodes.scoring.metrics.bertscore import BERTSCORE
 from tests.scoring.encoders import onnx_model, scorer, tokenizer
@@ -37,24 +37,24 @@ def test_a_model_that_is_not_there(model: str, said: str) -> None:
 
 
 def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="neither an ONNX model nor weights that transformers reads"):
-        find(str(tmp_path), "auto", "")
-    with pytest.raises(InputError, match=r"no ONNX model in it; export one"):
-        find(str(tmp_path), "onnx", "")
-    with pytest.raises(OptionError, match=r"backend='tensorflow'; allowed: auto, onnx, transformers"):
-        find(str(encoder), "tensorflow", "")
-    with pytest.raises(OptionError, match=r"revision='main': .* is a file or folder here"):
-        find(str(encoder), "auto", "main")
-    with pytest.raises(InputError, match=r"no ONNX model \(\.onnx\)"):
-        find(str(encoder / "tokenizer.json"), "auto", "")
-    with pytest.raises(OptionError, match=r"is one file; give the folder"):
-        find(str(encoder / "model.onnx"), "transformers", "")
-    (tmp_path / "one.onnx").write_bytes(b"")
-    with pytest.raises(InputError, match=r"no tokenizer\.json beside one\.onnx"):
-        find(str(tmp_path), "auto", "")
-    (tmp_path / "two.onnx").write_bytes(b"")
-    with pytest.raises(InputError, match=r"several ONNX models \(one\.onnx, two\.onnx\); name the file"):
-        find(str(tmp_path), "auto", "")
+    cases = [
+        (tmp_path, "auto", "", "neither an ONNX model nor weights that transformers reads"),
+        (tmp_path, "onnx", "", "no ONNX model in it; export one"),
+        (encoder, "tensorflow", "", "backend='tensorflow'; allowed: auto, onnx, transformers"),
+        (encoder, "auto", "main", "revision='main': .* is a file or folder here"),
+        (encoder / "tokenizer.json", "auto", "", r"no ONNX model \(\.onnx\)"),
+        (encoder / "model.onnx", "transformers", "", "is one file; give the folder"),
+    ]
+    for place, backend, revision, message in cases:
+        with pytest.raises(CustodesError, match=message):
+            find(str(place), backend, revision)
+    for name, message in (
+        ("one.onnx", r"no tokenizer\.json beside one\.onnx"),
+        ("two.onnx", r"several ONNX models \(one\.onnx, two\.onnx\); name the file"),
+    ):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(InputError, match=message):
+            find(str(tmp_path), "auto", "")
 
 
 @pytest.mark.parametrize(

@@ -64,19 +64,19 @@ class Columns:
     patterns: tuple[str, ...] = ()
 
     @classmethod
-    def make(cls, given: Any) -> Columns:
+    def make(cls, mapping: Any) -> Columns:
         """From what a caller wrote: role to column; `score` may be a pattern or several.
 
         >>> Columns.make({"item": "doc", "score": ["human_{aspect}", "metric:{rater}"]}).patterns
         ('human_{aspect}', 'metric:{rater}')
         """
-        if isinstance(given, Columns):
-            return given
-        if not isinstance(given, Mapping):
+        if isinstance(mapping, Columns):
+            return mapping
+        if not isinstance(mapping, Mapping):
             raise OptionError(
-                f"columns={shown(given)}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
+                f"columns={shown(mapping)}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
             )
-        roles, patterns = dict(given), tuple[str, ...]()
+        roles, patterns = dict(mapping), tuple[str, ...]()
         for role in roles:
             if role not in ROLES:
                 raise OptionError(
@@ -100,7 +100,7 @@ class Columns:
         return bool(self.roles or self.patterns)
 
     @property
-    def given(self) -> dict[str, Any]:
+    def mapping(self) -> dict[str, Any]:
         """The same as `make` takes it."""
         return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
 

@@ -10,8 +10,7 @@ import polars as pl
 
 from custodes.data.mapping.columns import ROLES, Columns
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.people import numbers_of, people_patterns, rest_pattern
-from custodes.data.mapping.shapes import pooled_aspects
+from custodes.data.mapping.people import numbers_of, people_patterns, pooled_aspects, rest_pattern
 from custodes.data.mapping.words import (
     ASPECTS,
     AVERAGES,
@@ -49,19 +48,21 @@ PROSE = 4
 """Blanks in a cell that is a text and no rating in words."""
 
 
-def suggested(frame: pl.DataFrame, given: Columns, reads: Callable[[pl.DataFrame, Columns], bool], wrong: str) -> str:
+def suggested(
+    frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool], wrong: str
+) -> str:
     """`; try --column item=doc_id ...` for the first guess that reads the table, else nothing.
 
-    `given` is what the caller said himself, which every guess keeps. A guess that would leave out a column of scores
+    `declared` is what the caller said himself, which every guess keeps. A guess that would leave out a column of scores
     because of its cells is not told; what to mend is, where `wrong`, what is wrong with the table, does not say it.
     """
     head = frame.head(LOOKED_AT)
-    for guess in guesses(head, given):
-        if guess != given and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
+    for guess in guesses(head, declared):
+        if guess != declared and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
             broken = _broken(frame, guess)
             if broken:
                 return "" if broken in wrong else f"; {broken} is not a number: mend it, and a mapping can be told"
-            return f"; try {flags(guess)} (in Python columns={guess.given})"
+            return f"; try {flags(guess)} (in Python columns={guess.mapping})"
     return ""
 
 
@@ -106,21 +107,21 @@ def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Not
         return []
     message = (
         f"{where}: columns of people are told apart by aspects ({listed(aspects)}), and each is a rater of its own;"
-        f" to have aspects: {flags(columns)} (in Python columns={columns.given})"
+        f" to have aspects: {flags(columns)} (in Python columns={columns.mapping})"
     )
     return noted(("aspects-in-names", True, message))
 
 
-def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:
+def guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[Columns]:
     """Mappings that may read a table, the likeliest first: of verdicts, of long, of wide tables."""
-    taken = set(given.roles.values())
+    taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
-    known = {role: [given.roles[role]] if role in given.roles else named(role, free) for role in ROLES_GUESSED}
+    known = {role: [declared.roles[role]] if role in declared.roles else named(role, free) for role in ROLES_GUESSED}
     numbers = [name for name in free if _is_number(frame[name])]
-    if "rater" not in given.roles:
+    if "rater" not in declared.roles:
         known["rater"] = [name for name in known["rater"] if _may_name(frame[name])]
     items, systems = _places(frame, free, known)
-    yield from _of(given, _verdicts(frame, free, known, items), frame.columns)
+    yield from _of(declared, _verdicts(frame, free, known, items), frame.columns)
     if known["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
         return  # of two systems a row: no other shape is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
@@ -129,25 +130,27 @@ def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:
             others = [name for name in numbers if name not in (item, system)]
             base = {"item": item, "system": system}
             aspects = [name for name in known["aspect"] if normalised(name) != "question" or _varies(frame, name, item)]
-            yield from _of(given, shape(frame, base, others, {**known, "aspect": aspects}, given), frame.columns)
+            yield from _of(declared, shape(frame, base, others, {**known, "aspect": aspects}, declared), frame.columns)
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
 
 
-def _of(given: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
+def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
     """Guesses under what the caller said; a column that has the name of its role needs no word, and neither does a
     pattern that finds nothing left."""
     for roles, patterns in shapes:
         if len(set(roles.values())) == len(roles):
-            mapped = {role: name for role, name in roles.items() if role != name and role not in given.roles}
+            mapped = {role: name for role, name in roles.items() if role != name and role not in declared.roles}
             whole = Columns(
-                roles={**mapped, **given.roles}, patterns=tuple(dict.fromkeys((*given.patterns, *patterns)))
+                roles={**mapped, **declared.roles}, patterns=tuple(dict.fromkeys((*declared.patterns, *patterns)))
             )
             matched = whole.matched(names)
-            new = tuple(pattern for pattern in whole.patterns if pattern in matched and pattern not in given.patterns)
-            patterns_left = given.patterns if "score" in given.roles else (*given.patterns, *new)
-            yield Columns(roles=given.roles, patterns=patterns_left).over(Columns(roles=mapped))
+            new = tuple(
+                pattern for pattern in whole.patterns if pattern in matched and pattern not in declared.patterns
+            )
+            patterns_left = declared.patterns if "score" in declared.roles else (*declared.patterns, *new)
+            yield Columns(roles=declared.roles, patterns=patterns_left).over(Columns(roles=mapped))
 
 
 def _places(
@@ -194,10 +197,10 @@ def _long(
     base: dict[str, str],
     numbers: Sequence[str],
     known: Mapping[str, Sequence[str]],
-    given: Columns,
+    declared: Columns,
 ) -> Guess:
     """A row per rating."""
-    scores = [name for name in known["score"] if name in numbers or name in given.roles.values()]
+    scores = [name for name in known["score"] if name in numbers or name in declared.roles.values()]
     more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
         if "rater" in more and score not in more.values():
@@ -210,7 +213,7 @@ def _half_long(
     base: dict[str, str],
     numbers: Sequence[str],
     known: Mapping[str, Sequence[str]],
-    given: Columns,
+    declared: Columns,
 ) -> Guess:
     """A row per rater and output, with a column for each aspect."""
     more = _others(base, known, ("rater", "repeat"))
@@ -237,7 +240,7 @@ def _wide(
     base: dict[str, str],
     numbers: Sequence[str],
     known: Mapping[str, Sequence[str]],
-    given: Columns,
+    declared: Columns,
 ) -> Guess:
     """A row per output, with a column for each rater."""
     more = _others(base, known, ("aspect", "repeat"))

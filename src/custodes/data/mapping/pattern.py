@@ -63,7 +63,7 @@ class ColumnPattern:
                 raise OptionError(
                     f"columns: pattern {written!r} has the placeholder"
                     f" {{{placeholder}}}{suggestion(placeholder, FIELDS)};"
-                    f" placeholders: {', '.join(f'{{{own}}}' for own in FIELDS)}"
+                    f" placeholders: {', '.join(f'{{{name}}}' for name in FIELDS)}"
                 )
             fields.append(field)
             globs.append(tuple(part.strip() for part in (spec or "").split(",") if part.strip()))

@@ -74,7 +74,7 @@ class Schema:
         values = {**self.reading, **paths, **self.selection}
         lines = [f"{key} = {_toml(values[key])}" for key in KEYS if key in values]
         if self.columns:
-            lines += ["", f"[{TABLE}]", *(f"{role} = {_toml(name)}" for role, name in self.columns.given.items())]
+            lines += ["", f"[{TABLE}]", *(f"{role} = {_toml(name)}" for role, name in self.columns.mapping.items())]
         return "\n".join(lines).strip() + "\n"
 
 

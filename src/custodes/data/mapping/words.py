@@ -149,16 +149,18 @@ def averages(columns: Sequence[str]) -> list[str]:
     ['human_avg']
     """
     stems = {name: {stem(part) for part in parts(name)} for name in columns}
-    found = []
-    for name, own in stems.items():
-        rest = own - AVERAGES - {"n"}
+    computed = []
+    for name, stems_of_name in stems.items():
+        rest = stems_of_name - AVERAGES - {"n"}
         others = {other: words for other, words in stems.items() if other != name and rest <= words}
         base = [other for other, words in others.items() if not words & AVERAGES and (rest or looks_human(other))]
-        spread = own & (SPREADS - {"n"}) or ("n" in own and len(base) < len(others))  # MOS_n, and not by the person n
+        spread = stems_of_name & (SPREADS - {"n"}) or (
+            "n" in stems_of_name and len(base) < len(others)
+        )  # MOS_n, and not by the person n
         rated = any(looks_human(other) or rest & (ASPECTS | SHORT_ASPECTS) for other in base)
-        if base and (spread or (own & AVERAGES and rated and not looks_like_machine(name))):
-            found.append(name)
-    return found
+        if base and (spread or (stems_of_name & AVERAGES and rated and not looks_like_machine(name))):
+            computed.append(name)
+    return computed
 
 
 def looks_like_rater(label: str) -> bool:

@@ -1,17 +1,22 @@
-"""The long table `item, system, rater, score` with optional `kind`, `aspect`, `repeat`, `invalid`, `role`."""
+"""Scores: the long table `item, system, rater, score`, and the wide table `item, system` with a column for each rater.
+
+Both may have `aspect` and `repeat`, the long one also `kind`, `invalid` and `role`.
+"""
 
 from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.mapping.columns import unused_people
+from custodes.data.mapping.columns import melted, unused_people
+from custodes.data.mapping.guess import apart
 from custodes.data.notes import noted
 from custodes.data.raters import Raters, kinds_of
 from custodes.data.ratings import KEY, OPTIONAL, Ratings
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.roles import second_rows
 from custodes.data.study import Study
-from custodes.data.table import number_column
+from custodes.data.table import check_columns, number_column
+from custodes.errors import InputError
 
 
 def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str = "rows") -> Study:
@@ -32,3 +37,24 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
 
 
 READER = TableReader(name="ratings", columns=(("item", "system", "rater", "score"),), make=read_ratings)
+
+
+WIDE_KEY = ("item", "system", "aspect", "repeat")
+"""Columns of a wide table that are no raters."""
+
+
+def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of scores in which nobody's kind is known yet."""
+    raters = [name for name in frame.columns if name not in WIDE_KEY]
+    check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *raters))
+    if not raters:
+        raise InputError(f"{where}: no column of scores beside {', '.join(frame.columns)}; give one column per rater")
+    if "" in raters:
+        raise InputError(f"{where}: a column has no name (a saved index?); name it after its rater, or take it out")
+    long = melted(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
+    ratings, notes = Ratings.make(long, where=where, unit="cells")
+    notes += apart(frame, raters, where=where)
+    return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
+
+
+WIDE = TableReader(name="wide", columns=(("item", "system"),), make=read_wide, absent=("rater", "score"))
