@@ -46,14 +46,17 @@ def reach_of(state: StudyState) -> Reach:
         return Reach()
     assignments, plan, people_there = state.assignments, state.plan.people, assignment_policy.there(state)
     people = [worker for worker in state.workers.values() if worker.is_able]
+    free_people = [worker for worker in people if not _is_through(worker, batch=plan.batch, batches=plan.batches)]
     free, short, able = 0, 0, set[int]()
     for pair in assignments.open_pairs():
-        units = {unit.id: assignments.lacks(unit) for unit in assignments.wanted(pair)}
-        most, lacking = assignment_policy.cap(plan, assignments.engine.target[pair], people_there), sum(units.values())
+        free_units = assignments.wanted(pair)
+        units, lacking = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
+        most = assignment_policy.cap(plan, assignments.engine.target[pair], people_there)
         free, short = free + lacking, short + lacking
-        for worker in people:
-            more = min(most - worker.load[pair], len(units) - len(worker.had & units.keys()))
-            if more > 0 and not _is_through(worker, batch=plan.batch, batches=plan.batches):
+        for worker in free_people:
+            room = most - worker.load[pair]
+            more = min(room, len(units) - len(worker.had & units)) if room > 0 else 0
+            if more > 0:
                 able.add(worker.id)
                 short -= min(more, lacking)
                 lacking -= min(more, lacking)
