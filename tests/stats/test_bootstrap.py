@@ -384,3 +384,11 @@ def test_the_distance_to_a_bound_is_where_the_interval_reaches_it() -> None:
     # Without spread the interval at a level with tail t reaches 1 - t^(1 / G) up: to 1 from .9 where t = .9^G.
     (same,) = estimates_of(np.full((101, 1), 0.9), bounds=(0.0, 1.0), n_units=10)
     assert same.distance(1.0) == pytest.approx(-stats.norm.ppf(0.9**10), abs=1e-6)
+
+
+def test_no_draws_give_no_interval() -> None:
+    low, high = percentile_interval(np.full((1, 2), np.nan), confidence=0.95)
+    assert np.isnan([low, high]).all()
+    for none in percentile_interval(np.empty((0, 2, 3)), confidence=0.95):
+        assert none.shape == (2, 3)
+        assert np.isnan(none).all()

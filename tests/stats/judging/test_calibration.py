@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from custodes.stats.judging.calibration import (
     bins_of,
+    constant_forecast,
     expected_error,
     known_variance,
     share_by_bin,
@@ -95,3 +96,8 @@ def test_a_calibrated_judge_is_called_otherwise_in_one_of_twenty_studies() -> No
     mean, by_chance = np.mean(errors, axis=0)
     assert mean == pytest.approx(by_chance, rel=0.1)
     assert 0.93 <= inside / 4000 <= 0.98
+
+
+def test_a_constant_forecast_has_the_rate_of_ties_and_halves_the_rest() -> None:
+    assert constant_forecast(np.array([0, 1, 1, 2, 2, 2, 0, 0])).tolist() == [0.375, 0.25, 0.375]
+    assert np.isnan(constant_forecast(np.zeros(0, dtype=int))).all()
