@@ -21,7 +21,7 @@ from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
 from custodes.evaluate.ranking import _resampled
-from custodes.evaluate.scores import Scores
+from custodes.evaluate.scores import ItemScores
 from custodes.stats import accuracy, bootstrap, decision_errors, favi_score
 from custodes.stats.arrays import Floats
 from custodes.stats.correlation import ROWS
@@ -105,7 +105,7 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparis
         design=design,
         people=("people",),
         metrics=names,
-        scores=Scores.all_items(persons=human[None], human=human, metrics=metrics),
+        scores=ItemScores.all_items(persons=human[None], human=human, metrics=metrics),
         human_system=np.full(len(systems), np.nan),
         metric_system=np.full((len(metrics), len(systems)), np.nan),
         preferences=Comparisons.of_signs(signs, raters=("human", *names), **labels),
