@@ -1,8 +1,8 @@
-"""Functions and classes of results of all questions, by the name of the question."""
+"""Functions and classes of results of all questions, by the name of the question, and options that keep them short."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import custodes as cu
@@ -10,3 +10,36 @@ from custodes import questions
 
 QUESTIONS: dict[str, Callable[..., Any]] = {name: getattr(cu, name) for name in questions.QUESTIONS}
 RESULTS: dict[str, type[Any]] = {name: getattr(cu, name.capitalize()) for name in QUESTIONS}
+
+DEMO: Mapping[str, dict[str, Any]] = {
+    "check": {},
+    "correction": {"metrics": "judge,distance", "estimator": ["mixture", "ppi"]},
+    "protocol": {"metrics": "learned", "estimator": "ppi", "replications": 2},
+    "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 90},
+    "ceiling": {"model": "ridge", "steps": 3, "resamples": 20},
+    "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
+    "validate": {"model": "model.json", "aspect": "coherence"},
+    "gate": {"metric": "judge", "require": "kendall_item>=0.2", "not_worse_than": "distance"},
+}
+"""Options of questions about the demo that need others than few resamples."""
+
+
+def options(question: str) -> dict[str, Any]:
+    """Options with which a question about the demo is answered in less than a second."""
+    return DEMO.get(question, {"resamples": 20})
+
+
+def command(question: str) -> list[str]:
+    """The same question about the demo as words of the command line."""
+    verb = {"combine": ["combine", "fit"], "validate": ["combine", "validate"]}.get(question, [question])
+    return [*verb, "demo", *words(**options(question))]
+
+
+def words(**values: Any) -> list[str]:
+    """Options of the command line."""
+    pairs = [(name, value) for name, several in values.items() for value in _listed(several)]
+    return [word for name, value in pairs for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
@@ -26,50 +25,25 @@ from tests.command_line import ANN, BLEU, LONG, Run, custodes, ratings, refused,
 
 __all__ = ["custodes"]  # the fixture
 
-QUESTIONS = (
-    *("check", "leaderboard", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
-    *("complementarity", "ceiling", "gate"),
-)
-VERBS = (*QUESTIONS, "report", "convert")
 QUICK = ("--resamples", "20")
-QUICKLY = {
-    "check": ("demo",),
-    "correction": ("demo", "--metrics", "judge,distance", "--estimator", "mixture", "--estimator", "ppi"),
-    "protocol": ("demo", "--metrics", "learned", "--estimator", "ppi", "--replications", "3", "--null"),
-    "plan": ("--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"),
-    "ceiling": ("demo", *QUICK, "--model", "ridge", "--steps", "3"),
-    "gate": ("demo", "--metric", "judge", "--require", "kendall_item>=0.2"),
-}
-"""What a question is asked where nothing depends on how much it computes."""
-
-
-def quickly(verb: str) -> tuple[str, ...]:
-    return QUICKLY.get(verb, ("demo", *QUICK))
 
 
 # --- what is asked for ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", sorted(cli.VERBS.keys() - cli.GROUPS))
 def test_help_of_every_verb_has_an_example(custodes: Run, verb: str) -> None:
     ran = custodes(verb, "--help")
     assert (ran.status, ran.err) == (0, "")
-    assert f"Example: custodes {verb} " in " ".join(ran.out.split())
-    assert "--seed" in ran.out or verb == "convert"
+    assert f"Example: custodes {verb}" in " ".join(ran.out.split())
 
 
-def test_help_lists_every_verb(custodes: Run) -> None:
+def test_help_lists_every_verb_and_version_the_version(custodes: Run) -> None:
     for argv in ((), ("--help",)):
         ran = custodes(*argv)
         assert ran.status == 0
-        for verb in VERBS:
-            assert re.search(rf"\b{verb}\b", ran.out)
-
-
-def test_version(custodes: Run) -> None:
-    ran = custodes("--version")
-    assert ran.status == 0
-    assert re.fullmatch(r"custodes \d+\.\d+\.\d+\n", ran.out)
+        assert all(re.search(rf"\b{verb}\b", ran.out) for verb in cli.VERBS)
+    assert re.fullmatch(r"custodes \d+\.\d+\.\d+\n", custodes("--version").out)
 
 
 def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +52,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
     monkeypatch.setenv("HOME", str(home))
     assert custodes("--install-completion", "--shell", "bash").status == 0
     script = next(path for path in home.rglob("custodes") if path.is_file()).read_text()
-    assert all(verb in script for verb in VERBS)
+    assert all(verb in script for verb in cli.VERBS)
 
 
 @pytest.mark.parametrize(
@@ -88,19 +62,12 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "demo", "--resample", "5"), ("--resample", "--resamples")),
         (("agreement", "demo", "--resamples", "few"), ("--resamples", "few")),
         (("agreement", "demo", "--resamples"), ("--resamples", "requires an argument")),
-        (("agreement", "demo", "--resamples", "-1"), ("-1", "at least 0")),
-        (("agreement", "demo", "--seed", "1.5"), ("--seed", "1.5", "whole number")),
         (("agreement", "demo", "--format", "jsn"), ("jsn", "json", "csv")),
         (("agreement", "demo", "--aggregate", "median"), ("median", "mean", "vote")),
         (("agreement", "demo", "--confidence", "95"), ("--confidence 95", "between 0 and 1")),
         (("agreement", "demo", "--ties", "exct"), ("--ties ", "did you mean 'exact'")),
-        (("agreement", "demo", "--ties", "-0.1"), ("-0.1", "at least 0")),
-        (("agreement", "demo", "--ties", "nan"), ("nan", "at least 0")),
         (("agreement", "demo", "--human-ties", "-1"), ("--human-ties -1", "at least 0")),
         (("agreement", "demo", "--table", "metric", *QUICK), ("no table 'metric'", "did you mean 'metrics'")),
-        (("ranking", "demo", "--alpha", "0"), ("--alpha 0", "between 0 and 1")),
-        (("ranking", "demo", "--test", "t"), ("exact", "asymptotic")),
-        (("ranking", "demo", "--correction", "bonferroni"), ("none", "holm", "bh")),
         (("agreement",), ("no input",)),
         (("agreement", "demo", "--human", "an1"), ("'an1' is no rater", "did you mean 'ann1'")),
         (("agreement", "demo", "--metrics", "judgee"), ("'judgee' is no metric", "did you mean 'judge'")),
@@ -111,42 +78,22 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "demo", "--systems", "Aster"), ("only 1 system (Aster)", "needs two")),
         (("agreement", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("agreement", "demo", "--reader", "rating"), ("--reader 'rating'", "did you mean 'ratings'")),
-        (("agreement", "demo", "--raters", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("correction", "demo", "--estimator", "mixtur"), ("--estimator 'mixtur'", "did you mean 'mixture'")),
-        (("correction", "demo", "--gamma", "0"), ("--gamma 0", "between 0 and 1")),
-        (("correction", "demo", "--gamma", "1"), ("--gamma 1", "between 0 and 1")),
         (("correction", "demo", "--equivalence", "-0.1"), ("--equivalence -0.1", "between 0 and 1")),
         (("protocol", "demo", "--batch", "0"), ("--batch 0", "at least 1")),
-        (("protocol", "demo", "--batch", "-5"), ("-5", "whole number")),
-        (("protocol", "demo", "--budget", "0"), ("--budget 0", "at least 1")),
-        (("protocol", "demo", "--replications", "0"), ("--replications 0", "at least 1")),
-        (("protocol", "demo", "--gamma", "1.5"), ("--gamma 1.5", "between 0 and 1")),
-        (("protocol", "demo", "--futility", "1"), ("--futility 1", "between 0 and 1")),
         (("protocol", "demo", "--looks", "10,30,20"), ("--looks 10,30,20", "increasing")),
         (("protocol", "demo", "--looks", "10,x"), ("--looks", "'10,x'", "whole numbers")),
         (("protocol", "demo", "--stop", "futil"), ("'futil'", "did you mean 'futility'")),
-        (("protocol", "demo", "--estimator", "humn"), ("--estimator 'humn'", "did you mean 'human'")),
         (("protocol", "demo", "--estimator", "mixture"), ("'mixture'", "needs a metric")),
         (("protocol", "demo", "--boundary", "pocok"), ("'pocok'", "did you mean 'pocock'")),
         (("protocol", "demo", "--boundary", "-2"), ("--boundary -2", "positive")),
-        (("complementarity",), ("no input",)),
-        (("complementarity", "demo", "--level", "sytem"), ("--level", "system", "utterance")),
         (("complementarity", "demo", "--distance", "kendall"), ("--distance", "tau-b", "ordinal")),
         (("complementarity", "demo", "--people", "all"), ("--people", "aspects", "annotators")),
         (("complementarity", "demo", "--ties", "0.1"), ("--ties",)),
-        (("complementarity", "demo", "--confidence", "0"), ("--confidence 0", "between 0 and 1")),
-        (("complementarity", "demo", "--systems", "Aster"), ("only 1 system", "Aster", "two are needed")),
-        (("complementarity", "demo", "--table", "pair", *QUICK), ("no table 'pair'", "did you mean 'pairs'")),
-        (("ceiling", "demo", "--folds", "items"), ("--folds", "item", "plain")),
         (("ceiling", "demo", "--model", "lasso"), ("--model", "xgboost", "ridge")),
         (("ceiling", "demo", "--in-use", "juge:fluency"), ("is no metric", "did you mean 'judge:fluency'")),
-        (("ceiling", "demo", "--steps", "0"), ("--steps 0", "at least 1")),
-        (("ceiling", "demo", "--steps", "1.5"), ("--steps", "1.5", "whole number")),
         (("ceiling", "demo", "--metrics", "!*"), ("leaves no metric",)),
-        (("plan", "--batch", "0"), ("--batch 0", "at least 1")),
         (("plan", "--budget", "500,0"), ("--budget 0", "at least 1")),
-        (("plan", "--gamma", "0"), ("--gamma 0", "between 0 and 1")),
-        (("plan", "--looks", "20,10"), ("--looks 20,10", "increasing")),
         (("plan", "--margins", "0,much"), ("--margins", "'0,much'", "comma list of numbers")),
         (("plan", "--margins", "0.9"), ("margins", "between -0.7 and 0.7")),
         (("plan", "--tie-rate", "1"), ("--tie-rate 1", "less than 1")),
@@ -163,14 +110,10 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("plan", "--futility", "0.5"), ("--futility 0.5 would change nothing",)),
         (("plan", "--budget", "1" * 30), ("--budget 1111", "at most 1000000000")),
         (("plan", "--budget", "1" * 5000), ("--budget", "comma list of whole numbers")),
-        (("protocol", "demo", "--ideal", "1" * 21), ("--ideal 1111", "at most 1000000000")),
-        (("agreement", "demo", "--resamples", "1" * 21), ("--resamples 1111", "at most 1000000000")),
         (
             ("agreement", "demo", "--resamples", "100000000"),
             ("--resamples 100000000: takes", "GB", "ask for fewer"),
         ),
-        (("leaderboard", "demo", "--resamples", "900000000"), ("--resamples 900000000: takes about", "GB")),
-        (("favoritism", "demo", "--resamples", "900000000"), ("--resamples 900000000: takes about", "GB")),
         (("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", "--resamples", "900000000"), ("takes about",)),
         (("protocol", "demo", "--replications", "900000000"), ("--replications 900000000: takes about", "GB")),
         (("plan", "--replications", "900000000"), ("--replications 900000000: takes about", "GB")),
@@ -189,9 +132,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
             ("combine", "fit", "demo", "--folds", "system", "--repeats", "5"),
             ("--repeats 5 would change nothing", "--folds 'system'"),
         ),
-        (("plan", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("report", "demo", "--format", "csv"), ("report", "json")),
-        (("report", "demo", "--table", "metrics"), ("report", "json")),
         (("report", "demo", "-o", "folder/"), ("report", "folder/", "--figures")),
         (("report", "demo", "--metrics", "nobody"), ("'nobody' is no metric",)),
         (("convert", "demo"), ("--output",)),
@@ -209,59 +150,13 @@ def test_bad_options_are_refused_in_one_line(
 # --- formats -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", QUESTIONS)
-@pytest.mark.usefixtures("remembered")
-def test_json_csv_and_folder_hold_the_same_rows(custodes: Run, verb: str) -> None:
-    options = (*quickly(verb), "--seed", "3")
-    answer = json.loads(custodes(verb, *options, "--format", "json").out)
-    assert answer["question"] == verb
-    assert answer["seconds"] >= 0
-    tables = {name: rows for name, rows in answer.items() if isinstance(rows, list) and name != "notes"}
-    custodes(verb, *options, "--format", "csv", "-o", "tables/")
-    assert {path.stem for path in Path("tables").iterdir()} == set(tables)
-    for name, rows in tables.items():
-        text = custodes(verb, *options, "--format", "csv", "--table", name).out
-        assert text == Path("tables", f"{name}.csv").read_text()
-        parsed = list(csv.DictReader(io.StringIO(text)))
-        assert len(parsed) == len(rows)
-        if rows:
-            assert list(parsed[0]) == list(rows[0])
-        for line, row in zip(parsed, rows, strict=True):
-            for column, value in row.items():
-                expected = "" if value is None else value
-                if isinstance(value, float):
-                    assert float(line[column]) == value
-                elif isinstance(value, bool):
-                    assert line[column] == str(value).lower()
-                elif isinstance(value, list):
-                    assert line[column] == "; ".join(value)
-                else:
-                    assert line[column] == str(expected)
-    default = custodes(verb, *options, "--format", "csv").out
-    assert default == Path("tables", f"{next(iter(tables))}.csv").read_text()
-    only = json.loads(custodes(verb, *options, "--format", "json", "--table", next(reversed(tables))).out)
-    assert set(only) == {"question", "provenance", "notes", "seconds", next(reversed(tables))}
-
-
-@pytest.mark.parametrize("verb", QUESTIONS)
-def test_same_seed_same_bytes(custodes: Run, verb: str) -> None:
-    for seed, into_a_file in (("0", False), ("7", True)):
-        command = (verb, *quickly(verb), "--seed", seed, "--format", "json", "--no-timing")
-        first = custodes(*command)
-        assert first.err == ""
-        if into_a_file:
-            assert custodes(*command, "-o", "answer.json").out == ""
-            assert Path("answer.json").read_text() == first.out
-        else:
-            assert custodes(*command).out == first.out
-
-
-def test_another_seed_changes_only_what_is_drawn(custodes: Run) -> None:
-    def answer(seed: str) -> dict[str, list[dict[str, object]]]:
-        command = ("agreement", "demo", *QUICK, "--format", "json", "--no-timing", "--seed")
-        return json.loads(custodes(*command, seed).out)
-
-    one, other = answer("1")["metrics"], answer("2")["metrics"]
+def test_another_seed_changes_only_what_is_drawn_and_a_file_holds_the_same_bytes(custodes: Run) -> None:
+    command = ("agreement", "demo", *QUICK, "--format", "json", "--no-timing", "--seed")
+    ran = custodes(*command, "1")
+    assert ran.err == ""  # no progress where there is no terminal
+    assert custodes(*command, "1", "-o", "answer.json").out == ""
+    assert Path("answer.json").read_text() == ran.out
+    one, other = (json.loads(text)["metrics"] for text in (ran.out, custodes(*command, "2").out))
     assert [row["kendall_item"] for row in one] == [row["kendall_item"] for row in other]
     assert [row["kendall_item_low"] for row in one] != [row["kendall_item_low"] for row in other]
 
@@ -278,38 +173,11 @@ def test_ties_takes_a_number_and_is_recorded(custodes: Run) -> None:
     assert sum(wide) > sum(exact)
 
 
-@pytest.mark.parametrize("verb", QUESTIONS)
-@pytest.mark.usefixtures("remembered")
-def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run, verb: str) -> None:
-    ran = custodes(verb, *quickly(verb))
-    lines = ran.out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "\x1b" not in ran.out
-    words = set(ran.out.split())
-    expected = {
-        "check": ("items", "clusters", "coverage", "ties"),
-        "leaderboard": ("rater", "system", "battles", "strength", "rank", "group", "human", "Aster", "ties"),
-        "agreement": ("metric", "accuracy", "kendall", "learned", "overlap-stem"),
-        "favoritism": ("metric", "accuracy", "Dogwood", "overlap-stem"),
-        "ranking": ("metric", "correct", "inversion", "insertion", "Aster"),
-        "correction": ("decision", "naive", "human", "mixture", "ppi", "theta", "Dogwood", ">", "<", "="),
-        "protocol": ("metric", "estimator", "stopping", "share", "correct", "kld", "±", "agreement", "learned"),
-        "plan": ("estimator", "annotations", "decided", "saving", "correlation", "ideal", "100"),
-        "complementarity": ("kinds", "human-metric", "difference", "dimension", "cluster", "human:fluency"),
-        "ceiling": ("features", "kendall", "metrics", "humans", "both", "attainable", "judge:fluency"),
-        "gate": ("gate:", "holds", "outcome", "kendall_item", "judge", "coherence:", ">="),
-    }
-    assert set(expected[verb]) <= words
-    assert ("study=demo" in ran.out) is (verb != "plan")
-    assert "seed=0" in ran.out
-
-
 @pytest.mark.usefixtures("remembered")
 def test_an_estimate_stands_with_its_interval(custodes: Run) -> None:
-    ran = custodes("agreement", "demo", *QUICK, "--aspect", "coherence")
-    row = json.loads(custodes("agreement", "demo", *QUICK, "--aspect", "coherence", "--format", "json").out)["metrics"][
-        0
-    ]
+    ask = ("agreement", "demo", *QUICK, "--aspect", "coherence")
+    ran = custodes(*ask)
+    row = json.loads(custodes(*ask, "--format", "json").out)["metrics"][0]
     for name in ("sample_accuracy", "system_accuracy", "pairwise_accuracy"):
         low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
         if low is None or low % 1 == 0 or high % 1 == 0:
@@ -320,46 +188,13 @@ def test_an_estimate_stands_with_its_interval(custodes: Run) -> None:
 
 @pytest.mark.usefixtures("remembered")
 def test_a_named_table_shows_all_its_columns(custodes: Run) -> None:
-    ran = custodes("favoritism", "demo", *QUICK, "--metrics", "judge", "--aspect", "fluency", "--table", "confusion")
-    frame = pl.read_csv(
-        io.StringIO(
-            custodes(
-                *("favoritism", "demo", *QUICK, "--metrics", "judge", "--aspect", "fluency"),
-                *("--table", "confusion", "--format", "csv"),
-            ).out
-        )
-    )
+    ask = ("favoritism", "demo", *QUICK, "--metrics", "judge", "--aspect", "fluency", "--table", "confusion")
+    ran = custodes(*ask)
+    frame = pl.read_csv(io.StringIO(custodes(*ask, "--format", "csv").out))
     assert frame.height == 15
     for column in frame.columns[1:]:
         assert column in ran.out.replace("\n", " ") or all(word in ran.out for word in column.split("_"))
     assert max(map(len, ran.out.splitlines())) <= 80
-
-
-def test_progress_is_silent_without_a_terminal(custodes: Run) -> None:
-    assert custodes("agreement", "demo", *QUICK).err == ""
-
-
-def test_progress_bar_on_a_real_terminal(tmp_path: Path) -> None:
-    pty = pytest.importorskip("pty")
-    for quiet in ((), ("--quiet",)):
-        reading, terminal = pty.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "custodes", "agreement", "demo", *QUICK, "--format", "csv", *quiet],
-            stdout=subprocess.DEVNULL,
-            stderr=terminal,
-            env={**os.environ, "TERM": "xterm"},
-            cwd=tmp_path,
-        )
-        os.close(terminal)
-        shown = b""
-        try:
-            while part := os.read(reading, 4096):
-                shown += part
-        except OSError:  # the end of a terminal on Linux
-            pass
-        os.close(reading)
-        assert process.wait() == 0
-        assert (b"agreement" in shown) is not bool(quiet)
 
 
 # --- output files --------------------------------------------------------------------------------------------------
@@ -383,6 +218,8 @@ def test_output_that_cannot_be_written_is_refused_before_any_work(custodes: Run)
     refused(custodes("agreement", "demo", "-o", "answer.xlsx"), ".xlsx", ".csv")
     refused(custodes("agreement", "demo", "-o", "answer.md", "--format", "csv"), "answer.md", "md", "csv")
     refused(custodes("agreement", "demo", "-o", "missing/answer.json"), "missing", "no such folder")
+    Path("file").write_text("")
+    refused(custodes("agreement", "demo", "--resamples", "0", "--format", "csv", "-o", "file/a/"), "file/a")
     assert not Path("new").exists()
     assert list(Path("there").iterdir()) == []
 
@@ -405,46 +242,11 @@ def test_a_problem_of_reading_is_not_told_as_one_of_writing(
     assert re.search(said, capsys.readouterr().err)
 
 
-def test_a_failed_write_leaves_the_old_file(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("answer.json").write_text("old")
-
-    def fails(*args: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", fails)
-    ran = custodes("agreement", "demo", *QUICK, "--aspect", "fluency", "--format", "json", "-o", "answer.json")
-    refused(ran, "answer.json", "No space left on device")
-    assert Path("answer.json").read_text() == "old"
-    assert [path.name for path in Path().iterdir()] == ["answer.json"]
-
-
 def test_a_refused_command_leaves_the_old_file(custodes: Run) -> None:
     Path("answer.json").write_text("old")
     refused(custodes("agreement", "demo", "--metrics", "nobody", "-o", "answer.json"), "nobody")
     refused(custodes("agreement", "demo", *QUICK, "--table", "nothing", "-o", "answer.json"), "nothing")
     assert Path("answer.json").read_text() == "old"
-
-
-def test_a_folder_below_a_file_cannot_be_made(custodes: Run) -> None:
-    Path("file").write_text("")
-    refused(custodes("agreement", "demo", *QUICK, "--format", "csv", "-o", "file/tables/"), "file/tables")
-
-
-def command(*argv: str, stdout: int, folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "custodes", *argv], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=folder
-    )
-
-
-def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
-    for form in ("csv", "table"):
-        reading, writing = os.pipe()
-        os.close(reading)
-        process = command("agreement", "demo", "--resamples", "0", "--format", form, stdout=writing, folder=tmp_path)
-        os.close(writing)
-        _, err = process.communicate()
-        assert err == ""
-        assert process.returncode in (0, 1)
 
 
 def test_a_terminal_without_unicode_is_no_error(tmp_path: Path) -> None:
@@ -463,14 +265,12 @@ def test_a_terminal_without_unicode_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    ask = [sys.executable, "-m", "custodes", "check", "demo", "--format", "csv"]
     with open("/dev/full", "w") as full:
-        process = command(
-            "agreement", "demo", "--resamples", "0", "--format", "csv", stdout=full.fileno(), folder=tmp_path
-        )
-        _, err = process.communicate()
-    assert process.returncode == 2
-    assert err.count("\n") == 1
-    assert "No space left" in err
+        ran = subprocess.run(ask, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+    assert "No space left" in ran.stderr
 
 
 # --- report --------------------------------------------------------------------------------------------------------
@@ -491,10 +291,13 @@ def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
         for number, section in enumerate(SECTIONS, start=1)
     ]
     assert [path.name for path in Path().iterdir()] == ["report.html"]
-    again = custodes("report", "demo", *quick, "-o", "again.html", "--quiet")
+    again = custodes("report", "demo", *quick, "-o", "again.html", "--quiet", "--figures", "figures")
     assert (again.out, again.err) == ("again.html\n", "")
     assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
     assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    figures = [path.read_text(encoding="utf-8") for path in Path("figures").iterdir()]
+    assert len(figures) > 3
+    assert all(figure.lstrip().startswith("<svg") for figure in figures)
 
 
 @pytest.mark.usefixtures("few_rounds")
@@ -508,18 +311,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     }
     assert answer["favoritism"]["provenance"]["options"]["aspect"] == "fluency"
     assert len(answer["ranking"]["decisions"]) == 8 * 15
-    assert custodes("report", "demo", *quick).out == ran.out
     assert list(Path().iterdir()) == []
-
-
-@pytest.mark.usefixtures("few_rounds")
-def test_report_saves_its_figures(custodes: Run) -> None:
-    quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
-    ran = custodes("report", "demo", *quick, "--figures", "figures")
-    assert ran.status == 0
-    figures = list(Path("figures").iterdir())
-    assert len(figures) > 3
-    assert all(path.read_text(encoding="utf-8").lstrip().startswith("<svg") for path in figures)
 
 
 # --- check ---------------------------------------------------------------------------------------------------------

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import csv
+import inspect
 import io
 import json
-import math
 import re
-import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +25,7 @@ from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.protocol.stopping import Stopping
-from tests.questions import QUESTIONS, RESULTS
+from tests.questions import QUESTIONS, RESULTS, command, options
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.md"
 SOURCE = Path(cu.__file__).parent
@@ -35,22 +34,6 @@ DECLARED = {
     for question, result in RESULTS.items()
 }
 """Question to table to fields."""
-
-MODEL = str(Path(tempfile.gettempdir()) / "custodes-contract.json")
-QUICK = {
-    "check": ("demo",),
-    "correction": ("demo", "--metrics", "learned,distance"),
-    "protocol": ("demo", "--replications", "2"),
-    "plan": ("demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "90"),
-    "ceiling": ("demo", "--resamples", "20", "--model", "ridge", "--steps", "2"),
-    "combine": (
-        *("demo", "--target", "fluency", "--method", "ridge", "--method", "best"),
-        *("--repeats", "2", "--resamples", "20", "-o", MODEL),
-    ),
-    "validate": ("demo", "--model", MODEL, "--aspect", "coherence"),
-    "gate": ("demo", "--metric", "judge", "--require", "kendall_item>=0.2", "--not-worse-than", "distance"),
-}
-"""What a question is asked where nothing depends on how much it computes."""
 
 EMPTY = {
     ("check", "problems"),
@@ -65,26 +48,30 @@ EMPTY = {
 """Tables that may have no row on the demo."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def model() -> None:
-    """The file that `validate` reads."""
-    options = {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20}
-    cu.combine(cu.read("demo"), **options).model.save(MODEL)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the model that `validate` reads."""
+    folder = tmp_path_factory.mktemp("contracts")
+    cu.combine(cu.read("demo"), **options("combine")).model.save(folder / "model.json")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 every_question = pytest.mark.parametrize("question", QUESTIONS)
 
 
-def asked(question: str, *options: str) -> list[str]:
-    """Its command line."""
-    verbs = {"combine": ("combine", "fit"), "validate": ("combine", "validate")}
-    verb = verbs.get(question, (question,))
-    return [*verb, *QUICK.get(question, ("demo", "--resamples", "20")), *options]
+def output(question: str, *words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert cli.run([*command(question), *words]) in (0, 1)
+    return capsys.readouterr().out
 
 
-def answer(question: str, *options: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert cli.run(asked(question, "--format", "json", *options)) in (0, 1)
-    return json.loads(capsys.readouterr().out)
+def answer(question: str, *words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    return json.loads(output(question, "--format", "json", *words, capsys=capsys))
 
 
 def documented() -> dict[str, dict[str, tuple[str, ...]]]:
@@ -140,18 +127,18 @@ def test_every_field_is_explained_and_named_alike() -> None:
 
 @every_question
 @pytest.mark.usefixtures("remembered")
-def test_json_has_the_declared_fields(question: str, capsys: pytest.CaptureFixture[str]) -> None:
-    made = answer(question, "--seed", "5", capsys=capsys)
-    assert made["question"] == question
-    assert list(made) == ["question", "provenance", "notes", *DECLARED[question], "seconds"]
-    provenance = made["provenance"]
+def test_json_has_the_declared_fields_and_kinds_of_values(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result = json.loads(
+        output(question, "--format", "json", "--seed", "5", capsys=capsys), parse_constant=pytest.fail
+    )  # no NaN, no infinity
+    assert result["question"] == question
+    assert list(result) == ["question", "provenance", "notes", *DECLARED[question], "seconds"]
+    provenance = result["provenance"]
     assert list(provenance) == ["study", "digest", "options", "seed", "versions", "dropped"]
-    assert provenance["seed"] == 5
-    assert provenance["study"] == "demo"
-    assert len(provenance["digest"]) == 16
+    assert (provenance["study"], provenance["seed"], len(provenance["digest"])) == ("demo", 5, 16)
     assert set(provenance["versions"]) == {"custodes", "numpy", "polars", "python"}
     assert provenance["versions"]["custodes"] == version("custodes")
-    choice = {
+    settings = {
         "complementarity": {"level", "people"},
         "annotators": {"method", "people"},
         "ceiling": {"folds"},
@@ -159,45 +146,108 @@ def test_json_has_the_declared_fields(question: str, capsys: pytest.CaptureFixtu
         "plan": set(),
         "validate": {"model"},
     }
-    assert choice.get(question, {"ties", "orders"}) <= set(provenance["options"])
-    for note in [*made["notes"], *provenance["dropped"]]:
+    assert settings.get(question, {"ties", "orders"}) <= set(provenance["options"])
+    for note in [*result["notes"], *provenance["dropped"]]:
         assert list(note) == ["rule", "message", "count", "aspect"]
         assert note["aspect"] in ("", "coherence", "fluency")
     for table, fields in DECLARED[question].items():
-        assert made[table] or (question, table) in EMPTY, table
-        for row in made[table]:
+        assert result[table] or (question, table) in EMPTY, table
+        for row in result[table]:
             assert tuple(row) == fields, table
             assert {row[name] for name in ("aspect", "target") if name in row} <= {"coherence", "fluency", ""}
+    for table, column in ((table, column) for name, table, column in columns() if name == question):
+        for row in result[table]:
+            check_kind(column, row)
+
+
+def check_kind(column: Column, row: dict[str, Any]) -> None:
+    value = row[column.name]
+    if value is None:
+        assert [row[name] for name in column.names] == [None] * len(column.names), row
+        return
+    if column.interval and row[f"{column.name}_low"] is not None:
+        assert row[f"{column.name}_low"] <= row[f"{column.name}_high"], row
+    if column.kind in ("share", "p", "probability"):
+        assert -1e-12 <= value <= 1 + 1e-12, row
+    if column.kind == "count":
+        assert value >= 0, row
+    if column.name == "metric":  # people are raters, not metrics
+        assert not value.startswith(("human", "ann")), row
+    if column.name == "p_value":
+        assert column.kind == "p", row
 
 
 @every_question
 @pytest.mark.usefixtures("remembered")
-def test_csv_has_the_same_columns(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_and_command_line_give_the_same(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command line computes once for all tests of this file, so this is a second computation with the same seed."""
+    result = QUESTIONS[question](cu.read("demo"), **options(question), **seeded(question)).to_dict()
+    expected = json.loads(json.dumps(result))
+    for row in expected["comparison"] if question == "combine" else ():
+        row["seconds"] = None
+    assert answer(question, "--seed", "5", "--no-timing", capsys=capsys) == expected
+
+
+def seeded(question: str) -> dict[str, int]:
+    return {"rng": 5} if "rng" in inspect.signature(QUESTIONS[question]).parameters else {}
+
+
+@every_question
+@pytest.mark.usefixtures("remembered")
+def test_csv_and_folder_hold_the_rows_of_json(
+    question: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    result = answer(question, "--seed", "5", capsys=capsys)
+    folder = tmp_path / "tables"
+    if question != "combine":  # its output is a file of the model
+        assert not output(question, "--seed", "5", "--format", "csv", "-o", f"{folder}/", capsys=capsys)
+        assert {path.stem for path in folder.iterdir()} == set(DECLARED[question])
     for table, fields in DECLARED[question].items():
-        cli.run(asked(question, "--seed", "5", "--format", "csv", "--table", table))
-        assert tuple(next(csv.reader(io.StringIO(capsys.readouterr().out)))) == fields, table
+        text = output(question, "--seed", "5", "--format", "csv", "--table", table, capsys=capsys)
+        assert question == "combine" or text == (folder / f"{table}.csv").read_text()
+        header, *lines = csv.reader(io.StringIO(text))
+        assert tuple(header) == fields
+        for line, row in zip(lines, result[table], strict=True):
+            for text, value in zip(line, row.values(), strict=True):
+                assert (float(text) if isinstance(value, float) else text) == cell(value), table
+    only = answer(question, "--seed", "5", "--table", table, capsys=capsys)
+    assert set(only) == {"question", "provenance", "notes", "seconds", table}
+
+
+def cell(value: Any) -> Any:
+    """A value of JSON as csv has it; a number as it is."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "; ".join(value)
+    return value if isinstance(value, float) else "" if value is None else str(value)
+
+
+ESSENTIAL = {
+    "check": "items clusters coverage ties",
+    "leaderboard": "rater system battles strength rank group human Aster ties",
+    "agreement": "metric accuracy kendall learned overlap-stem",
+    "favoritism": "metric accuracy Dogwood overlap-stem",
+    "ranking": "metric correct inversion insertion Aster",
+    "correction": "decision naive human mixture ppi theta Dogwood > < =",
+    "protocol": "metric estimator stopping share correct kld ± agreement learned",
+    "plan": "estimator annotations decided saving",
+    "complementarity": "kinds human-metric difference dimension cluster human:fluency",
+    "ceiling": "features kendall metrics humans both attainable judge:fluency",
+    "gate": "gate: holds outcome kendall_item judge coherence: >=",
+}
+"""Words of the tables that a terminal shows."""
 
 
 @every_question
 @pytest.mark.usefixtures("remembered")
-def test_values_are_what_their_kind_says(question: str, capsys: pytest.CaptureFixture[str]) -> None:
-    made = answer(question, "--seed", "5", capsys=capsys)
-    for _, table, own in (found for found in columns() if found[0] == question):
-        for row in made[table]:
-            value, where = row[own.name], (table, own.name, row)
-            if value is None:
-                assert [row[name] for name in own.names] == [None] * len(own.names), where
-                continue
-            if own.interval and row[f"{own.name}_low"] is not None:
-                assert row[f"{own.name}_low"] <= row[f"{own.name}_high"], where
-            if own.kind in ("share", "p", "probability"):
-                assert -1e-12 <= value <= 1 + 1e-12, where
-            if own.kind == "count":
-                assert value >= 0, where
-            if own.name == "metric":  # people are raters, not metrics
-                assert not value.startswith(("human", "ann")), where
-            if own.name == "p_value":
-                assert own.kind == "p", where
+def test_tables_fit_eighty_columns(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(question, "--seed", "5", capsys=capsys)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "" not in text
+    assert set(ESSENTIAL.get(question, "").split()) <= set(text.split())
+    assert "study=demo" in text
+    assert "seed=5" in text
 
 
 def strings(path: Path) -> Iterator[tuple[ast.AST, str]]:
@@ -235,28 +285,6 @@ def test_agreement_has_every_statistic_with_its_interval() -> None:
         for level in ("system", "item", "global"):
             assert f"{kind}_{level}" in STATISTICS
     assert DECLARED["favoritism"]["confusion"][-9:] == CELLS
-
-
-IN_PYTHON: dict[str, dict[str, Any]] = {
-    "check": {},
-    "correction": {"metrics": "learned,distance"},
-    "protocol": {"replications": 2},
-    "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 90},
-    "ceiling": {"model": "ridge", "steps": 2, "resamples": 20},
-    "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
-    "validate": {"model": MODEL, "aspect": "coherence"},
-    "gate": {"metric": "judge", "require": "kendall_item>=0.2", "not_worse_than": "distance"},
-}
-"""What `QUICK` asks."""
-
-
-@every_question
-def test_python_and_command_line_give_the_same(question: str, capsys: pytest.CaptureFixture[str]) -> None:
-    made = QUESTIONS[question](cu.read("demo"), **IN_PYTHON.get(question, {"resamples": 20})).to_dict()
-    mine = json.loads(json.dumps(made))
-    for row in mine["comparison"] if question == "combine" else ():
-        row["seconds"] = None
-    assert answer(question, "--no-timing", capsys=capsys) == mine
 
 
 def test_provenance_replays_the_result() -> None:
@@ -303,16 +331,3 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     assert raters["flat"]["with_humans"] is raters["flat"]["with_metrics"] is raters["flat"]["position"] is None
     assert raters["same"]["with_humans"] == pytest.approx(0)
     assert "constant-rater" in rules
-
-
-@pytest.mark.usefixtures("remembered")
-def test_numbers_are_finite_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    def finite(value: Any) -> bool:
-        if isinstance(value, dict):
-            return all(map(finite, value.values()))
-        if isinstance(value, list):
-            return all(map(finite, value))
-        return not isinstance(value, float) or math.isfinite(value)
-
-    for question in QUESTIONS:
-        assert finite(answer(question, "--seed", "5", capsys=capsys))
