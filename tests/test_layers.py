@@ -39,7 +39,8 @@ BELOW = {
         "scoring": "answers arguments cache data errors files memory plugins process progress registry sealed stats "
         "visible",
         "judging": "answers arguments cache data errors files memory plugins progress registry sealed stats visible",
-        "annotate": "answers arguments data errors evaluate files memory process progress registry sealed stats visible",
+        "annotate": "answers arguments data errors evaluate files memory process progress registry sealed stats "
+        "visible",
         "plots": "answers arguments combining data errors evaluate files stats user_cache visible",
         "reporting": "answers arguments combining data errors evaluate files memory plots progress registry stats",
         "console": "errors process visible",
@@ -48,8 +49,8 @@ BELOW = {
         "options": "answers arguments console data errors files printing progress visible words",
         "diagnosis": "annotate answers data public",
         "verbs": "answers arguments console data errors evaluate options public questions words",
-        "commands": "annotate answers arguments cache combining console data diagnosis errors files judging options plots "
-        "printing process progress public questions reporting scoring verbs words",
+        "commands": "annotate answers arguments cache combining console data diagnosis errors files judging options "
+        "plots printing process progress public questions reporting scoring verbs words",
         "cli": "commands console files questions verbs words",
         "__main__": "cli commands process",
     }.items()
