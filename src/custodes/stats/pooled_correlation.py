@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest value is ro
 _BINS = 64  # of each ranking on the grid that stands for very many outputs
 _INT8 = 127  # signs that int8 can add up
 _STEPS = 16  # rows of a block of running sums
+_FEW_GROUPS = 50  # a fold of 20 units takes a third of the time without sparse matrices; 100 units take more
 _WIDTH = 128  # resamples at a time, for the processor's cache
 
 
@@ -106,18 +108,25 @@ def _pooled_pearson(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[
 
 
 class _Levels:
-    """The distinct values of a ranking from the lowest up: `level` (n,) of each output, and the number of outputs of
-    each level and group as a sparse matrix, whose product with weights gives the sizes of levels in resamples."""
+    """The distinct values of a ranking from the lowest up: `level` (n,) of each output, and the `group` of each."""
 
     def __init__(self, values: Floats, group: Ints, n_groups: int) -> None:
+        self.level = np.unique(values, return_inverse=True)[1].reshape(-1)
+        self.group, self.shape = group, (int(self.level.max()) + 1, n_groups)
+
+    @cached_property
+    def counts(self) -> Any:
+        """The number of outputs of each level and group; its product with weights gives sizes of levels in resamples."""
         from scipy.sparse import csc_array
 
-        self.level = np.unique(values, return_inverse=True)[1].reshape(-1)
-        shape = (int(self.level.max()) + 1, n_groups)
-        self.counts = csc_array((np.ones(len(group)), (self.level, group)), shape=shape)
+        return csc_array((np.ones(len(self.group)), (self.level, self.group)), shape=self.shape)
 
     def squares(self, drawn: NDArray[Any]) -> Floats:
         """Sums of squared sizes of levels (B,). A level of one group is weighed with its group."""
+        if self.shape[1] <= _FEW_GROUPS:
+            cells = np.bincount(self.level * self.shape[1] + self.group, minlength=math.prod(self.shape))
+            table = cells.reshape(self.shape).astype(np.float64)
+            return np.asarray(np.einsum("bg,bg->b", drawn @ (table.T @ table), drawn))
         groups = np.diff(self.counts.tocsr().indptr)
         shared, alone = (self.counts[np.flatnonzero(which)] for which in (groups > 1, groups == 1))
         diagonal: Floats = np.asarray((alone * alone).sum(axis=0))
@@ -170,7 +179,8 @@ def _pooled_kendall(human: Floats, metrics: Floats, group: Ints, drawn: NDArray[
     """tau-b: human (aspects, n), metrics (metrics, n) -> (aspects, B, metrics)."""
     sides = [_Levels(values, group, drawn.shape[1]) for values in (*human, *metrics)]
     pairs = weighted_sums(drawn, np.bincount(group, minlength=drawn.shape[1]).astype(np.float64)) ** 2
-    untied = np.stack([pairs - side.squares(drawn) for side in sides])
+    weights = drawn.astype(np.float64) if drawn.shape[1] <= _FEW_GROUPS else drawn
+    untied = np.stack([pairs - side.squares(weights) for side in sides])
     untied[untied <= _CONSTANT * pairs] = np.nan
     x, y = sides[: len(human)], sides[len(human) :]
     compute = _paired_groups if len(group) * drawn.shape[1] <= EXACT else _on_grid

@@ -64,27 +64,39 @@ def scaling(x: Floats) -> Scaling:
     >>> by.mean.tolist(), by.scale.tolist(), by.high.tolist()
     ([2.0, 5.0], [1.0, nan], [5.0, 5.0])
     """
-    columns = np.array(x.T, order="C")  # sums along contiguous rows are several times as fast
-    missing = np.isnan(columns)
-    n = np.maximum(columns.shape[1] - missing.sum(axis=1), 1)
-    columns[missing] = 0.0
+    return _scaled(x.T)[0]
 
-    def moments(values: Floats) -> tuple[Floats, Floats]:
-        """The mean and standard deviation of the values that are present; rounding is no deviation."""
+
+def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
+    """The scaling of columns (p, rows), and the standardised columns: 0 where missing and in columns without a scale.
+
+    Sums along contiguous rows are several times as fast as along columns.
+    """
+    missing = np.isnan(columns)
+    complete = not missing.any()
+    n = columns.shape[1] if complete else np.maximum(columns.shape[1] - missing.sum(axis=1), 1)
+    values = np.array(columns, order="C")
+
+    def moments() -> tuple[Floats, Floats, Floats]:
+        """Mean, standard deviation and deviations of the values that are present; rounding is no deviation."""
+        if not complete:
+            values[missing] = 0.0
         mean = values.sum(axis=1) / n
         deviation = values - mean[:, np.newaxis]
-        deviation[missing] = 0.0
+        if not complete:
+            deviation[missing] = 0.0
         spread = np.sqrt(np.einsum("pr,pr->p", deviation, deviation) / n)
-        return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 0.0)
+        return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 0.0), deviation
 
-    mean, spread = moments(columns)
+    mean, spread, _ = moments()
     low, high = mean - _LIMIT * spread, mean + _LIMIT * spread
-    np.clip(columns, low[:, np.newaxis], high[:, np.newaxis], out=columns)
-    columns[missing] = 0.0
-    mean, spread = moments(columns)
-    empty = missing.all(axis=1)
-    low, high, mean = (np.where(empty, np.nan, values) for values in (low, high, mean))
-    return Scaling(low, high, mean, np.where(spread > 0, spread, np.nan))
+    np.clip(values, low[:, np.newaxis], high[:, np.newaxis], out=values)
+    mean, spread, deviation = moments()
+    deviation /= np.where(spread > 0, spread, np.inf)[:, np.newaxis]
+    if not complete:
+        empty = missing.all(axis=1)
+        low, high, mean = (np.where(empty, np.nan, limit) for limit in (low, high, mean))
+    return Scaling(low, high, mean, np.where(spread > 0, spread, np.nan)), deviation
 
 
 def standardised(x: Floats, by: Scaling) -> Floats:
@@ -111,7 +123,8 @@ def standardised(x: Floats, by: Scaling) -> Floats:
     z = np.clip(x, by.low, by.high)
     z -= by.mean
     z /= by.scale
-    return np.nan_to_num(z, copy=False, nan=0.0)
+    z[np.isnan(z)] = 0.0
+    return z
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
@@ -151,10 +164,11 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     [2.0, 3.0]
     """
     require((penalties > 0).all(), "penalties must be above 0")
-    by, mean = scaling(x), float(y.mean())
+    columns, mean = np.ascontiguousarray(x.T), float(y.mean())
     if len(penalties) > 1:
-        penalties = _chosen(x, y, groups, np.sort(penalties)[::-1])
-    return Linear(by, _weights(standardised(x, by), y - mean, penalties)[:, 0], mean)
+        penalties = _chosen(columns, y, groups, np.sort(penalties)[::-1])
+    by, z = _scaled(columns)
+    return Linear(by, _weights(z, y - mean, penalties)[:, 0], mean)
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -182,24 +196,27 @@ def predict(linear: Linear, x: Floats) -> Floats:
 
 
 def _weights(z: Floats, centred: Floats, penalties: Floats) -> Floats:
-    """Weights (p, penalties) of standardised columns z (rows, p) for a centred target (rows,)."""
-    n, p = z.shape
+    """Weights (p, penalties) of standardised columns z (p, rows) for a centred target (rows,)."""
+    p, n = z.shape
     wide = p > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
-    gram, along = (z @ z.T, centred) if wide else (z.T @ z, z.T @ centred)
+    gram, along = (z.T @ z, centred) if wide else (z @ z.T, z @ centred)
     variance, axes = np.linalg.eigh(gram / n)
     damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
     weights = axes @ ((axes.T @ along / n)[:, np.newaxis] / damped)
-    return np.asarray(z.T @ weights if wide else weights)
+    return np.asarray(z @ weights if wide else weights)
 
 
-def _chosen(x: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
-    """The penalty (1,) with the least squared error over the inner folds; penalties in descending order."""
+def _chosen(columns: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
+    """The penalty (1,) with the least squared error over the inner folds, for columns (p, rows); penalties in
+    descending order."""
     fold = inner_folds(groups)
     if not fold.any():
         return np.array([PENALTY])
     error = np.zeros(len(penalties))
     for train, held in splits(fold):
-        by, mean = scaling(x[train]), y[train].mean()
-        weights = _weights(standardised(x[train], by), y[train] - mean, penalties)
-        error += ((y[held] - mean - (standardised(x[held], by) @ weights).T) ** 2).sum(axis=1)
+        by, z = _scaled(np.compress(train, columns, axis=1))
+        mean = y[train].mean()
+        weights = _weights(z, y[train] - mean, penalties)
+        residual = y[held] - mean - weights.T @ standardised(np.compress(held, columns, axis=1).T, by).T
+        error += np.einsum("ar,ar->a", residual, residual)
     return penalties[[int(np.argmin(error))]]
