@@ -116,7 +116,7 @@ class _Levels:
 
     @cached_property
     def counts(self) -> Any:
-        """The number of outputs of each level and group; its product with weights gives sizes of levels in resamples."""
+        """The number of outputs of each level and group; times weights it gives the sizes of levels in resamples."""
         from scipy.sparse import csc_array
 
         return csc_array((np.ones(len(self.group)), (self.level, self.group)), shape=self.shape)
