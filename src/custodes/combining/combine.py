@@ -253,7 +253,8 @@ def combine(
             return error
 
     # threadpoolctl lets one thread set the limit at a time: this one, before those of the pool.
-    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
+    workers = 1 if all(method.fast for method in terms.methods) else os.cpu_count()
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         if several:
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:

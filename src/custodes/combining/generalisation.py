@@ -57,7 +57,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> t
     ]
     reasons: list[tuple[str, int, str]] = []
     if terms.folds == "item" and terms.unseen != "none":
-        tried = tuple(own for own in others if own.speed == "fast" or terms.unseen == "all")
+        tried = tuple(own for own in others if own.fast or terms.unseen == "all")
         slow = [own.name for own in others if own not in tried]
         message = "not tried on unseen systems and data sets, as fits take long: {}; say unseen='all'"
         reasons.append(("unseen-not-tried", len(slow), message.format(", ".join(slow))))

@@ -84,4 +84,5 @@ def fitted(
         used, predicted = zip(*((len(own.used), own.predict(x)) for own in formulas), strict=True)
         return Fits(np.array(seconds), np.array(used), np.stack(predicted))
 
-    return each(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"))
+    threads = not all(method.fast for method in methods)
+    return each(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=threads)

@@ -117,7 +117,7 @@ def report(
 
     Asks `check`, `leaderboard`, `agreement`, `favoritism`, `consistency` and `ranking` with the same setting and seed;
     see there for what the numbers mean and which errors are raised. Then `complementarity` and `ceiling` (by ridge
-    regression, the quicker model), `combine` of every aspect in quick ways (the tables of all, the model of the first),
+    regression, the quicker model), `combine` of every aspect (fast methods on new items; the model of the first),
     `correction` by the best metrics (the best of every aspect, and some that are not told apart from it), and
     `protocol` and `plan` (of a study like this one) by people alone; where a study does not allow one of them, it is
     not among `results`, and the page says why. Where everybody who judged is a person, the page tells of systems and

@@ -17,7 +17,7 @@ METHODS = {own.name: own for own in (*_LEARNERS, _AUTO)}
 
 # The first one is kept and judged.
 DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
-QUICK = tuple(own.name for own in sorted(_LEARNERS, key=lambda own: own is not RIDGE) if own.speed != "slow")
-"""Ways that take seconds; boosted trees take minutes."""
+FAST = tuple(method.name for method in sorted(_LEARNERS, key=lambda method: method is not RIDGE) if method.fast)
+"""Methods of the report: a fit takes milliseconds."""
 
-__all__ = ["BEST", "DEFAULT", "METHODS", "QUICK", "Formula", "Lesson", "Method", "with_means"]
+__all__ = ["BEST", "DEFAULT", "FAST", "METHODS", "Formula", "Lesson", "Method", "with_means"]

@@ -50,7 +50,7 @@ BEST = Method(
     family="weights",
     fit=best,
     refits=best,
-    speed="fast",
+    fast=True,
     by_default=True,
 )
 EQUAL = Method(
@@ -60,7 +60,7 @@ EQUAL = Method(
     family="weights",
     fit=equal,
     refits=equal,
-    speed="fast",
+    fast=True,
     by_default=True,
 )
 RIDGE = Method(
@@ -71,7 +71,7 @@ RIDGE = Method(
     family="weights",
     fit=linear,
     refits=linear,
-    speed="fast",
+    fast=True,
     by_default=True,
 )
 PAIRWISE = Method(
@@ -82,6 +82,5 @@ PAIRWISE = Method(
     family="weights",
     fit=pairwise,
     refits=pairwise,
-    speed="quick",
     by_default=True,
 )

@@ -170,8 +170,8 @@ Fit = Callable[[Lesson], Formula]
 class Method:
     """`fit` learns a formula. `refits` learns its weights again,
     on resampled data, for their intervals (None: they have none). `mean_of` are the methods whose predictions it
-    averages, `among` those that it chooses among. `speed`: a fit takes milliseconds
-    ('fast'), all fits take seconds ('quick'), or they take longer; `by_default`: it is fitted unless others are named,
+    averages, `among` those that it chooses among. `fast`: a fit takes milliseconds,
+    so that the report and unseen systems try it; `by_default`: it is fitted unless others are named,
     and `auto` tries it; `takes_top`: it weighs the best so many
     metrics alone."""
 
@@ -183,7 +183,7 @@ class Method:
     refits: Fit | None = None
     mean_of: tuple[Method, ...] = ()
     among: tuple[Method, ...] = ()
-    speed: Literal["fast", "quick", "slow"] = "slow"
+    fast: bool = False
     by_default: bool = False
     takes_top: bool = False
 

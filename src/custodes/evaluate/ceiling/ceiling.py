@@ -252,6 +252,7 @@ def ceiling(
         progress=progress,
         desc="ceiling",
         label=who.rater_aspects.__getitem__,
+        threads=model == "xgboost",
     )
     parts, apart = zip(*answers, strict=True)
     notes = [*who.notes, *few_clusters_notes(who.design.n_units, resamples)]
