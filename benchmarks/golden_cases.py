@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import studies
-from cases import WMT
 from measuring import SHARED
+from waits import WMT
 
 QUESTIONS = (
     "check",

@@ -1,16 +1,12 @@
-"""What users wait for, before and after: CPU seconds and memory of verbs on real studies, first answers, large files.
+"""CPU seconds and peak memory of the commands that users wait for, with their limits.
 
-    python benchmarks/waits.py --before CHECKOUT --start CHECKOUT      # in turn, before and after; written to waits.md
-    python benchmarks/waits.py --before CHECKOUT --only 'SummEval *' --kept /tmp/waits.jsonl
-    python benchmarks/waits.py --only 'arena*'                         # this version alone: printed only
+    python benchmarks/waits.py                                  # every case, written to waits.md
+    python benchmarks/waits.py --only 'SummEval *'              # some cases, printed only
+    python benchmarks/waits.py --start CHECKOUT --runs F.jsonl  # also another version, on the same machine, in turn
 
-There are two befores: `--before` is 0.1.0, and `--start` the last version before the work on speed, with today's
-definitions. A target is a share of the start where that is given, since what was defined anew may take more or less
-than in 0.1.0; both shares are printed.
-
-The real studies lie beside the project (../shared/data); what is missing is said and left out. Simulated ones are made
-here. A case is the command line in a process of its own, and the whole of its output is written. Of 0.1.0 the verbs had
-other names; its page had fewer sections: "the sections that 0.1.0 had" is today's page with those alone.
+A case is one command in a process of its own with one thread; its whole output is written. Simulated studies are made
+by `studies.py`; real ones are read from ../shared/data, and cases without their file are listed and left out. With
+`--runs`, each measurement is added to a file and not repeated when the script is started again.
 """
 
 from __future__ import annotations
@@ -21,189 +17,220 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from cases import LIMITS, MADE, REAL, SECTIONS, TARGETS, Wait, waits
 from measuring import SHARED, Run, custodes, machine, run, table
 
 PAGE = Path(__file__).with_suffix(".md")
 STUDIES = Path(__file__).with_name("studies.py")
-SOME_SECTIONS = f"""
-from custodes.reporting import assembly
-assembly.SECTIONS = tuple(own for own in assembly.SECTIONS if own.question in "{SECTIONS}".split(","))
-from custodes.__main__ import main
-main()
-"""
-SLOWER = 1.1
-"""More than noise."""
+MAXIMAL_RATIO = 2.0
+"""A case that takes more CPU than this share of the start needs a reason on the page of the benchmarks."""
+
+WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de"
+REAL: dict[str, tuple[str, tuple[str, ...]]] = {
+    "SummEval": ("summeval/ratings.csv.gz", ()),
+    "WMT23": (WMT, ("--human", "mqm")),
+    "HANNA": ("hanna/ratings.csv.gz", ()),
+    "PandaLM": ("pandalm/battles.csv.gz", ("--invalid", "drop")),
+}
+"""Name of a study to its file and options."""
+TARGETS = {"SummEval": ("--target", "coherence"), "HANNA": ("--target", "Coherence")}
+"""Options of `combine fit`."""
+SIMULATED: dict[str, tuple[str, str]] = {
+    "1,000 rows": ("small.csv", "scores items=50 systems=5 metrics=3 people=1 seed=9"),
+    "100,000 items": ("items.csv", "scores items=100000 systems=3 metrics=3 people=1 seed=0"),
+    "2 M battles": ("arena.parquet", "battles battles=2000000 models=150 seed=0"),
+    "2 M battles and a judge": ("arena_judge.parquet", "battles battles=2000000 models=150 judges=1 seed=0"),
+    "59,400 battles of 100": ("systems.csv", "battles battles=59400 models=100 judges=1 seed=3"),
+    "500 metrics": ("metrics.parquet", "scores items=20 systems=10 metrics=500 people=2 seed=2"),
+    "500 systems": ("systems.parquet", "scores items=20 systems=500 metrics=3 people=2 seed=3"),
+}
+"""Name of a simulated study to its file and the arguments of `studies.py`."""
+ALL = (
+    "check leaderboard agreement favoritism ranking correction consistency complementarity "
+    "ceiling annotators verdict combine-fit report"
+)
+REAL_VERBS = "report correction agreement combine-fit ceiling complementarity protocol check verdict"
+VERBS: dict[str, str] = {
+    "1,000 rows": "favoritism",
+    "SummEval": REAL_VERBS,
+    "WMT23": REAL_VERBS,
+    "HANNA": REAL_VERBS,
+    "PandaLM": "report correction agreement check verdict",
+    "100,000 items": ALL,
+    "2 M battles": "check leaderboard report",
+    "2 M battles and a judge": "check leaderboard favoritism ranking correction report",
+    "59,400 battles of 100": "favoritism ranking report",
+    "500 metrics": ALL,
+    "500 systems": "agreement favoritism ranking protocol",
+}
+"""Name of a study to the commands that are measured on it."""
+LIMITS: dict[str, tuple[float, float]] = {
+    "first answer: *": (0.3, 400),
+    "1,000 rows *": (1.5, 400),
+    "SummEval report": (12.4, 400),
+    "SummEval *": (600, 400),
+    "100,000 items check": (5, 2_000),
+    "100,000 items agreement": (60, 2_000),
+    "100,000 items *": (120, 2_000),
+    "2 M battles*": (600, 3_000),
+    "500 metrics *": (600, 4_000),
+    "500 systems *": (600, 4_000),
+}
+"""Globs of names to the most CPU seconds and MB; the first that matches counts."""
 
 
-def file_of(study: str, folder: Path) -> Path | None:
-    """Where a study is, made if it is simulated; None: it is not there."""
-    if study in MADE:
-        name, how = MADE[study]
+@dataclass(frozen=True)
+class Case:
+    """A command on a study; STUDY in its words stands for the file."""
+
+    name: str
+    study: str
+    words: tuple[str, ...]
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The most CPU seconds and MB."""
+        return next((limits for glob, limits in LIMITS.items() if fnmatch(self.name, glob)), None)
+
+
+def cases() -> list[Case]:
+    """All cases in the order of the table."""
+    found = [Case(f"first answer: {option}", "", (option,)) for option in ("--help", "--version")]
+    for study, verbs in VERBS.items():
+        for verb in verbs.split():
+            options = REAL.get(study, ("", ()))[1] + (TARGETS.get(study, ()) if verb == "combine-fit" else ())
+            output = () if verb == "report" else ("--format", "json")
+            words = (*verb.split("-"), "STUDY", *options, "--quiet", *output)
+            found.append(Case(f"{study} {verb.replace('-', ' ')}", study, words))
+    return found
+
+
+def study_file(study: str, folder: Path) -> Path | None:
+    """The file of a study, made if it is simulated; None if it is not on this machine."""
+    if study in SIMULATED:
+        name, arguments = SIMULATED[study]
         if not (folder / name).exists():
-            kind, *sizes = how.split()
+            kind, *sizes = arguments.split()
             subprocess.run([sys.executable, STUDIES, kind, folder / name, *sizes], check=True)
         return folder / name
     path = SHARED / REAL[study][0]
     return path if Path(str(path).split("::")[0]).exists() else None
 
 
-def once(
-    wait: Wait, side: str, *, path: Path | None, folder: Path, source: Path | None, limits: dict[str, float]
-) -> Run:
-    """One run, of this version or of the one in `source`."""
-    words = list(wait.before or () if side == "before" else wait.words)
-    given: list[str | Path] = [path if word == "STUDY" and path else word for word in words]
+def measure(case: Case, study: Path | None, *, folder: Path, source: Path | None, seconds: float, gib: float) -> Run:
+    """One run of this version, or of the checkout `source`."""
+    words: list[str | Path] = [study if word == "STUDY" and study else word for word in case.words]
     if "report" in words:
-        given += ["--output", folder / "page.html"]
+        words += ["--output", folder / "page.html"]
     if "fit" in words:
-        given += ["--output", folder / "model.json"]
-    whole = custodes(*given)
-    if wait.some_sections and side != "before":
-        whole = [sys.executable, "-c", SOME_SECTIONS, *given]
-    return run(whole, source=source / "src" if source else None, out=folder / "answer", **limits)
+        words += ["--output", folder / "model.json"]
+    command = custodes(*words)
+    return run(command, source=source / "src" if source else None, out=folder / "answer", seconds=seconds, gib=gib)
 
 
-def middle(runs: list[Run]) -> Run:
-    """Median of CPU seconds and of memory; a reason if any gave none."""
-    reasons = [own.why for own in runs if own.why]
-    return Run(
-        statistics.median(own.cpu for own in runs),
-        statistics.median(own.mb for own in runs),
-        reasons[0] if reasons else "",
+def median(runs: list[Run]) -> Run:
+    """Median CPU seconds and memory; the reason of a run without an answer."""
+    reason = next((run.why for run in runs if run.why), "")
+    return Run(statistics.median(run.cpu for run in runs), statistics.median(run.mb for run in runs), reason)
+
+
+def verdict(case: Case, now: Run, start: Run | None) -> str:
+    """What is wrong with the figures of a case; empty if nothing is."""
+    problems = []
+    if now.why:
+        problems.append(now.why)
+    elif case.limits:
+        seconds, mb = case.limits
+        problems += [f"more than {seconds:g} s"] if now.cpu > seconds else []
+        problems += [f"more than {mb:,.0f} MB"] if now.mb > mb else []
+    if start and not (now.why or start.why) and now.cpu > MAXIMAL_RATIO * start.cpu:
+        problems.append(f"{now.cpu / start.cpu:.1f} times the start")
+    return ", ".join(problems)
+
+
+def page(measured: list[tuple[Case, Run, Run | None]], absent: list[str], times: int) -> str:
+    """Markdown: problems first, then all cases."""
+    problems = [
+        f"- {case.name}: {now.told()}; {said}" for case, now, start in measured if (said := verdict(case, now, start))
+    ]
+    rows = []
+    for case, now, start in measured:
+        limits = "{:g} s, {:,.0f} MB".format(*case.limits) if case.limits else ""
+        rows.append([case.name, *columns(start), *columns(now), limits])
+    both = [(now.cpu, start.cpu) for _, now, start in measured if start and not (now.why or start.why)]
+    total = (
+        f"\nSum of CPU seconds: {sum(b for _, b in both):.1f} at the start, {sum(a for a, _ in both):.1f} now.\n"
+        if both
+        else ""
     )
+    missing = f"\nNot on this machine: {'; '.join(absent)}.\n" if absent else ""
+    heads = ["case", "start, CPU s", "MB", "now, CPU s", "MB", "limits"]
+    return f"""# Waits
+
+`python benchmarks/waits.py`: CPU seconds (user and system) and peak resident memory of commands with one thread,
+{"one run" if times == 1 else f"medians of {times} runs"} of each.
+{machine()}.
+
+## Limits that are missed, and cases above twice the start
+{chr(10).join(problems) or "- none"}
+
+## All
+{total}
+{table(heads, rows)}{missing}"""
 
 
-@dataclass(frozen=True)
-class Row:
-    """Cells of a case; `said`: what is missed, or slower than the version that it is judged against."""
-
-    cells: list[str]
-    aimed: str
-    said: str
-
-    @classmethod
-    def absent(cls, name: str, why: str) -> Row:
-        return cls([name], "", why)
-
-    @classmethod
-    def of(cls, wait: Wait, runs: Mapping[str, Run]) -> Row:
-        """Medians by version, the shares of both befores that this one takes, and what was aimed at."""
-        after = runs["after"]
-        ratios = {side: share(runs.get(side), after, "cpu") for side in ("before", "start")}
-        judged = "start" if "start" in runs else "before"
-        ratio, target = ratios[judged], TARGETS.get(wait.name)
-        most = next((limit for glob, limit in LIMITS.items() if fnmatch(wait.name, glob)), None)
-        aimed = [f"time <= {target:.2f}"] if target else []
-        aimed += [f"<= {most[0]:g} s", f"<= {most[1]:,.0f} MB"] if most else []
-        missed = bool(after.why) or bool(target and ratio and ratio > target)
-        missed |= bool(most and (after.cpu > most[0] or after.mb > most[1]))
-        said = "missed" if missed else "slower" if ratio and ratio > SLOWER else ""
-        cells = [cell for side in ("before", "start", "after") for cell in told(runs.get(side))]
-        shares = [*ratios.values(), share(runs.get(judged), after, "mb")]
-        return cls([wait.name, *cells, *(f"{own:.2f}" if own else "" for own in shares)], ", ".join(aimed), said)
-
-    def line(self) -> str:
-        """A sentence on what is missed."""
-        name, *_, cpu, mb, before, start, _ = self.cells
-        of = [f"{own} of {what}" for own, what in ((start, "the start"), (before, "0.1.0")) if own]
-        shares = f"; of the time {', '.join(of)}" if of else ""
-        return f"- {name}: {cpu} s, {mb} MB{shares}; {self.said}: {self.aimed or 'no target'}\n"
-
-
-def share(before: Run | None, after: Run, what: str) -> float | None:
-    """How much of what a version took this one takes; None where one of the two gave no answer."""
-    if before is None or before.why or after.why:
-        return None
-    return float(getattr(after, what) / getattr(before, what))
-
-
-def told(own: Run | None) -> list[str]:
-    if own is None:
+def columns(run: Run | None) -> list[str]:
+    """CPU seconds and MB as cells."""
+    if run is None:
         return ["", ""]
-    return [f"{own.cpu:.2f}" if not own.why else own.why.split(":")[0], f"{own.mb:.0f}"]
+    return [run.why.split(":")[0] or f"{run.cpu:.2f}", f"{run.mb:.0f}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", type=Path, help="a checkout of 0.1.0")
-    parser.add_argument("--start", type=Path, help="one of the last version before the work, of today's definitions")
-    parser.add_argument("--times", type=int, default=3, help="runs of each, in turn (default 3)")
+    parser.add_argument("--start", type=Path, help="checkout of an earlier version to compare with")
+    parser.add_argument("--times", type=int, default=3, help="runs of each case (default 3)")
     parser.add_argument("--only", action="append", help="glob of names; repeatable")
     parser.add_argument("--seconds", type=float, default=300, help="CPU limit of a run (default 300)")
-    parser.add_argument("--gib", type=float, default=10, help="limit of memory of a run (default 10)")
-    parser.add_argument("--kept", type=Path, help="JSON lines: runs are added, and not run again")
-    parser.add_argument("--only-kept", action="store_true", help="run nothing: write the page from what --kept holds")
-    parser.add_argument("--note", default="", help="a sentence for the head of the page")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}, also of a part")
-    asked = parser.parse_args()
-    lines = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
-    known = [json.loads(line) for line in lines]
-    limits = {"seconds": asked.seconds, "gib": asked.gib}
-    checkouts: dict[str, Path | None] = {"before": asked.before, "start": asked.start}
-    rows: list[Row] = []
+    parser.add_argument("--gib", type=float, default=10, help="memory limit of a run (default 10)")
+    parser.add_argument("--runs", type=Path, help="JSON lines of measurements: read, and extended")
+    options = parser.parse_args()
+    lines = options.runs.read_text().splitlines() if options.runs and options.runs.exists() else []
+    earlier = {(row["case"], row["side"], row["n"]): Run(**row["run"]) for row in map(json.loads, lines)}
+    sides: dict[str, Path | None] = {**({"start": options.start} if options.start else {}), "now": None}
+    measured: list[tuple[Case, Run, Run | None]] = []
+    absent: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for wait in waits():
-            if asked.only and not any(fnmatch(wait.name, glob) for glob in asked.only):
+        for case in cases():
+            if options.only and not any(fnmatch(case.name, glob) for glob in options.only):
                 continue
-            path = file_of(wait.study, folder) if wait.study and not asked.only_kept else None
-            if wait.study and path is None and not asked.only_kept:
-                rows.append(Row.absent(wait.name, "not there"))
+            study = study_file(case.study, folder) if case.study else None
+            if case.study and study is None:
+                absent.append(case.name)
                 continue
-            taken: dict[str, list[Run]] = {}
-            for at in range(asked.times):
-                for side, source in wait.sides(checkouts).items():
-                    mine = [own for own in known if (own["name"], own["side"], own["at"]) == (wait.name, side, at)]
-                    if mine:
-                        taken.setdefault(side, []).append(Run(**mine[0]["run"]))
-                        continue
-                    if asked.only_kept:
-                        continue
-                    made = once(wait, side, path=path, folder=folder, source=source, limits=limits)
-                    taken.setdefault(side, []).append(made)
-                    print(f"{wait.name}, {side}: {made.told()}", file=sys.stderr, flush=True)
-                    if asked.kept:
-                        with asked.kept.open("a") as file:
-                            file.write(
-                                json.dumps({"name": wait.name, "side": side, "at": at, "run": vars(made)}) + "\n"
-                            )
-            if "after" not in taken:
-                rows.append(Row.absent(wait.name, "not run"))
-                continue
-            rows.append(Row.of(wait, {side: middle(runs) for side, runs in taken.items()}))
-    whole = page(rows, asked.times, asked.note)
-    if asked.write or (asked.before and not asked.only):
-        PAGE.write_text(whole)
-    print(whole)
-
-
-def page(rows: list[Row], times: int, note: str) -> str:
-    """Markdown: what misses its target first, then all."""
-    absent = [own.cells[0] for own in rows if len(own.cells) == 1]
-    rows = [own for own in rows if len(own.cells) > 1]
-    left = f"\nNot run this time, or not there: {'; '.join(absent)}.\n" if absent else ""
-    slow = "".join(own.line() for own in rows if own.said)
-    heads = ["what", "0.1.0, CPU s", "MB", "start, CPU s", "MB", "after, CPU s", "MB"]
-    heads += ["time, of 0.1.0", "of the start", "memory", "target", ""]
-    runs = f"medians of {times} runs in turn" if times > 1 else "one run each, in turn"
-    return f"""# Waits
-
-`python benchmarks/waits.py --before CHECKOUT_OF_0.1.0 --start CHECKOUT`: verbs as users call them, CPU seconds (user
-and system) and the highest resident memory, {runs}. The start is the last version before the work on speed, with
-today's definitions; targets, "slower" and the share of memory are against it where it was run, else against 0.1.0.
-{machine()}.{" " + note if note else ""}
-
-## Missed targets, and what is slower than before
-{slow or "- none" + chr(10)}
-## All
-
-{table(heads, [[*own.cells, own.aimed, own.said] for own in rows])}{left}"""
+            runs: dict[str, list[Run]] = {side: [] for side in sides}
+            for n in range(options.times):
+                for side, source in sides.items():
+                    result = earlier.get((case.name, side, n))
+                    if result is None:
+                        result = measure(
+                            case, study, folder=folder, source=source, seconds=options.seconds, gib=options.gib
+                        )
+                        print(f"{case.name}, {side}: {result.told()}", file=sys.stderr, flush=True)
+                        if options.runs:
+                            row = {"case": case.name, "side": side, "n": n, "run": asdict(result)}
+                            with options.runs.open("a") as file:
+                                file.write(json.dumps(row) + "\n")
+                    runs[side].append(result)
+            measured.append((case, median(runs["now"]), median(runs["start"]) if "start" in runs else None))
+    text = page(measured, absent, options.times)
+    if not options.only:
+        PAGE.write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

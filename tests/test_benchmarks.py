@@ -10,6 +10,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
+from custodes.questions import QUESTIONS
 from tests.waiting import PATIENCE
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -61,21 +62,25 @@ def test_a_command_is_ended_at_its_limit_and_its_reason_is_told(script):
     )
 
 
-def test_a_target_is_a_share_of_the_version_with_the_same_definitions(script):
-    """Of 10 s in 0.1.0 and 30 s at the start, 8 s are within a third of the start alone."""
+def test_a_case_is_compared_with_its_limits_and_with_the_start(script):
     waits, measuring = script("waits"), script("measuring")
-    wait = waits.Wait("HANNA agreement", "HANNA", ("agreement",), ("agreement",))
-    took = {side: measuring.Run(cpu, 100, "") for side, cpu in {"before": 10, "start": 30, "after": 8}.items()}
-    both, old = waits.Row.of(wait, took), waits.Row.of(wait, {**took, "start": measuring.Run(30, 100, "> 9 s")})
-    assert both.cells == [wait.name, "10.00", "100", "30.00", "100", "8.00", "100", "0.80", "0.27", "1.00"]
-    assert (both.said, both.aimed) == ("", "time <= 0.33")
-    assert old.cells[-3:] == ["0.80", "", ""]
-    del took["start"]
-    missed = waits.Row.of(wait, took)
-    assert missed.line() == "- HANNA agreement: 8.00 s, 100 MB; of the time 0.80 of 0.1.0; missed: time <= 0.33\n"
-    text = waits.page([both, missed, waits.Row.absent("x", "not run")], 1, "")
-    assert text.count("missed: time") == 1
-    assert text.endswith("Not run this time, or not there: x.\n")
+    slow, refused, small = (waits.Case(name, "", ()) for name in ("1,000 rows favoritism", "HANNA check", "other"))
+    start, now = measuring.Run(1, 100, ""), measuring.Run(3, 500, "")
+    assert waits.verdict(slow, now, start) == "more than 1.5 s, more than 400 MB, 3.0 times the start"
+    assert waits.verdict(slow, start, now) == waits.verdict(small, now, None) == ""
+    text = waits.page([(slow, now, start), (refused, measuring.Run(1, 9, "> 9 s"), start), (small, now, now)], ["x"], 1)
+    assert (
+        "- 1,000 rows favoritism: 3.00 s, 500 MB; more than 1.5 s, more than 400 MB, 3.0 times the start\n- HANNA check: > 9 s; > 9 s\n"
+        in text
+    )
+    assert "Sum of CPU seconds: 4.0 at the start, 6.0 now." in text
+    assert text.endswith("Not on this machine: x.\n")
+
+
+def test_the_cases_of_waits_have_distinct_names_and_known_commands(script):
+    cases = script("waits").cases()
+    assert len({case.name for case in cases}) == len(cases)
+    assert {case.words[0] for case in cases if case.study} <= {"report", "combine", *QUESTIONS}
 
 
 def test_loops_from_papers_say_our_numbers(script, tmp_path):
