@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -151,28 +152,28 @@ def test_orders_of_presentation_come_along() -> None:
     assert human.order.tolist() == [-1, 1, 0, 0]
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["ab", "ba", ""]), st.sampled_from([1, 0, -1, None])), min_size=1, max_size=5)
-)
-@settings(max_examples=200, deadline=None)
-def test_merging_of_orders_in_two_engines(verdicts: list[tuple[str, int | None]]) -> None:
+@pytest.mark.parametrize("orders", ["mean", "consistent", "first"])
+def test_merging_of_orders_in_two_engines(orders: str) -> None:
+    """Every list of up to three verdicts on a comparison, and some longer ones."""
     duckdb = pytest.importorskip("duckdb")
-    if all(preference is None for _, preference in verdicts):
-        return
-    number = {"ab": 1, "ba": -1, "": 0}
-    rows = [{"row": i, "order": number[o], "preference": p} for i, (o, p) in enumerate(verdicts)]
-    frame = pl.DataFrame(
-        [{**row, "rater": "r", "item": "i", "system_a": "A", "system_b": "B"} for row in rows],
-        schema_overrides={"preference": pl.Int64},
-    ).rename({"preference": "sign"})
-    relation = duckdb.from_arrow(frame.to_arrow())
-    for orders in ("mean", "consistent", "first"):
-        expected = merged(rows, orders)
-        for table in (frame.lazy(), relation):
-            made = module.merge_orders(nw.from_native(table), orders).collect("polars").to_native()
-            assert made["sign"].to_list() == [expected[0]]
-            if expected[0] is not None:
-                assert made["order"].to_list() == [expected[1]]
+    kinds = list(product((1, -1, 0), (1, 0, -1, None)))
+    lists = [own for length in (1, 2, 3) for own in product(kinds, repeat=length)]
+    lists += [random.Random(seed).choices(kinds, k=5) for seed in range(300)]
+    rows, expected = [], {}
+    for item, verdicts in enumerate(lists):
+        answers = [{"order": order, "preference": preference} for order, preference in verdicts]
+        if any(own["preference"] is not None for own in answers):
+            expected[f"i{item}"] = merged(answers, orders)
+            rows += [{**own, "item": f"i{item}", "row": row} for row, own in enumerate(answers)]
+    frame = pl.DataFrame(rows, infer_schema_length=None).rename({"preference": "sign"})
+    frame = frame.with_columns(rater=pl.lit("r"), system_a=pl.lit("A"), system_b=pl.lit("B"))
+    for table in (frame.lazy(), duckdb.from_arrow(frame.to_arrow())):
+        result = module.merge_orders(nw.from_native(table), orders).collect("polars").to_native()
+        signs, places = (dict(result.select("item", name).iter_rows()) for name in ("sign", "order"))
+        assert signs == {item: sign for item, (sign, _) in expected.items()}
+        assert {item: places[item] for item, sign in signs.items() if sign is not None} == {
+            item: order for item, (sign, order) in expected.items() if sign is not None
+        }
 
 
 def comparisons(seed: int, n_raters: int = 3) -> tuple[Comparisons, np.ndarray]:

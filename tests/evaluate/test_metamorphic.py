@@ -10,6 +10,8 @@ from polars.testing import assert_frame_equal
 
 import custodes as cu
 from custodes.answers.result import Result
+from custodes.data.ratings import LARGEST
+from custodes.errors import InputError
 from tests.questions import QUESTIONS
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -34,8 +36,11 @@ WITHOUT_RESAMPLES = [
     name for name in OF_A_STUDY if "resamples" in OPTIONS.get(name, {}) and name not in ("gate", "verdict")
 ]
 TIME = "seconds"
-IN_UNITS = {"check": {"raters": ("low", "high")}}
+MOVED = ("low", "high")
 """Columns of scores as they stand in the file, which a shift must move."""
+IN_UNITS = (*MOVED, "acc_eq_epsilon", "mse_metrics", "mse_both", "weight", "label", "expected")
+"""Columns in units of scores."""
+SLOW = ("ceiling", "combine", "plan", "protocol")
 FROM_RESAMPLES = {"group", "side", "decision", "may_be_best", "unreliable", "rank_low", "rank_high"}
 SHIFTS = {"h0": -64.0, "h1": -64.0, "h2": -64.0, "m0": -256.0, "m1": -8.0, "m2": -1024.0}
 """People share a scale, so they move together. Powers of two: sums of halves stay exact."""
@@ -116,13 +121,14 @@ def in_order(table: pl.DataFrame) -> pl.DataFrame:
     return table.sort([*labels, *numbers])
 
 
-def assert_same(made: Result, expected: Result, *, question: str, left_out: dict[str, tuple[str, ...]]) -> None:
+def assert_same(made: Result, expected: Result, *, without: tuple[str, ...] = (), rel_tol: float = 1e-9) -> None:
+    """Equal tables but for columns, which are named without the end of an interval."""
     tables = expected.tables()
     assert made.tables().keys() == tables.keys()
     for name, table in tables.items():
-        kept = pl.exclude([TIME, *left_out.get(name, ())])
+        kept = pl.exclude([TIME, *(f"{own}{end}" for own in without for end in ("", "_low", "_high"))])
         assert_frame_equal(
-            in_order(made.tables()[name].select(kept)), in_order(table.select(kept)), rel_tol=1e-9, abs_tol=1e-9
+            in_order(made.tables()[name].select(kept)), in_order(table.select(kept)), rel_tol=rel_tol, abs_tol=1e-9
         )
 
 
@@ -131,7 +137,33 @@ def test_a_constant_added_to_the_scores_of_a_rater_changes_nothing(question: str
     # Negative scores, as those of MQM, are among these.
     moved = ratings().with_columns(score=pl.col("score") + pl.col("rater").replace_strict(SHIFTS))
     expected, made = answer(question, ratings()), answer(question, moved)
-    assert_same(made, expected, question=question, left_out=IN_UNITS.get(question, {}))
+    assert_same(made, expected, without=MOVED)
+
+
+def in_units(unit: float) -> pl.DataFrame:
+    """The ratings in another unit, and those of one metric in a third."""
+    factor = pl.when(rater="m2").then(1024 * unit).otherwise(unit)
+    return ratings().with_columns(pl.col("score") * factor)
+
+
+@pytest.mark.parametrize("power", [-320, 318])
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        for name in OF_A_STUDY
+        if name != "verdict"  # of other questions
+    ],
+)
+def test_the_unit_of_scores_changes_nothing(question: str, power: int) -> None:
+    expected, made = answer(question, in_units(1.0)), answer(question, in_units(2.0**power))
+    assert_same(made, expected, without=IN_UNITS, rel_tol=1e-7)
+
+
+def test_scores_beyond_what_can_be_squared_are_refused() -> None:
+    for unit, reason in ((2.0**400, f"beyond {LARGEST:g}"), (2.0**-400, f"all below {1 / LARGEST:g}")):
+        with pytest.raises(InputError, match=f"scores of 'h0' are {reason.replace('+', '.')}.*take their logarithm"):
+            cu.read(in_units(unit))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +176,7 @@ def test_the_order_of_rows_changes_nothing(question: str, frame: Any) -> None:
         answer(question, frame(), **options),
         answer(question, frame().sample(fraction=1, shuffle=True, seed=2), **options),
     )
-    assert_same(made, expected, question=question, left_out={})
+    assert_same(made, expected)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""The glass ceiling on planted studies: what is there is found, what is not there is not, and nothing leaks."""
-
 from __future__ import annotations
 
 import sys
@@ -53,13 +51,6 @@ def test_pure_noise_is_not_predicted(model: Any) -> None:
     assert (made.information["mse_ratio"] > 0.99).all()
 
 
-def test_a_target_that_is_shuffled_over_items_cannot_be_predicted() -> None:
-    scores = planted()
-    mixed = np.random.default_rng(3).permuted(scores["ann", "style"].ravel()).reshape(ITEMS, SYSTEMS)
-    told = rows(asked({**scores, ("ann", "style"): mixed}, resamples=0).prediction, "style", "features")
-    assert all(abs(row["kendall"]) < 0.1 for row in told.values())
-
-
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:
     few = {key: values[:11] for key, values in planted().items()}
     told = [note.message for note in asked(few, resamples=20).notes if note.rule == "few-clusters"]
@@ -68,9 +59,6 @@ def test_few_clusters_are_noted_where_there_are_intervals() -> None:
     enough = {key: values[:12] for key, values in planted().items()}
     for made in (asked(few, resamples=0), asked(enough, resamples=20)):
         assert "few-clusters" not in [note.rule for note in made.notes]
-
-
-# --- people, dates -------------------------------------------------------------------------------------------------
 
 
 def test_people_are_split_in_halves(made: Ceiling) -> None:
@@ -157,9 +145,6 @@ def test_history_follows_the_dates_of_release() -> None:
         study.describe(raters=pl.DataFrame({"rater": ["*"], "date": ["2020"]})), model="ridge", resamples=0
     )
     assert everyone.history.height == 0  # one date is no history
-
-
-# --- poor data -----------------------------------------------------------------------------------------------------
 
 
 def test_one_aspect_has_metrics_alone_and_says_so() -> None:
@@ -273,11 +258,7 @@ def test_people_who_rated_few_items_of_many() -> None:
     ("options", "message"),
     [
         ({"folds": "items"}, "folds='items'; allowed: item, plain .did you mean 'item'"),
-        ({"model": "xgbost"}, "model='xgbost'; allowed: xgboost, ridge .did you mean 'xgboost'"),
         ({"steps": 0}, "steps=0"),
-        ({"resamples": -5}, "resamples=-5"),
-        ({"confidence": 1}, "confidence=1"),
-        ({"metrics": "frist"}, "did you mean 'first'"),
         ({"systems": "A"}, "only 1 system"),
         ({"in_use": "bleu"}, "in_use"),
     ],
@@ -294,23 +275,6 @@ def test_without_xgboost_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatc
     assert asked(planted(), model="ridge", resamples=0).prediction.height == 6
 
 
-# --- the same answer -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("model", ["ridge", "xgboost"])
-def test_same_seed_same_answer_whatever_the_order_of_rows(model: Any) -> None:
-    scores = {key: values[:20] for key, values in planted().items()}
-    table = rows_of(scores)
-    one = ceiling(study_from(table), model=model, resamples=20, rng=5)
-    assert ceiling(study_from(table), model=model, resamples=20, rng=5).to_dict() == one.to_dict()
-    raters = [table.filter(pl.col("rater") == r, pl.col("aspect") == a) for r, a in scores]
-    mixed = pl.concat([own.sample(fraction=1, shuffle=True, seed=k) for k, own in enumerate(raters)])
-    other = ceiling(study_from(mixed), model=model, resamples=20, rng=5)
-    for name, own in one.tables().items():
-        assert own.equals(other.to_frame(name)), name
-    assert ceiling(study_from(table), model=model, resamples=20, rng=6).to_dict() != one.to_dict()
-
-
 def test_a_monotone_line_through_a_metric_changes_no_prediction() -> None:
     scores = planted()
     bent = {key: values if key[0] == "ann" else 100 - 3 * values for key, values in scores.items()}
@@ -325,10 +289,3 @@ def test_a_monotone_line_through_a_metric_changes_no_prediction() -> None:
     )
     weights = ceiling(turned, model="ridge", resamples=0).lasso["weight"]
     np.testing.assert_allclose(weights, one.lasso["weight"], atol=1e-6)
-
-
-def test_the_demo_is_answered() -> None:
-    made = cu.ceiling(cu.read("demo"), model="ridge", resamples=20, steps=2)
-    metrics = made.prediction.filter(pl.col("features") == "metrics")
-    assert (metrics["kendall"] > 0.4).all()
-    assert (made.people["attainable"] > metrics["kendall"]).all()

@@ -37,9 +37,6 @@ def row(result: Gate, k: int = 0) -> dict[str, Any]:
     return result.rules.row(k, named=True)
 
 
-# --- the numbers ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("statistic", ALLOWED)
 def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statistic: str) -> None:
     study = study_of(scores())
@@ -110,9 +107,6 @@ def test_documents_make_intervals_wider() -> None:
     assert other["value_high"] - other["value_low"] > 1.2 * (one["value_high"] - one["value_low"])
 
 
-# --- together ------------------------------------------------------------------------------------------------------
-
-
 def test_more_rules_make_wider_intervals_and_the_same_rule_makes_none() -> None:
     study = study_of(scores())
     alone = gate(study, metric="m1", require="kendall_item>=0.3")
@@ -145,9 +139,6 @@ def test_every_rule_is_asked_of_every_aspect_and_aspects_share_their_resamples()
     a, same, other = (own.rules.filter(aspect="a")["value_low"].to_numpy() for own in (alone, alike, unlike))
     np.testing.assert_allclose(same, a, atol=0.003)
     assert (other < a - 0.004).all()
-
-
-# --- what comes of it ----------------------------------------------------------------------------------------------
 
 
 def test_outcomes_and_status() -> None:
@@ -257,9 +248,6 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
     assert row(result, 1)["reason"] == "kendall_item is undefined here, where there are verdicts and no scores"
 
 
-# --- asked wrongly -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("asked", "fragments"),
     [
@@ -291,9 +279,6 @@ def test_bad_rules_are_one_clear_line(asked: dict[str, Any], fragments: list[str
     assert "\n" not in message
     for fragment in fragments:
         assert fragment in message
-
-
-# --- as text and XML -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,3 @@
-"""The posterior of the mixture model against its finite sum and NUTS; the swap, closed forms, uneven weights."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -10,7 +8,6 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import betainc
 from scipy.stats import dirichlet
 
-from custodes.data.simulate import simulate_counts
 from custodes.stats.correction import mixture
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Counts, Estimate, decide
@@ -25,7 +22,6 @@ from custodes.stats.correction.mixture import (
 )
 from tests.stats.correction.mixture_oracles import NONE, TABLES, FiniteSum, nuts
 
-CHANNEL = np.array([[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0.1, 0.1, 0.8]])  # Appendix E of the paper, [human, metric]
 HARD = {
     "people who disagree with the metric": ([[10, 2, 3], [2, 5, 2], [3, 2, 8]], [100, 25, 75], [30, 30, 40]),
     "one paired, many people": ([[1, 0, 0], NONE, NONE], [20, 5, 15], [60, 30, 45]),
@@ -187,27 +183,6 @@ def test_draws_stop_where_theta_is_precise_or_clear():
     assert mixture.MOST_DRAWS / 4 < near.effective_draws <= mixture.MOST_DRAWS
 
 
-def simulated(seed: int, n_tables: int = 60) -> Counts:
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(3, 2.0), size=n_tables)
-    few = np.stack([simulate_counts(shares, CHANNEL, n=int(rng.integers(1, 60)), rng=rng) for shares in p])
-    many = np.stack([simulate_counts(shares, CHANNEL, n=100, rng=rng).sum(axis=0) for shares in p])
-    human = rng.integers(0, 6, (n_tables, 3)) * (rng.random((n_tables, 1)) < 0.3)
-    few[0] = many[1] = human[1] = 0
-    return Counts(few, many, human)
-
-
-def test_without_an_interval_decisions_are_those_of_the_finite_sum():
-    counts = simulated(0)
-    got = posterior(*counts, seed=1, gamma=0.05, confidence=None)
-    exact = [FiniteSum.of(*table) for table in zip(*counts, strict=True)]
-    theta, p = np.array([one.theta for one in exact]), np.array([one.mean for one in exact])
-    assert (np.abs(got.theta - theta) < 4.5 * got.theta_error + 1e-12).all()
-    np.testing.assert_allclose(got.p, p, atol=0.06)
-    clear = np.minimum(np.abs(theta - 0.025), np.abs(theta - 0.975)) > 0.01
-    assert (decide(got.theta, gamma=0.05) == decide(theta, gamma=0.05))[clear].all()
-
-
 @pytest.mark.parametrize("divisor", [1.0, 1.7])
 def test_no_unmarked_decision_depends_on_the_seed(divisor):
     """Tables of whole and of effective counts; no more than 2 of 60 may be marked."""
@@ -236,9 +211,6 @@ def test_effective_counts_between_whole_ones(divisor):
     assert below.theta - 0.02 < got.theta < above.theta + 0.02
     mirror = posterior(paired[::-1, ::-1], metric_only[::-1], human_only[::-1])
     assert mirror.theta == pytest.approx(1 - got.theta, abs=1e-12)
-
-
-# --- draws and weights
 
 
 @pytest.mark.parametrize("name", ["nothing paired", "many people more"])
@@ -292,9 +264,6 @@ def test_weighted_cubes_of_normal_numbers_are_gammas(shape):
 def test_weighted_quantiles_of_equal_weights_are_order_statistics(values, probability):
     got = weighted_quantiles(values[np.newaxis], np.full(len(values), 0.3), (probability,))[0, 0]
     assert got == np.sort(values)[int(np.ceil(probability * len(values))) - 1]
-
-
-# --- tables with uneven weights
 
 
 @pytest.mark.parametrize("name", HARD)
@@ -363,9 +332,6 @@ def test_populations_that_disagree_are_detected():
     assert agreement(np.ones((4, 2, 3))) == (1.0, 24.0)
 
 
-# --- NUTS
-
-
 def agree(ours: Estimate, draws: np.ndarray) -> None:
     """Theta, means and bounds agree within the Monte Carlo error of both."""
     diagnostics = pytest.importorskip("numpyro.diagnostics")
@@ -404,27 +370,3 @@ def test_nuts_as_the_paper_runs_it(name):
     pytest.importorskip("numpyro", reason="NumPyro is not installed (dependency group test)")
     counts = counts_of(NUTS_TABLES[name])
     agree(posterior(*counts), nuts(counts, chains=5, warmup=2000, draws=10_000))
-
-
-# --- calibration
-
-
-@pytest.mark.slow
-def test_intervals_cover_and_theta_is_calibrated():
-    """Tables drawn from the model itself: 95 % intervals of the margin cover 95 %, and theta is a probability."""
-    rng = np.random.default_rng(0)
-    studies = 1500
-    p = rng.dirichlet([1, 1, 1], size=studies)
-    mu = rng.dirichlet([1, 1, 1], size=(studies, 3))  # [human, metric]
-    joint = (p[:, :, np.newaxis] * mu).reshape(studies, 9)
-    paired = rng.multinomial(rng.integers(0, 60, size=studies), joint).reshape(studies, 3, 3)
-    metric_only = rng.multinomial(300, joint.reshape(studies, 3, 3).sum(axis=1))
-    human_only = rng.multinomial(rng.integers(0, 10, size=studies), p)
-    got = posterior(paired, metric_only, human_only)
-    margin = p[:, 0] - p[:, 2]
-    covered = (got.margin_low <= margin) & (margin <= got.margin_high)
-    assert abs(covered.mean() - 0.95) < 4 * np.sqrt(0.95 * 0.05 / studies)
-    excess = (margin > 0) - got.theta
-    assert abs(excess.mean()) < 4 * np.sqrt((got.theta * (1 - got.theta)).mean() / studies)
-    unsure = (got.theta > 0.1) & (got.theta < 0.9)
-    assert abs(excess[unsure].mean()) < 4 * 0.5 / np.sqrt(unsure.sum())

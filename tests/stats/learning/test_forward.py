@@ -135,9 +135,6 @@ def test_one_fold_has_nothing_to_train_on() -> None:
         toggled_predictions(np.ones((3, 1)), np.ones(3), np.array([0, 0, -1]), included=NONE)
 
 
-# --- costs ---------------------------------------------------------------------------------------------------------
-
-
 @settings(deadline=None, max_examples=30)
 @given(seed=SEEDS)
 def test_with_costs_the_path_takes_the_greatest_fall_per_cost(seed: int) -> None:
@@ -172,9 +169,6 @@ def test_a_cheap_column_comes_before_its_expensive_twin() -> None:
     for costs, first in ((np.array([5.0, 1.0, 1.0]), 1), (np.array([1.0, 5.0, 1.0]), 0)):
         order, _ = forward_path(x, y, fold, given=NONE, steps=2, costs=costs)
         assert set(order.tolist()) == {first, 2}
-
-
-# --- honest paths --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("costs", [None, np.array([1.0, 9.0, 1.0, 2.0, 1.0])])
