@@ -69,10 +69,8 @@ def test_a_case_is_compared_with_its_limits_and_with_the_start(script):
     assert waits.verdict(slow, now, start) == "more than 1.5 s, more than 400 MB, 3.0 times the start"
     assert waits.verdict(slow, start, now) == waits.verdict(small, now, None) == ""
     text = waits.page([(slow, now, start), (refused, measuring.Run(1, 9, "> 9 s"), start), (small, now, now)], ["x"], 1)
-    assert (
-        "- 1,000 rows favoritism: 3.00 s, 500 MB; more than 1.5 s, more than 400 MB, 3.0 times the start\n- HANNA check: > 9 s; > 9 s\n"
-        in text
-    )
+    assert "- 1,000 rows favoritism: 3.00 s, 500 MB; more than 1.5 s, more than 400 MB, 3.0 times the start\n" in text
+    assert "- HANNA check: > 9 s; > 9 s\n" in text
     assert "Sum of CPU seconds: 4.0 at the start, 6.0 now." in text
     assert text.endswith("Not on this machine: x.\n")
 
