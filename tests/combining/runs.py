@@ -26,7 +26,7 @@ def content(model: cu.CombinedMetric) -> tuple[object, ...]:
 
 def asked(study: Study | Scores, **options: Any) -> Combine:
     given = study if isinstance(study, Study) else judged(study)
-    return combine(given, **{"method": "ridge", "repeats": 1, "resamples": 0, **options})
+    return combine(given, **{"method": "ridge", "repeats": 1, "resamples": 0, "unseen": "none", **options})
 
 
 def column(table: pl.DataFrame, name: str, key: str = "method") -> dict[str, Any]:

@@ -87,19 +87,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
 
 
 def test_the_same_seed_gives_the_same_bytes(custodes: Run, study: pl.DataFrame) -> None:
-    auto = (
-        "combine",
-        "fit",
-        "ratings.csv",
-        "--repeats",
-        "1",
-        "--resamples",
-        "20",
-        "--method",
-        "auto",
-        "--method",
-        "gp",
-    )
+    auto = (*FIT[:-1], "auto", "--method", "gp", "--repeats", "1")
     options = ("--format", "json", "--no-timing")
     first = custodes(*auto, *options, "-o", "a.json")
     again = custodes(*auto, *options, "-o", "b.json")
@@ -108,24 +96,14 @@ def test_the_same_seed_gives_the_same_bytes(custodes: Run, study: pl.DataFrame) 
     assert custodes(*auto, *options, "--seed", "1").out != first.out
 
 
-@pytest.mark.parametrize("method", ["ridge", "xgboost"])
-def test_another_process_scores_the_same_bytes(custodes: Run, study: pl.DataFrame, method: str) -> None:
-    custodes(*FIT[:-1], method, "-o", "model.json")
-    here = custodes("combine", "score", "ratings.csv", "--model", "model.json")
+def test_another_process_scores_the_same_bytes(custodes: Run, study: pl.DataFrame) -> None:
+    custodes(*FIT[:-1], "xgboost", "-o", "model.json")
+    score = ("combine", "score", "ratings.csv", "--model", "model.json")
+    here = custodes(*score)
     assert here.status == 0
-    command = [
-        sys.executable,
-        "-c",
-        "from custodes.cli import main; main()",
-        "combine",
-        "score",
-        "ratings.csv",
-        "--model",
-        "model.json",
-    ]
-    there = subprocess.run(command, capture_output=True, check=True)
+    there = subprocess.run([sys.executable, "-m", "custodes", *score], capture_output=True, check=True)
     assert there.stdout == here.out.encode()
-    printed = custodes("combine", "score", "ratings.csv", "--model", "model.json", "-o", "combined.csv")
+    printed = custodes(*score, "-o", "combined.csv")
     assert printed.out == "combined.csv\n"
     assert Path("combined.csv").read_bytes() == there.stdout
 
@@ -141,20 +119,9 @@ def test_directions_of_the_file_hold_where_no_raters_file_is_given(custodes: Run
 def test_the_loop_closes(custodes: Run, study: pl.DataFrame) -> None:
     custodes(*FIT, "--raters", "raters.csv", "-o", "model.json", "--held-out", "held.csv")
     custodes("combine", "score", "ratings.csv", "--model", "model.json", "--name", "mine", "-o", "mine.csv")
-    for verb, options in {
-        "check": (),
-        "agreement": ("--resamples", "20"),
-        "favoritism": ("--resamples", "20"),
-        "ranking": ("--resamples", "20"),
-        "correction": ("--estimator", "ppi"),
-        "protocol": ("--estimator", "ppi", "--replications", "2"),
-        "complementarity": ("--resamples", "20"),
-    }.items():
-        asked = () if verb in ("check", "complementarity") else ("--metrics", "mine")
-        ran = custodes(verb, "ratings.csv", "mine.csv", *options, *asked)
-        assert ran.status in ((0, 1) if verb == "check" else (0,)), (verb, ran.err)
-        assert ran.err == ""
-        assert "mine" in ran.out or verb == "check"
+    ran = custodes("agreement", "ratings.csv", "mine.csv", "--resamples", "20", "--metrics", "mine")
+    assert (ran.status, ran.err) == (0, "")
+    assert "mine" in ran.out
     held = json.loads(custodes("agreement", "ratings.csv", "held.csv", "--resamples", "20", "--format", "json").out)
     assert "ridge" in {row["metric"] for row in held["metrics"]}
 
@@ -180,16 +147,9 @@ def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: p
     ("options", "fragments"),
     [
         (("--method", "rigde"), ("--method 'rigde'", "did you mean 'ridge'")),
-        (("--objective", "kendal"), ("--objective", "kendall", "accuracy")),
         (("--folds", "sytem"), ("--folds 'sytem'", "did you mean 'system'")),
-        (("--folds", "group"), ("items without a group",)),
-        (("--repeats", "0"), ("--repeats 0",)),
         (("--repeats", "1.5"), ("--repeats", "whole number")),
-        (("--top", "-1"), ("--top", "whole number")),
-        (("--target", "style"), ("--target 'style'", "no aspects")),
         (("--aspect", "style"), ("aspect: the target says which aspect is meant",)),
-        (("--metrics", "nois"), ("--metrics 'nois'", "did you mean 'noise'")),
-        (("--systems", "A"), ("only 1 system",)),
         (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),
         (("--table", "weigths"), ("no table 'weigths'", "did you mean 'weights'")),
         (("--ties", "0.1"), ("--ties",)),
@@ -235,19 +195,12 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     Path("out.csv").write_text("of before")
     ask = ("combine", "score", "ratings.csv", "--model", "model.json", "-o", "out.csv")
     study.filter(pl.col("rater") != "a").write_csv("less.csv")
-    refused(
-        custodes("combine", "score", "less.csv", "--model", "model.json", "-o", "out.csv"),
-        "needs scores of the metric 'a', which is not here",
-    )
-    refused(
-        custodes("combine", "score", "ratings.csv", "--model", "modle.json"),
-        "no such file",
-        "did you mean 'model.json'",
-    )
-    refused(
-        custodes("combine", "score", "ratings.csv", "--model", "ratings.csv"),
-        "ratings.csv: no combination that can be used: not the JSON",
-    )
+    for (file, model), fragments in {
+        ("less.csv", "model.json"): ("needs scores of the metric 'a', which is not here",),
+        ("ratings.csv", "modle.json"): ("no such file", "did you mean 'model.json'"),
+        ("ratings.csv", "ratings.csv"): ("ratings.csv: no combination that can be used: not the JSON",),
+    }.items():
+        refused(custodes("combine", "score", file, "--model", model, "-o", "out.csv"), *fragments)
     refused(custodes("combine", "score", "--model", "model.json"), "no input")
     refused(custodes("combine", "score"), "no such file")
     refused(custodes(*ask[:5], "-o", "out.xml"), "suffix")

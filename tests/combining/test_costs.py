@@ -13,10 +13,10 @@ from scipy import stats
 from custodes.combining.combine import Combine
 from custodes.combining.costs import STEPS, costs_of, path_columns
 from custodes.combining.task import Task, outer_folds
-from custodes.combining.terms import Terms
 from custodes.combining.trial import Trial
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.selection import nested_path
+from tests.combining.runs import terms
 from tests.combining.tasks import drawn, made, planted, with_noise
 
 RATERS = pl.DataFrame({"rater": ["a", "b", "noise"], "cost": [3.0, 1.5, 0.25]})
@@ -133,22 +133,19 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame:
-    terms = Terms(
-        methods=(),
-        objective="kendall",
-        folds="item",
-        repeats=1,
-        unseen="none",
-        top=None,
-        costs=None,
-        confidence=0.95,
-        resamples=resamples,
-    )
     rng, none = np.random.default_rng(0), np.zeros(0)
     folds = outer_folds(of, "item", repeats=1, rng=rng)
     times = of.design.resampled(resamples, rng)
     trial = Trial(
-        of=of, terms=terms, folds=folds, predicted=none, single=none, seconds=none, used=none, times=times, inner={}
+        of=of,
+        terms=terms(resamples=resamples),
+        folds=folds,
+        predicted=none,
+        single=none,
+        seconds=none,
+        used=none,
+        times=times,
+        inner={},
     )
     return Combine.declared()["path"].frame(path_columns(trial, price), of.target, name="path")
 

@@ -11,32 +11,28 @@ import pytest
 import custodes as cu
 from custodes.combining import generalisation
 from custodes.combining import lessons as lessons_of
-from custodes.combining.combine import Combine, combine
+from custodes.combining.combine import Combine
 from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, generalised
-from custodes.combining.methods import METHODS, Lesson
+from custodes.combining.methods import Lesson
 from custodes.combining.task import task
 from custodes.combining.terms import Terms
 from custodes.combining.trial import tried
 from custodes.data.study import Study
 from custodes.progress import silent
+from tests.combining import runs
+from tests.combining.runs import rules
 from tests.combining.tasks import ITEMS, N_SYSTEMS, planted, table_of_items
 from tests.evaluate.judged_studies import Scores, judged
 
 pytestmark = pytest.mark.usefixtures("small")
 
-QUICK: dict[str, Any] = {"method": ("ridge", "best", "equal"), "repeats": 1, "resamples": 0}
-
 
 def asked(study: Study | Scores, **options: Any) -> Combine:
-    return combine(study if isinstance(study, Study) else judged(study), **{**QUICK, **options})
+    return runs.asked(study, **{"method": ("ridge", "best", "equal"), "unseen": "fast", **options})
 
 
 def row(made: Combine, unseen: str, method: str = "ridge") -> dict[str, Any]:
     return made.generalisation.row(by_predicate=(pl.col("unseen") == unseen) & (pl.col("method") == method), named=True)
-
-
-def rules(made: Combine) -> dict[str, str]:
-    return {note.rule: note.message for note in made.notes}
 
 
 def fingerprints(seed: int = 0, *, items: int = 40, systems: int = 8) -> Scores:
@@ -98,17 +94,7 @@ def lessons(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Le
     """Every lesson of `ridge` beyond the folds of items, with the training part that it came from."""
     seen: list[Lesson] = []
     parts: list[np.ndarray] = []
-    terms = Terms(
-        methods=(METHODS["ridge"],),
-        objective="kendall",
-        folds="item",
-        repeats=1,
-        unseen="fast",
-        top=None,
-        costs=None,
-        confidence=0.95,
-        resamples=0,
-    )
+    terms = runs.terms("ridge", unseen="fast")
     rng = np.random.default_rng(0)
     trial = tried(task(study.select(), None), terms, rng, silent)
     whole = lessons_of.lesson_of
@@ -148,10 +134,7 @@ def test_what_people_say_of_a_system_does_not_reach_its_predictions() -> None:
     scores = planted(items=20, systems=5)
     changed = {key: values.copy() for key, values in scores.items()}
     changed["ann", ""][:, 4] = np.random.default_rng(0).normal(size=20) * 50
-    before, after = (
-        combine(judged(own), **{**QUICK, "method": "ridge", "folds": "system"}).held_out.frame
-        for own in (scores, changed)
-    )
+    before, after = (asked(own, method="ridge", folds="system").held_out.frame for own in (scores, changed))
     assert before.filter(system="E")["score"].to_list() == after.filter(system="E")["score"].to_list()
 
 
