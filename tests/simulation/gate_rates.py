@@ -158,11 +158,6 @@ def rates(
     )
 
 
-def most(level: float, studies: int) -> float:
-    """The largest rate whose lower 95 % limit is not above the level."""
-    return level + 1.645 * float(np.sqrt(level * (1 - level) / studies))
-
-
 Tasteful = partial(World, systems=8, taste=0.8)
 SLACKS = (0.02, 0.05, 0.1)
 CELLS = (

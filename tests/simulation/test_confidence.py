@@ -9,6 +9,7 @@ import pytest
 import custodes as cu
 from custodes.stats.judging.calibration import known_variance, sure_and_right, surer_than_right
 from tests.simulation.calibrated_judges import Sight, calibrated, seen
+from tests.simulation.rates import lower
 
 STUDIES = 2000
 AT_MOST = 0.06
@@ -39,11 +40,6 @@ def called(sight: Sight, n: int, studies: int, seed: int = 0) -> float:
         units = np.tile(document, len(rows))
         number += float(surer_than_right(sure, right, known=known, units=units, confidence=0.95).p_value) < 0.05
     return number / studies
-
-
-def lower(rate: float, studies: int) -> float:
-    """The lower 95 % limit of a rate."""
-    return rate - 1.645 * float(np.sqrt(rate * (1 - rate) / studies))
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 
 import custodes as cu
 from tests.simulation.planted_judges import FAIR, PLANTED, Judge, World, planted
+from tests.simulation.rates import lower
 
 STUDIES = 200
 AT_MOST = 0.06
@@ -48,16 +49,11 @@ def claims(judges: tuple[Judge, ...], world: World, seed: int) -> list[tuple[str
     return claimed.select("rater", "kind", "finding").rows()
 
 
-def lower(rate: float) -> float:
-    """The lower 95 % limit of a rate over the studies."""
-    return rate - 1.645 * float(np.sqrt(rate * (1 - rate) / STUDIES))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_fair_judges_and_people_are_rarely_accused_of_anything(world: str) -> None:
     accused = [bool(claims(FAIR, WORLDS[world], seed)) for seed in range(STUDIES)]
-    assert lower(float(np.mean(accused))) <= AT_MOST
+    assert lower(float(np.mean(accused)), STUDIES) <= AT_MOST
 
 
 @pytest.mark.slow
@@ -69,6 +65,6 @@ def test_each_fault_is_named_as_it_is(world: str) -> None:
         made = claims(PLANTED, WORLDS[world], 10**6 + seed)
         named.update(rater for rater, *what in made if RIGHT.get(rater) == (*what,))
         wrong += any(RIGHT.get(rater) != (*what,) for rater, *what in made)
-    assert lower(wrong / STUDIES) <= AT_MOST
+    assert lower(wrong / STUDIES, STUDIES) <= AT_MOST
     for rater, least in POWER.get(world, {}).items():
         assert named[rater] / STUDIES >= least, (rater, named)

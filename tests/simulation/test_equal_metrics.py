@@ -10,6 +10,7 @@ from custodes.stats.bootstrap import bootstrap_weights, sign_flips, with_point, 
 from custodes.stats.correlation import within_item
 from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests
 from custodes.stats.system_scores import system_fit, weighted_item_mean
+from tests.simulation.rates import most
 
 SYSTEMS, ALPHA, PER_DOCUMENT, ICC = 6, 0.05, 10, 0.3
 QUALITY = np.linspace(0, 0.3, SYSTEMS)
@@ -110,11 +111,6 @@ def off_chance(metrics: int, items: int, *, documents: bool = False, studies: in
         made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
         wrong += bool((made.p_adjusted <= ALPHA).any())
     return wrong / studies
-
-
-def most(level: float, studies: int) -> float:
-    """The largest rate whose lower 95 % limit is not above the level."""
-    return level + 1.645 * float(np.sqrt(level * (1 - level) / studies))
 
 
 @pytest.mark.parametrize(("metrics", "half", "documents"), [(10, False, False), (10, True, True)])

@@ -4,20 +4,14 @@ import numpy as np
 import pytest
 
 from custodes.evaluate.protocol.annotations import RatedPairs
+from tests.evaluate.protocol.scores import rated_pairs_of
 from tests.simulation.forecasts import Draw, held
 
 
 def rated_pairs(apart: np.ndarray, units: np.ndarray | None = None) -> RatedPairs:
     """Of score differences (pairs, items) that tie below .5."""
     human = np.where(np.abs(apart) < 0.5, 0, np.sign(apart)).astype(np.int8)
-    n_systems = round((1 + np.sqrt(1 + 8 * len(human))) / 2)
-    return RatedPairs(
-        human=human,
-        metric=np.full_like(human, -128),
-        metric_more=np.zeros((len(human), 3), dtype=np.int64),
-        systems=np.stack(np.triu_indices(n_systems, 1), axis=1),
-        units=np.arange(human.shape[1]) if units is None else units,
-    )
+    return rated_pairs_of(human, units=units)
 
 
 def apart(scores: np.ndarray) -> np.ndarray:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from custodes.evaluate.gate.rules import GateRule
-from tests.simulation.gate_rates import CELLS, OF_SMALL, OTHER, SLACKS, SMALL, World, most, rates
+from tests.simulation.gate_rates import CELLS, OF_SMALL, OTHER, SLACKS, SMALL, World, rates
+from tests.simulation.rates import most
 
 
 def test_false_lines_are_few() -> None:

@@ -1,29 +1,17 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from custodes.stats.intervals import percentile_interval
-from tests.simulation import interval_coverage as simulated
 from tests.simulation.interval_coverage import NAMES, Scenario, coverage, prediction_coverage
 
 OVER_SYSTEMS = ("system_accuracy", "pairwise_accuracy", "pearson_system", "spearman_system", "kendall_system")
 
 
-def test_with_twelve_items_intervals_over_systems_hold_the_truth_where_percentiles_do_not() -> None:
+def test_with_twelve_items_intervals_over_systems_hold_the_truth() -> None:
     # Percentiles covered .30 (system accuracy) and .75 (Pearson); here of 50 studies x 4 metrics.
     scenario = Scenario(12, 1, 6, 0.5)
     held = coverage(scenario, 50, 200, OVER_SYSTEMS)
     assert all(own.mean() >= 0.90 for own in held.values()), held
-    missed = 0
-    rng = np.random.default_rng(0)
-    for study in range(60):
-        k = study % simulated.EFFECTS
-        sample = simulated.sample_of(scenario.draw(rng, k), 200, rng)
-        low, high = percentile_interval(simulated.STATISTICS["system_accuracy"].compute(sample)[1:], confidence=0.95)
-        truth = simulated.truth_of(6, 0.5, k, ())["system_accuracy"]
-        missed += int(((truth < low) | (high < truth)).sum())
-    assert missed / (60 * 4) > 0.3  # a share of .05 is what they promise
 
 
 @pytest.mark.slow

@@ -14,37 +14,35 @@ from custodes.stats.strength.more_battles import more_battles
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import strengths
 from custodes.stats.strength.win_rates import pair_rates
-from tests.stats.strength.battles import all_pairs, battles_of
+from tests.stats.strength.battles import all_pairs, battles
 
 LEVEL, RESAMPLES = 0.95, 400
 MOST_PER_STUDY = 6
 
 
-def joined(battles: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
+def joined(own: Battles, first: int, second: int, sign: np.ndarray) -> Battles:
     """With battles of one pair on further items."""
     n = len(sign)
-    return battles_of(
-        np.append(battles.first, np.full(n, first)),
-        np.append(battles.second, np.full(n, second)),
-        np.append(battles.sign, sign),
-        np.append(battles.unit, battles.unit.max() + 1 + np.arange(n)),
+    return battles(
+        np.append(own.first, np.full(n, first)),
+        np.append(own.second, np.full(n, second)),
+        np.append(own.sign, sign),
+        unit=np.append(own.unit, own.unit.max() + 1 + np.arange(n)),
     )
 
 
 def decided_by_then(
-    battles: Battles, further: object, rng: np.random.Generator, n_systems: int, most: int
+    own: Battles, further: object, rng: np.random.Generator, n_systems: int, most: int
 ) -> Iterator[bool]:
     """Whether each forecast of at most so many comparisons comes true; `further(a, b, n)` gives signs."""
-    made = strengths(battles, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
-    met = pair_rates(battles, confidence=LEVEL)
+    made = strengths(own, n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
+    met = pair_rates(own, confidence=LEVEL)
     more = more_battles(made, met, ranks(made, confidence=LEVEL).apart, confidence=LEVEL)
     reachable = np.flatnonzero(np.isfinite(more) & (more <= most))
     for pair in rng.permutation(reachable)[:MOST_PER_STUDY]:
         a, b = int(met.first[pair]), int(met.second[pair])
         signs = further(a, b, int(more[pair]))  # type: ignore[operator]
-        later = strengths(
-            joined(battles, a, b, signs), n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng
-        )
+        later = strengths(joined(own, a, b, signs), n_systems=n_systems, ties="davidson", resamples=RESAMPLES, rng=rng)
         yield bool(ranks(later, confidence=LEVEL).apart[a, b])
 
 
@@ -59,10 +57,10 @@ def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
             first = rng.integers(0, n_systems, n_items)
             second = (first + rng.integers(1, n_systems, n_items)) % n_systems
             noise = rng.logistic(size=n_items)
-            battles = battles_of(first, second, np.sign(quality[first] - quality[second] + noise), np.arange(n_items))
+            own = battles(first, second, np.sign(quality[first] - quality[second] + noise))
         else:
             scores = quality + rng.normal(size=(n_items, n_systems))
-            battles = all_pairs(np.round(scores) if shape == "marks" else scores)
+            own = all_pairs(np.round(scores) if shape == "marks" else scores)
 
         def further(a: int, b: int, n: int, quality: Floats = quality) -> np.ndarray:
             if shape == "arena":
@@ -71,7 +69,7 @@ def simulated(shape: str, spread: float, studies: int, seed: int) -> list[bool]:
             pair = np.round(pair) if shape == "marks" else pair
             return np.sign(pair[:, 0] - pair[:, 1])
 
-        found += decided_by_then(battles, further, rng, n_systems, 3000)
+        found += decided_by_then(own, further, rng, n_systems, 3000)
     return found
 
 

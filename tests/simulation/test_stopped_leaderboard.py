@@ -9,11 +9,10 @@ from custodes.evaluate.protocol.asking import Asking
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.sign_test import SignTest
-from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import interval, strengths
 from custodes.stats.strength.win_rates import system_intervals, system_rates
-from tests.stats.strength.battles import chances, outcomes
+from tests.stats.strength.battles import battles, chances, outcomes
 
 STUDIES = 500
 MOST = 40
@@ -60,14 +59,7 @@ def coverage(systems: int, spread: float, rule: str) -> dict[str, float]:
         pair = np.repeat(np.arange(len(n)), n)
         said = signs[np.arange(MOST) < n[:, np.newaxis]]
         for name, weight in (("raw", np.ones(len(pair))), ("alike", 1 / n[pair])):
-            own = Battles(
-                first=first[pair],
-                second=second[pair],
-                sign=said,
-                unit=np.arange(len(pair)),
-                weight=weight,
-                covariates=np.empty((len(pair), 0)),
-            )
+            own = battles(first[pair], second[pair], said, weight=weight)
             made = strengths(own, n_systems=systems, ties="davidson", resamples=100, rng=rng)
             low, high = interval(made.draws, confidence=0.95, n_units=made.n_units)
             told[name].append(float(((low <= truth) & (truth <= high)).mean()))

@@ -7,6 +7,7 @@ from custodes.evaluate.protocol.annotations import RatedPairs, in_order
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.replay import replay
+from tests.evaluate.protocol.scores import rated_pairs_of
 
 PAIRS, ITEMS = 1000, 100
 
@@ -26,13 +27,7 @@ def outcome(stopping: Stopping, p: list[float], seed: int) -> tuple[float, float
     """Share of pairs decided, and mean annotations, of strangers with outcome shares p."""
     rng = np.random.default_rng([seed, 1])  # not that of the orders
     human = rng.choice(np.array([1, 0, -1], dtype=np.int8), p=p, size=(PAIRS, ITEMS))
-    asked = RatedPairs(
-        human=human,
-        metric=np.full_like(human, -128),
-        metric_more=np.zeros((PAIRS, 3), dtype=np.int64),
-        systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1),
-        units=np.arange(ITEMS),
-    )
+    asked = rated_pairs_of(human, systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1))
     rule = stopping.rule(ESTIMATORS["human"], most=ITEMS, seed=0)
     end = replay(in_order([asked], [seed]), rule, reference=asked.reference(0.05), truth=asked.truth)
     return float((end.decision != 0).mean()), float(end.n.mean())
@@ -58,13 +53,7 @@ def in_documents(rng: np.random.Generator, *, documents: int, size: int, icc: fl
     first, second = np.triu_indices(systems, 1)
     apart = scores[first] - scores[second]
     human = np.where(np.abs(apart) < 0.5, 0, np.sign(apart)).astype(np.int8)
-    return RatedPairs(
-        human=human,
-        metric=np.full_like(human, -128),
-        metric_more=np.zeros((len(first), 3), dtype=np.int64),
-        systems=np.stack([first, second], axis=1),
-        units=np.arange(documents).repeat(size),
-    )
+    return rated_pairs_of(human, units=np.arange(documents).repeat(size))
 
 
 CLUSTERED = {

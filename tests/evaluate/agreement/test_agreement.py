@@ -4,7 +4,6 @@ import pytest
 from scipy import stats
 
 from custodes.data.simulate import SimulatedMetric, simulate
-from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import COMPARED, agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -72,32 +71,6 @@ def test_clusters_are_resampled_whole() -> None:
     assert width(by_document) == pytest.approx(width(plain))
     # Copies are found where no document is declared.
     assert width(by_item) == pytest.approx(width(by_document), rel=0.1)
-
-
-def test_p_values_weigh_items_as_if_they_were_repeated() -> None:
-    # An item of weight 3 is an item three times in its cluster: the same clusters are swapped. Each item has the same
-    # six scores in its own order, so that the scores standardised for the swap do not depend on the weights.
-    rng = np.random.default_rng(10)
-    values = np.array([-5.0, -3.0, -1.0, 1.0, 3.0, 5.0])
-    strength = np.array([0.3, 0.3, 0.1])[:, None, None]
-    quality = rng.normal(size=(3, 16, 6)) + strength * np.arange(6)
-    scores = values[quality.argsort(axis=2).argsort(axis=2)]
-    scores[2, [3, 8]] = np.nan  # so that the metrics do not share their weights
-    weight = rng.permutation([1, 5] * 8)
-    items, times = [f"i{k}" for k in range(16)], np.repeat(np.arange(16), weight)
-    table = pl.DataFrame({"item": items, "cluster": items, "weight": weight.astype(float)})
-    weighted = study_of(scores).describe(items=table)
-    copies = pl.DataFrame({"item": [f"i{k}" for k in range(len(times))], "cluster": [items[k] for k in times]})
-    repeated = study_of(scores[:, times]).describe(items=copies)
-    plain = study_of(scores)
-
-    def p_values(study: Study) -> dict[str, float]:
-        return dict(agreement(study, resamples=300).comparisons.select("statistic", "p_value").rows())
-
-    one, two, unweighted = p_values(weighted), p_values(repeated), p_values(plain)
-    for name in ("pearson_global", "pairwise_accuracy", "kendall_item", "acc_eq"):
-        assert one[name] == pytest.approx(two[name]), name
-        assert one[name] != pytest.approx(unweighted[name]), name
 
 
 def test_undefined_is_null_with_a_note() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.data.comparisons import pairs_of
-from custodes.evaluate.protocol.annotations import RatedPairs, in_order
+from custodes.evaluate.protocol.annotations import in_order
 from custodes.evaluate.protocol.asking import Asking, Ruling
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
@@ -17,6 +17,7 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 from custodes.stats.stopping.replay import replay
 from custodes.stats.stopping.sequential import stagewise
+from tests.evaluate.protocol.scores import preferences_of, rated_pairs_of
 
 N_ITEMS = 30
 PAIRS = np.stack(pairs_of(("A", "B", "C", "D")), axis=1)
@@ -30,13 +31,6 @@ def asking(
     units = np.arange(N_ITEMS) if units is None else units
     orders = annotation_order(np.ones((6, N_ITEMS), dtype=bool), units, np.random.default_rng(seed))[:pairs]
     return Asking(orders=orders.tolist(), rule=rule, systems=PAIRS[:pairs], units=units, metric=metric)
-
-
-def people(seed: int, strength: float = 0.6) -> np.ndarray:
-    """(pairs, items) preferences of systems that get worse from A to D, with ties."""
-    rng = np.random.default_rng(seed)
-    quality = strength * np.arange(4)[::-1] + rng.normal(size=(N_ITEMS, 4))
-    return np.sign(np.round(quality[:, PAIRS[:, 0]] - quality[:, PAIRS[:, 1]])).T.astype(np.int8)
 
 
 def answered(study: Asking, signs: np.ndarray, choose: Callable[[list[int]], int]) -> Asking:
@@ -120,12 +114,10 @@ def at_random(seed: int) -> Callable[[list[int]], int]:
 @pytest.mark.parametrize("budget", [None, 5, 47, 100])
 @pytest.mark.parametrize("estimator", ["human", "pooled", "ppi"])
 def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget: int | None, clustered: bool) -> None:
-    signs, views = people(1), people(2)
+    signs, views = preferences_of(1), preferences_of(2)
     metric = views if estimator == "ppi" else np.full_like(views, ABSENT)
     units = np.arange(N_ITEMS) // 5 if clustered else np.arange(N_ITEMS)
-    known = RatedPairs(
-        human=signs, metric=metric, metric_more=np.zeros((6, 3), dtype=np.int64), systems=PAIRS, units=units
-    )
+    known = rated_pairs_of(signs, metric=metric, units=units)
     studies = [
         answered(asking(estimator=estimator, metric=metric, units=units, budget=budget), signs, choose)
         for choose in (lambda those: those[0], lambda those: those[-1], at_random(3))
@@ -178,8 +170,8 @@ def test_a_ruling_says_what_it_rests_on() -> None:
 @pytest.mark.parametrize("estimator", ["human", "ppi", "poststratified"])
 def test_the_interval_of_a_look_excludes_a_tie_where_it_decides(estimator: str) -> None:
     for seed in range(8):
-        study = asking(estimator=estimator, metric=people(seed + 50), seed=seed)
-        for ruling in answered(study, people(seed, strength=1.0), at_random(seed)).rulings:
+        study = asking(estimator=estimator, metric=preferences_of(seed + 50), seed=seed)
+        for ruling in answered(study, preferences_of(seed, strength=1.0), at_random(seed)).rulings:
             assert (ruling.low > 0) == (ruling.decision == 1)
             assert (ruling.high < 0) == (ruling.decision == -1)
 
@@ -221,10 +213,10 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
 
 def test_a_pair_that_comes_later_has_its_own_looks() -> None:
     study = asking(pairs=3)
-    early = answered(study, people(4), at_random(0)).rulings[:]
+    early = answered(study, preferences_of(4), at_random(0)).rulings[:]
     pair = study.add(list(range(N_ITEMS)), (0, 3))
     assert (pair, study.wanted(pair)) == (3, list(range(5)))
-    answered(study, people(4), at_random(1))
+    answered(study, preferences_of(4), at_random(1))
     assert study.rulings[: len(early)] == early
     assert {own.pair for own in study.rulings[len(early) :]} == {3}
     # Items that came with it, too: of one document each.
@@ -267,7 +259,7 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
         again.impossible(pair, place) if what == ABSENT else again.answer(pair, place, what)
     assert again.state_bytes() == study.state_bytes()
     before = study.state_bytes()
-    answered(study.copy(), people(0), lambda those: those[0])
+    answered(study.copy(), preferences_of(0), lambda those: those[0])
     assert study.state_bytes() == before
 
 

@@ -8,20 +8,13 @@ import pytest
 from custodes.data.comparisons import Comparisons, pairs_of
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.annotations import RatedPairs, in_order
+from custodes.evaluate.protocol.annotations import in_order
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.stopping.replay import replay
+from tests.evaluate.protocol.scores import preferences_of, rated_pairs_of
 
 SYSTEMS = ("A", "B", "C", "D")
 ITEMS = tuple(f"i{k}" for k in range(30))
-
-
-def answers_of(seed: int, strength: float = 0.6) -> np.ndarray:
-    """(pairs, items) preferences of systems that get worse from A to D, with ties."""
-    rng = np.random.default_rng(seed)
-    quality = strength * np.arange(4)[::-1] + rng.normal(size=(len(ITEMS), 4))
-    first, second = pairs_of(SYSTEMS)
-    return np.sign(np.round(quality[:, first] - quality[:, second])).T.astype(np.int8)
 
 
 def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.State:
@@ -48,21 +41,14 @@ def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.
 def test_replay_is_the_live_engine_fed_with_known_answers(
     estimator: str | None, options: dict, budget: int | None
 ) -> None:
-    signs, seed = answers_of(1), 7
-    views = answers_of(2) if estimator in ("ppi", "poststratified") else None
-    first, second = pairs_of(SYSTEMS)
+    signs, seed = preferences_of(1), 7
+    views = preferences_of(2) if estimator in ("ppi", "poststratified") else None
     metric = None
     if views is not None:
         metric = Comparisons.of_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
     stopping = Stopping(budget=budget, **options)
     state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
-    asked = RatedPairs(
-        human=signs,
-        metric=np.full_like(signs, -128) if views is None else views,
-        metric_more=np.zeros((6, 3), dtype=np.int64),
-        systems=np.stack([first, second], axis=1),
-        units=np.arange(len(ITEMS)),
-    )
+    asked = rated_pairs_of(signs, metric=views)
     end = replay(in_order([asked], [seed]), state.rule, reference=asked.reference(0.05), truth=asked.truth)
     ended = driven(state, signs)
     assert ended.asking.decision == end.decision[0].tolist()
@@ -74,7 +60,7 @@ def test_replay_is_the_live_engine_fed_with_known_answers(
 
 
 def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:
-    signs = answers_of(4)
+    signs = preferences_of(4)
     state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
     wanted = live.next_annotations(state)
     assert len(wanted) == 24

@@ -122,22 +122,10 @@ def judge(kind: str, human: Battles, rng: np.random.Generator) -> np.ndarray:
     return said.astype(np.int8)
 
 
-def battles_of(first: np.ndarray, second: np.ndarray, sign: np.ndarray, unit: np.ndarray) -> Battles:
-    return Battles(
-        first=first,
-        second=second,
-        sign=sign.astype(np.int8),
-        unit=unit,
-        weight=np.ones(len(sign)),
-        covariates=np.empty((len(sign), 0)),
-    )
-
-
 def all_pairs(scores: Floats) -> Battles:
     """Battles of all systems on each item: scores (items, systems)."""
     n_items, n_systems = scores.shape
     first, second = np.triu_indices(n_systems, 1)
     sign = np.sign(scores[:, first] - scores[:, second]).ravel()
-    return battles_of(
-        np.tile(first, n_items), np.tile(second, n_items), sign, np.repeat(np.arange(n_items), len(first))
-    )
+    unit = np.repeat(np.arange(n_items), len(first))
+    return battles(np.tile(first, n_items), np.tile(second, n_items), sign, unit=unit)
