@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,20 @@ class Ran:
 
 
 Run = Callable[..., Ran]
+
+DEFAULT_SIGINT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def interruptible(*argv: str) -> list[str]:
+    """Words that start Python with SIGINT at its default, which a shell ignores in the background.
+
+    `preexec_fn` would run the handlers of a fork, and that of JAX warns where another test has loaded JAX.
+    """
+    return [sys.executable, "-c", DEFAULT_SIGINT, sys.executable, *argv]
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -21,7 +20,7 @@ import custodes as cu
 from custodes import cli, console, options, process
 from custodes.errors import CustodesWarning, InputError
 from custodes.visible import visible
-from tests.command_line import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
+from tests.command_line import ANN, BLEU, LONG, Run, custodes, interruptible, ratings, refused, write_csv
 
 __all__ = ["custodes"]  # the fixture
 
@@ -305,24 +304,11 @@ def test_a_signal_takes_unfinished_files_with_it(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
-FORKS = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
-"""JAX, where another test has loaded it, warns of a process that is prepared in Python."""
-
-
-def started(*argv: str, folder: Path, **more: Any) -> subprocess.Popen[str]:
+def started(*argv: str, folder: Path) -> subprocess.Popen[str]:
     """The command in a process of its own, which hears of an interrupt."""
-    return subprocess.Popen(
-        [sys.executable, *argv],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        **more,
-    )
+    return subprocess.Popen(interruptible(*argv), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@FORKS
 @pytest.mark.parametrize(
     ("number", "status", "said", "module"),
     [
@@ -366,7 +352,6 @@ def test_a_signal_in_any_section_of_a_report_is_one_line(tmp_path: Path, section
     assert list(tmp_path.iterdir()) == []
 
 
-@FORKS
 @pytest.mark.parametrize(
     ("closed", "argv", "status", "said"),
     [
@@ -378,12 +363,12 @@ def test_a_signal_in_any_section_of_a_report_is_one_line(tmp_path: Path, section
 def test_closed_streams_are_no_crash(
     tmp_path: Path, closed: tuple[int, ...], argv: tuple[str, ...], status: int, said: str
 ) -> None:
+    redirections = " ".join(f"{number}>&-" for number in closed)
     ran = subprocess.run(
-        [sys.executable, "-m", "custodes", *argv],
+        ["sh", "-c", f'exec "$@" {redirections}', "sh", sys.executable, "-m", "custodes", *argv],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: [os.close(number) for number in closed],
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (status, said)

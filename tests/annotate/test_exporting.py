@@ -12,9 +12,7 @@ import pytest
 from custodes.annotate.add_to_study import add
 from custodes.annotate.export_study import export
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import Money, People, Question, StudyPlan
-from custodes.annotate.service import Service
-from custodes.annotate.views import Agree, Answer, Ask, Begin, Comment, Consent
+from custodes.annotate.plan import Money, Question, StudyPlan
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
@@ -249,36 +247,3 @@ def test_looks_that_cannot_be(path: Path, tmp_path: Path, changed: dict[str, obj
     made = looks.with_columns(**{name: pl.lit(value) for name, value in changed.items()})
     with pytest.raises(InputError, match=told):
         read(made)
-
-
-def test_who_was_erased_leaves_no_trace(tmp_path: Path) -> None:
-    texts = pl.DataFrame(
-        [(f"d{n}", system, f"text {n} {system}") for n in range(6) for system in ("Aster", "Birch")],
-        schema=["item", "system", "text"],
-        orient="row",
-    )
-    study = new(
-        texts,
-        tmp_path / "study.db",
-        plan=StudyPlan(people=People(recruit="open", worker_id="PID", gold_every=0, attention=0)),
-    )
-    with Service.open(study, threaded=False, durable=False) as service:
-        token = service.join(external_id="SECRET7", params={}, address="here").result()
-        assert token is not None
-        view = service.view(token).result()
-        for _ in range(9):
-            if isinstance(view, Ask):
-                view = service.act(token, Comment(text="I am SECRET7", assignment=view.assignment)).result()
-                assert isinstance(view, Ask)
-                view = service.act(token, Answer(assignment=view.assignment, values={"": 1}, seconds=9.0)).result()
-            else:
-                act = Agree(digest=view.digest) if isinstance(view, Consent) else Begin()
-                view = service.act(token, act).result()
-        service.control("stop").result()
-        (label,) = read(study).humans
-        for name in ("before", "after"):
-            folder = export(study, tmp_path / name, external_ids=True)
-            held = {own.name for own in folder.iterdir() if b"SECRET7" in own.read_bytes()}
-            assert held == ({"raters.csv", "comments.csv"} if name == "before" else set())
-            service.forget(label).result()
-        assert read(study).preferences.frame.height > 1

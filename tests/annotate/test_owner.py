@@ -286,7 +286,8 @@ def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, s
     reply = post(owner, "/admin/hotel/pause")
     assert (reply.status_code, told in reply.text) == (503, True)
     service._base.execute("PRAGMA max_page_count = 1000000").fetchone()
-    assert owner.get("/health").status_code == 200
+    reply = owner.get("/health")
+    assert (reply.status_code, reply.text) == (200, "ok")
     assert not any("cannot be written" in owner.get(page).text for page in ("/admin", "/admin/hotel"))
     assert service.snapshot().result().answers == 0
 
@@ -379,11 +380,6 @@ def test_a_study_as_files(owner: TestClient, service: Service) -> None:
         assert "hotel/battles.csv" in names
         lines = packed.read("hotel/battles.csv").decode().splitlines()
     assert len(lines) - 1 == service.snapshot().result().answers
-
-
-def test_healthy(client: TestClient) -> None:
-    reply = client.get("/health")
-    assert (reply.status_code, reply.text) == (200, "ok")
 
 
 def test_every_page_of_a_study_without_people(owner: TestClient) -> None:

@@ -6,18 +6,20 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 import pytest
 
 import custodes as cu
-from custodes import cli
+from tests.command_line import Run, custodes, interruptible
 from tests.judging.clients import longer, outputs_of
 from tests.judging.servers import Manner, Seen, Server, fails, says, silence
+
+__all__ = ["custodes"]  # the fixture
 
 TEXTS = [
     {"item": str(item), "source": f"Question {item}", "outputs": {"X": "x" * (item + 1), "Y": "y" * 3, "Z": "z" * 5}}
@@ -25,28 +27,10 @@ TEXTS = [
 ]
 
 
-class Ran(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def custodes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quick: None) -> Run:
-    """The command line in a folder with `texts.jsonl`."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def texts(custodes: Run, quick: None) -> None:
+    """`texts.jsonl` in the working folder."""
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in TEXTS))
-
-    def run(*words: str) -> Ran:
-        capsys.readouterr()
-        status = cli.run(words)
-        told = capsys.readouterr()
-        return Ran(status, told.out, told.err)
-
-    return run
 
 
 def lengths(seen: Seen, tried: int) -> Manner:
@@ -280,11 +264,7 @@ def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
     server.answer = answer
     words = asked(server, "--concurrency", "1")
     ran = subprocess.Popen(
-        [sys.executable, "-m", "custodes", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        interruptible("-m", "custodes", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert reached.wait(600)
     ran.send_signal(signal.SIGINT)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import labels
 from custodes.plots.paths import HEIGHT, NAMED, path_names
+from tests.plots.drawn import check_svg, rows_of, shown
 
 DATES = {"overlap": "2002", "overlap-stem": "2004-07", "learned": "2020-01-15", "judge": "2020-01-15"}
 
@@ -27,30 +27,15 @@ def predicted() -> Ceiling:
     return cu.ceiling(cu.read("demo", raters=raters), model="ridge", steps=3, resamples=50)
 
 
-def rows_of(chart: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
-    return rows
-
-
-def shown(chart: Any, path: Path, pattern: str) -> list[Any]:
-    """What the marks of a drawn picture say of themselves."""
-    return re.findall(pattern, plots.save(chart, path / "x.svg").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_they_become_svg_with_their_labels(predicted: Ceiling, tmp_path: Path, dark: bool) -> None:
-    charts = {
-        "a perfect predictor": plots.prediction_bars(predicted, dark=dark),
-        "coherence": plots.information_ratio(predicted, dark=dark),
-        "human:coherence": plots.lasso_paths(predicted, "fluency", dark=dark),
-        "judge:fluency": plots.forward_path(predicted, "fluency", dark=dark),
-        "fluency": plots.release_history(predicted, dark=dark),
+def test_they_become_svg_with_their_labels(predicted: Ceiling, tmp_path: Path) -> None:
+    pictures = {
+        "a perfect predictor": plots.prediction_bars,
+        "coherence": plots.information_ratio,
+        "human:coherence": partial(plots.lasso_paths, target="fluency"),
+        "judge:fluency": partial(plots.forward_path, target="fluency"),
+        "fluency": plots.release_history,
     }
-    for label, chart in charts.items():
-        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-        assert f">{label}<" in text
-        assert "NaN" not in text
-        assert ("#14171a" in text) is dark
+    check_svg(pictures, predicted, tmp_path)
 
 
 def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path: Path) -> None:

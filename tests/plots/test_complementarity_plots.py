@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +20,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.plots import labels, theme
 from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP, NAMED, NEAREST
+from tests.plots.drawn import check_svg, shown
 
 
 @pytest.fixture(scope="module")
@@ -40,24 +40,14 @@ def many(result: Complementarity, copies: int) -> Complementarity:
     return replace(result, **tables)
 
 
-def shown(chart: Any, path: Path, pattern: str) -> list[str]:
-    """What the marks of a drawn picture say of themselves."""
-    return re.findall(pattern, plots.save(chart, path / "x.svg").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_they_become_svg_with_their_labels(alike: Complementarity, tmp_path: Path, dark: bool) -> None:
-    charts = {
-        "overlap-stem": plots.complementarity_map(alike, dark=dark),
-        "random rankings together": plots.explained_variance(alike, dark=dark),
-        "human:coherence": plots.judges_map(alike, dark=dark),
-        "people and metrics": plots.complementarity_averages(alike, dark=dark),
+def test_they_become_svg_with_their_labels(alike: Complementarity, tmp_path: Path) -> None:
+    pictures = {
+        "overlap-stem": plots.complementarity_map,
+        "random rankings together": plots.explained_variance,
+        "human:coherence": plots.judges_map,
+        "people and metrics": plots.complementarity_averages,
     }
-    for label, chart in charts.items():
-        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-        assert label in text
-        assert "NaN" not in text
-        assert ("#14171a" in text) is dark
+    check_svg(pictures, alike, tmp_path)
 
 
 def test_the_map_has_every_pair_once_below_the_diagonal(alike: Complementarity, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -16,6 +16,7 @@ from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.plots.correction import PAIR_ROW, margin_rows
+from tests.plots.drawn import check_svg, rows_of
 
 
 @pytest.fixture(scope="module")
@@ -31,24 +32,14 @@ def replayed() -> Protocol:
     )
 
 
-def rows_of(chart: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
-    return rows
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_they_become_svg_with_their_labels(
-    corrected: Correction, replayed: Protocol, tmp_path: Path, dark: bool
-) -> None:
-    charts = {
-        "metric": plots.correction_margins(corrected, "judge", aspect="fluency", dark=dark),
-        "Fir better": plots.pair_outcome(corrected, "judge", "Fir", "Elm", aspect="fluency", dark=dark),
-        "people alone · human · decided": plots.budget_curve(replayed, aspect="fluency", dark=dark),
+def test_they_become_svg_with_their_labels(corrected: Correction, replayed: Protocol, tmp_path: Path) -> None:
+    one = {"metric": "judge", "aspect": "fluency"}
+    pictures = {
+        "metric": partial(plots.correction_margins, **one),
+        "Fir better": partial(plots.pair_outcome, **one, system_a="Fir", system_b="Elm"),
     }
-    for label, chart in charts.items():
-        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-        assert label in text
-        assert "NaN" not in text
+    check_svg(pictures, corrected, tmp_path)
+    check_svg({"people alone · human · decided": partial(plots.budget_curve, aspect="fluency")}, replayed, tmp_path)
 
 
 def test_margins_stand_side_by_side_as_in_the_result(corrected: Correction) -> None:
