@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from custodes.errors import OptionError
-from custodes.files import check_apart, check_writable, is_stream, write_atomically
+from custodes.files import check_distinct_files, check_writable, is_stream, write_atomically
 from tests.waiting import until
 
 
@@ -271,29 +271,29 @@ def test_an_output_that_is_an_input_is_refused_by_any_of_its_names(tmp_path: Pat
     for place in (ratings, data / ".." / "data" / "ratings.csv", *(tmp_path / n for n in ("link.csv", "hard.csv"))):
         for read in (ratings, tmp_path / "link.csv", tmp_path / "hard.csv", tmp_path / "linked" / "ratings.csv"):
             with pytest.raises(OptionError, match="it is the input"):
-                check_apart([tmp_path / "other.csv", place], ["demo", read])
+                check_distinct_files([tmp_path / "other.csv", place], ["demo", read])
         with pytest.raises(OptionError, match="it is the input"):
-            check_apart([place], [f"{ratings}::wmt/en-de"])
+            check_distinct_files([place], [f"{ratings}::wmt/en-de"])
 
 
 def test_an_output_in_a_folder_that_is_read_must_be_new(tmp_path: Path) -> None:
     (tmp_path / "set" / "scores").mkdir(parents=True)
     (tmp_path / "set" / "scores" / "a.txt").write_text("x")
-    with pytest.raises(OptionError, match="stands in the input"):
-        check_apart([tmp_path / "set" / "scores" / "a.txt"], [f"{tmp_path / 'set'}::en-de"])
-    check_apart([tmp_path / "set" / "new.txt", tmp_path / "set.txt"], [tmp_path / "set"])
+    with pytest.raises(OptionError, match="is in the input folder"):
+        check_distinct_files([tmp_path / "set" / "scores" / "a.txt"], [f"{tmp_path / 'set'}::en-de"])
+    check_distinct_files([tmp_path / "set" / "new.txt", tmp_path / "set.txt"], [tmp_path / "set"])
 
 
 def test_two_outputs_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="two outputs have this name"):
-        check_apart([tmp_path / "a.json", tmp_path / "." / "a.json"], [])
-    check_apart([os.devnull, os.devnull], [os.devnull])
+        check_distinct_files([tmp_path / "a.json", tmp_path / "." / "a.json"], [])
+    check_distinct_files([os.devnull, os.devnull], [os.devnull])
 
 
 def test_standard_input_from_a_file_is_an_input(tmp_path: Path) -> None:
     data = tmp_path / "a.csv"
     data.write_text("x")
-    code = "import sys; from custodes.files import check_apart; check_apart([sys.argv[1]], [sys.argv[2]])"
+    code = "import sys; from custodes.files import check_distinct_files as check; check([sys.argv[1]], [sys.argv[2]])"
     for name in ("-", "/dev/stdin"):
         with data.open() as opened:
             ask = [sys.executable, "-c", code, str(data), name]

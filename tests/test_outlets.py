@@ -75,7 +75,7 @@ def files(custodes: Run) -> Run:
 )
 def test_no_input_is_written_over(files: Run, argv: tuple[str, ...], output: str) -> None:
     before = {path: path.read_bytes() for path in Path().iterdir()}
-    refused(files(*argv), f"cannot write {output}: it is the input", "name another")
+    refused(files(*argv), f"cannot write {output}: it is the input", "choose another name")
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 

@@ -1,4 +1,4 @@
-"""What is kept in the user's folder of caches: made once, and never trusted where it is not whole or not ours."""
+"""Texts in the user's folder of caches: made once, and never trusted where it is not whole or not ours."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def made(times: list[int], text: str = "const α = 1;\r\n\nend") -> str:
 
 def test_a_text_is_made_once_and_comes_back_letter_by_letter(home: Path) -> None:
     times: list[int] = []
-    first, again = (user_cache.kept("one-1.js", lambda: made(times)) for _ in range(2))
+    first, again = (user_cache.cached_text("one-1.js", lambda: made(times)) for _ in range(2))
     assert first == again == "const α = 1;\r\n\nend"
     assert len(times) == 1
-    assert user_cache.kept("one-2.js", lambda: made(times, "other")) == "other"
+    assert user_cache.cached_text("one-2.js", lambda: made(times, "other")) == "other"
     assert len(times) == 2
     assert sorted(own.name for own in home.iterdir()) == ["one-1.js", "one-2.js"]
 
@@ -40,19 +40,19 @@ def test_a_text_is_made_once_and_comes_back_letter_by_letter(home: Path) -> None
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"const a = 2;", b"0" * 64 + b"\nconst a = 2;"])
 def test_a_damaged_file_is_made_anew(home: Path, damage: bytes) -> None:
     times: list[int] = []
-    user_cache.kept("one.js", lambda: made(times))
+    user_cache.cached_text("one.js", lambda: made(times))
     (home / "one.js").write_bytes(damage)
-    assert user_cache.kept("one.js", lambda: made(times)) == made([])
-    assert user_cache.kept("one.js", lambda: made(times)) == made([])
+    assert user_cache.cached_text("one.js", lambda: made(times)) == made([])
+    assert user_cache.cached_text("one.js", lambda: made(times)) == made([])
     assert len(times) == 2
 
 
 @posix
 def test_a_folder_that_others_may_write_to_is_not_read(home: Path) -> None:
     times: list[int] = []
-    user_cache.kept("one.js", lambda: made(times))
+    user_cache.cached_text("one.js", lambda: made(times))
     home.chmod(0o777)
-    assert user_cache.kept("one.js", lambda: made(times, "ours")) == "ours"
+    assert user_cache.cached_text("one.js", lambda: made(times, "ours")) == "ours"
     assert len(times) == 2
 
 
@@ -60,7 +60,7 @@ def test_without_a_folder_it_is_made_every_time(home: Path) -> None:
     home.parent.write_text("a file, where the folder should be")
     times: list[int] = []
     for _ in range(2):
-        assert user_cache.kept("one.js", lambda: made(times, "ours")) == "ours"
+        assert user_cache.cached_text("one.js", lambda: made(times, "ours")) == "ours"
     assert len(times) == 2
 
 
@@ -76,9 +76,9 @@ def test_the_folder_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_the_library_of_pages_is_kept_under_its_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda: "draw('</script>');")
     assert saving.vega_script() == "draw('<\\/script>');"
-    (kept,) = home.iterdir()
+    (stored,) = home.iterdir()
     monkeypatch.setattr(saving, "version", lambda name: "another")
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda: "newer")
     assert saving.vega_script() == "newer"
-    kept.unlink()
+    stored.unlink()
     assert len([*home.iterdir()]) == 1

@@ -88,9 +88,9 @@ def seed_or_generator(name: str, value: Any) -> Any:
 
 def check_storable(what: str, labels: Iterable[str]) -> None:
     """Raise OptionError for text that no file can hold: half of a pair of code units."""
-    for own in labels:
-        if not own.isascii() and any("\ud800" <= letter <= "\udfff" for letter in own):
-            raise OptionError(f"{what}: {shown(own)} is no text that a file can hold")
+    for label in labels:
+        if not label.isascii() and any("\ud800" <= letter <= "\udfff" for letter in label):
+            raise OptionError(f"{what}: {shown(label)} is no text that a file can hold")
 
 
 def several(value: Any) -> TypeGuard[Iterable[Any]]:
@@ -109,7 +109,7 @@ def several(value: Any) -> TypeGuard[Iterable[Any]]:
 
 
 def value_list(
-    name: str, given: str | Iterable[str], *, labels: Collection[str] = (), described: bool = False
+    name: str, entries_or_text: str | Iterable[str], *, labels: Collection[str] = (), described: bool = False
 ) -> list[str]:
     """Values of a repeatable argument: each entry holds one value or a comma list.
 
@@ -141,9 +141,9 @@ def value_list(
     >>> value_list("metrics", "f(a,b),bleu", labels=["f(a,b)", "bleu"])
     ['f(a,b)', 'bleu']
     """
-    entries = [given] if isinstance(given, str) else given
+    entries = [entries_or_text] if isinstance(entries_or_text, str) else entries_or_text
     if not several(entries) or not all(isinstance(entry, str) for entry in entries):
-        raise OptionError(f"{name}={shown(given)}: must be text, one or a list")
+        raise OptionError(f"{name}={shown(entries_or_text)}: must be text, one or a list")
     return [value for entry in entries for value in _values(name, entry, labels, described=described)]
 
 
@@ -169,7 +169,7 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
         words = words[1 if whole is None else len(runs) + 1 - runs.index(whole) :]
 
 
-def assignment_list(given: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
+def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
     """Entries `KEY=VALUE` of a repeatable argument, each given alone or in a comma list.
 
     A comma separates two entries only where one of `keys` and `=` follow, or any name where no keys are listed; other
@@ -179,7 +179,7 @@ def assignment_list(given: str | Iterable[str], *, keys: Collection[str] = ()) -
     ['stop=a,b', 'seed=1', 'top_p=1']
     """
     key = "|".join(map(re.escape, keys)) or r"[A-Za-z_]\w*"
-    entries = [given] if isinstance(given, str) else given
+    entries = [entries_or_text] if isinstance(entries_or_text, str) else entries_or_text
     return [part.strip() for entry in entries for part in re.split(rf",(?=\s*(?:{key})\s*=)", entry)]
 
 
@@ -240,30 +240,30 @@ def argument(name: str, value: Any, kind: Any) -> Any:
     allowed = members(kind)
     if value is None and type(None) in allowed:
         return None
-    made = _of_type(name, value, [own for own in allowed if own is not type(None)])
-    return LIMITS[name](name, made) if name in LIMITS else made
+    converted = _of_type(name, value, [kind for kind in allowed if kind is not type(None)])
+    return LIMITS[name](name, converted) if name in LIMITS else converted
 
 
 def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """The value as the first of its types that it fits."""
     words = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
-    known = [_TYPES[kind] for kind in allowed if kind in _TYPES]
+    converters = [_TYPES[kind] for kind in allowed if kind in _TYPES]
     if isinstance(value, str) and value in words:
         return value
-    if words and (isinstance(value, str) or not known) and str not in allowed:
-        return one_of(name, value, [*words, *(text for text, _ in known)])
-    if not known and allowed[0] is not Any and len(allowed) == 1 and isinstance(own := allowed[0], type):
-        if not isinstance(value, own):
-            raise OptionError(f"{_told(name, value)}: must be a {own.__name__}")
+    if words and (isinstance(value, str) or not converters) and str not in allowed:
+        return one_of(name, value, [*words, *(text for text, _ in converters)])
+    if not converters and allowed[0] is not Any and len(allowed) == 1 and isinstance(kind := allowed[0], type):
+        if not isinstance(value, kind):
+            raise OptionError(f"{_told(name, value)}: must be a {kind.__name__}")
         return value
-    if len(known) + bool(words) < len(allowed):
+    if len(converters) + bool(words) < len(allowed):
         return value  # several types, some of their own: checked where it matters
-    for _, taken in known:
-        made = taken(value)
-        if made is not None:
-            return made
-    wanted = " or ".join([*words, *dict.fromkeys(text for text, _ in known)])
-    raise OptionError(f"{_told(name, value)}: must be {wanted}")
+    for _, convert in converters:
+        converted = convert(value)
+        if converted is not None:
+            return converted
+    expected = " or ".join([*words, *dict.fromkeys(text for text, _ in converters)])
+    raise OptionError(f"{_told(name, value)}: must be {expected}")
 
 
 def _flag(value: Any) -> bool | None:
@@ -290,10 +290,10 @@ def _text(value: Any) -> str | None:
 def _texts(value: Any) -> Any:
     if isinstance(value, str):  # one needs no list
         return str(value)
-    made = list(value) if several(value) else [None]
-    if not all(isinstance(own, str) for own in made):
+    texts = list(value) if several(value) else [None]
+    if not all(isinstance(text, str) for text in texts):
         return None
-    return value if isinstance(value, tuple | list) else made
+    return value if isinstance(value, tuple | list) else texts
 
 
 def _path(value: Any) -> Any:
@@ -302,16 +302,16 @@ def _path(value: Any) -> Any:
 
 def _numbers(value: Any) -> Any:
     in_a_row = isinstance(value, Sequence | np.ndarray) and getattr(value, "ndim", 1) == 1
-    made = [_number(own) for own in (value if in_a_row else [value])]
-    return made if made and None not in made else None
+    numbers = [_number(entry) for entry in (value if in_a_row else [value])]
+    return numbers if numbers and None not in numbers else None
 
 
-def _by_name(taken: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _by_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def all_taken(value: Any) -> Any:
         if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
             return None
-        made = {str(name): taken(own) for name, own in value.items()}
-        return None if None in made.values() else made
+        converted = {str(name): convert(entry) for name, entry in value.items()}
+        return None if None in converted.values() else converted
 
     return all_taken
 
@@ -321,18 +321,20 @@ def _progress(value: Any) -> Any:
     if value is silent or not callable(value):
         return value if callable(value) else None
 
-    def wrapped(iterable: Iterable[Any], /, *, total: int | None = None, desc: str | None = None) -> Iterable[Any]:
+    def track(iterable: Iterable[Any], /, *, total: int | None = None, desc: str | None = None) -> Iterable[Any]:
         try:
-            made = value(iterable, total=total, desc=desc)
+            wrapped = value(iterable, total=total, desc=desc)
         except TypeError as problem:
             raise OptionError(
                 f"progress={shown(value)}: {problem}; it is called with an iterable, total= and desc="
             ) from problem
-        if not isinstance(made, Iterable):
-            raise OptionError(f"progress={shown(value)}: returned {shown(made)}; it must return the iterable, wrapped")
-        return made
+        if not isinstance(wrapped, Iterable):
+            raise OptionError(
+                f"progress={shown(value)}: returned {shown(wrapped)}; it must return the iterable, wrapped"
+            )
+        return wrapped
 
-    return wrapped
+    return track
 
 
 _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {

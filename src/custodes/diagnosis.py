@@ -159,12 +159,12 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
 
     rows = []
     for requirement in map(Requirement, metadata.requires(NAME) or ()):
-        always, wanted = (
+        always, of_extra = (
             requirement.marker is None or requirement.marker.evaluate({"extra": name}) for name in ("", extra)
         )
-        if requirement.name == NAME or not wanted or (always and extra):
+        if requirement.name == NAME or not of_extra or (always and extra):
             continue
-        version = next((found.version for found in metadata.distributions(name=requirement.name)), None)
+        version = next((installed.version for installed in metadata.distributions(name=requirement.name)), None)
         fits = version is not None and requirement.specifier.contains(version, prereleases=True)
         needed = str(requirement.specifier) or "any"
         rows.append({"package": requirement.name, "needed": needed, "version": version, "fits": fits})
@@ -222,7 +222,11 @@ def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl
 
 def _numbers(study: Any, rng: int | np.random.Generator) -> str:
     (row,) = _agreement(study, 0, rng).to_dicts()
-    wrong = [f"{name}={row[name]!r}, not {known!r}" for name, known in KNOWN.items() if not isclose(row[name], known)]
+    wrong = [
+        f"{name}={row[name]!r}, not {expected!r}"
+        for name, expected in KNOWN.items()
+        if not isclose(row[name], expected)
+    ]
     if wrong:
         raise ArithmeticError("; ".join(wrong))
     return ", ".join(f"{name} {row[name]:.4f}" for name in KNOWN)
@@ -274,10 +278,10 @@ SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on 
 
 def _scored() -> str:
     texts = cu.read(pl.DataFrame({**SAT, "references": [["the cat sat on the mat"]] * 2}))
-    found = cu.score(texts, ["chrf"]).ratings["score"][0]
-    if not isclose(found, CHRF):
-        raise ArithmeticError(f"chrF {found!r}, not {CHRF}")
-    return f"chrF {found:.2f}"
+    chrf = cu.score(texts, ["chrf"]).ratings["score"][0]
+    if not isclose(chrf, CHRF):
+        raise ArithmeticError(f"chrF {chrf!r}, not {CHRF}")
+    return f"chrF {chrf:.2f}"
 
 
 def _judged() -> str:

@@ -48,13 +48,13 @@ def listed(labels: Iterable[object], *, limit: int = 8) -> str:
     return head if len(names) <= limit else f"{head} and {len(names) - limit} more"
 
 
-def suggestion(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
     """A ' (did you mean ...?)' where something close exists, else an empty string.
 
     >>> suggestion("expret", ["expert1", "turker1"])
     " (did you mean 'expert1'?)"
     """
-    by_lower = {label.lower(): label for label in known}
+    by_lower = {label.lower(): label for label in allowed}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""
 

@@ -48,17 +48,17 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
 
 def _replace(target: str, data: Iterable[bytes]) -> None:
     """Put a file in the place of another, or of none."""
-    known = os.stat(target) if os.path.exists(target) else None
+    before = os.stat(target) if os.path.exists(target) else None
     name = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
     UNFINISHED.add(name)
     try:
         # Never wider than the file that it replaces, not even for a moment; a new one has what the umask leaves.
-        mode = 0o666 if known is None else 0o600
+        mode = 0o666 if before is None else 0o600
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         with os.fdopen(handle, "wb") as file:
             file.writelines(data)
-        if known is not None:
-            os.chmod(name, _kept(name, known))
+        if before is not None:
+            os.chmod(name, _keep_owner(name, before))
         os.replace(name, target)
     except BaseException:
         with suppress(OSError):
@@ -68,12 +68,12 @@ def _replace(target: str, data: Iterable[bytes]) -> None:
         UNFINISHED.discard(name)
 
 
-def _kept(name: str, known: os.stat_result) -> int:
-    """The mode of the file before, whose owner and group are kept where that is allowed."""
-    mode, own = stat.S_IMODE(known.st_mode), os.stat(name)
-    if (own.st_uid, own.st_gid) != (known.st_uid, known.st_gid):
+def _keep_owner(name: str, before: os.stat_result) -> int:
+    """Give a file the owner and group of the file that it replaces, where allowed; returns its permissions."""
+    mode, after = stat.S_IMODE(before.st_mode), os.stat(name)
+    if (after.st_uid, after.st_gid) != (before.st_uid, before.st_gid):
         try:
-            os.chown(name, known.st_uid, known.st_gid)
+            os.chown(name, before.st_uid, before.st_gid)
         except (OSError, AttributeError):
             mode &= ~0o7070  # what its group was allowed is not for another
     return mode
@@ -85,16 +85,16 @@ def check_writable(path: str | Path) -> Path:
     if os.path.isdir(place):
         raise _unwritable(place, "it is a folder", "give a file name (or a name that ends in /)")
     try:
-        known: os.stat_result | None = os.stat(place)
+        status: os.stat_result | None = os.stat(place)
     except FileNotFoundError:
-        known = None
+        status = None
     except NotADirectoryError:
         raise _unwritable(place, f"{place.parent} is no folder") from None
     except OSError as problem:  # a circle of links, a name that is too long
         raise _unwritable(place, problem.strerror) from None
     except ValueError:
         raise _unwritable(place, "no file can have this name") from None
-    if known is not None and not os.access(place, os.W_OK):
+    if status is not None and not os.access(place, os.W_OK):
         raise _unwritable(place, "it may not be written")
     if is_stream(place):
         return place
@@ -110,37 +110,41 @@ def _unwritable(place: Path, why: str | None, way_out: str = "choose another pla
     return OptionError(f"cannot write {place}: {why}; {way_out}")
 
 
-def check_apart(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
+def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
     """Raise `OptionError` where a file to be written is read, also through a link, or stands in a folder that is read,
     or is to be written twice.
 
-    >>> check_apart(["report.html"], ["ratings.csv"])
+    >>> check_distinct_files(["report.html"], ["ratings.csv"])
     """
-    read = {}
+    read: dict[tuple[int, int] | None, str] = {}
     for name in map(str, inputs):
         path = STANDARD_INPUT if name == "-" else name
-        known = _status(path) or _status(path.partition("::")[0])
-        if known is not None and (stat.S_ISREG(known.st_mode) or stat.S_ISDIR(known.st_mode)):
-            read[known.st_dev, known.st_ino] = name
-    seen = set[str]()
+        if identity := _identity(path) or _identity(path.partition("::")[0]):
+            read[identity] = name
+    seen = set[Path]()
     for place in map(Path, outputs):
         if is_stream(place):
             continue
-        whole = os.path.realpath(place)
+        whole = Path(os.path.realpath(place))
         if whole in seen:
-            raise OptionError(f"cannot write {place}: two outputs have this name; name another")
+            raise OptionError(f"cannot write {place}: two outputs have this name; choose another name")
         seen.add(whole)
-        if (known := _status(whole)) is None:
-            continue
-        if (known.st_dev, known.st_ino) in read:
-            raise OptionError(f"cannot write {place}: it is the input {read[known.st_dev, known.st_ino]}; name another")
-        for folder in Path(whole).parents:
-            own = _status(folder)
-            if own is not None and (own.st_dev, own.st_ino) in read:
+        if _identity(whole) in read:
+            raise OptionError(f"cannot write {place}: it is the input {read[_identity(whole)]}; choose another name")
+        for folder in whole.parents if whole.exists() else ():
+            if _identity(folder) in read:
                 raise OptionError(
-                    f"cannot write {place}: it stands in the input {read[own.st_dev, own.st_ino]}, and may be a part of"
-                    " it; name another place"
+                    f"cannot write {place}: it is in the input folder {read[_identity(folder)]} and may be a part of"
+                    " the input; choose another place"
                 )
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    """Device and inode of a file or folder; None for anything else."""
+    status = _status(path)
+    if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _status(path: str | Path) -> os.stat_result | None:
@@ -153,10 +157,7 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 def is_stream(path: str | Path) -> bool:
     """Whether a place is there and no file: a device, a pipe, an open descriptor. Its name says nothing of a format."""
-    known = _status(path)
-    return known is not None and (
-        not (stat.S_ISREG(known.st_mode) or stat.S_ISDIR(known.st_mode)) or _descriptor(path) is not None
-    )
+    return _status(path) is not None and (_identity(path) is None or _descriptor(path) is not None)
 
 
 def _descriptor(path: str | Path) -> int | None:

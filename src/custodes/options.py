@@ -33,7 +33,7 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.errors import OptionError, listed, suggestion
-from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
+from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.printing import Screen, print_result
 from custodes.progress import Progress, silent
 from custodes.visible import visible
@@ -127,8 +127,8 @@ class Reading:
     @property
     def files(self) -> list[Any]:
         """The values of these options, of which some are files that are read; those that a schema names, too."""
-        kept = {} if self.schema is None else Schema.load(self.schema).reading
-        return [*vars(self).values(), *kept.values()]
+        from_schema = {} if self.schema is None else Schema.load(self.schema).reading
+        return [*vars(self).values(), *from_schema.values()]
 
     @property
     def own(self) -> dict[str, Any]:
@@ -138,17 +138,17 @@ class Reading:
     @property
     def mapping(self) -> dict[str, str | list[str]]:
         """Role to column, as `read` takes it."""
-        made: dict[str, str | list[str]] = {}
+        mapping: dict[str, str | list[str]] = {}
         for text in assignment_list(self.column or [], keys=ROLES):
             role, sign, name = text.partition("=")
             if not sign or not name:
                 raise OptionError(f"--column {text!r}: say ROLE=NAME, as in --column item=doc_id")
-            if role in made:
-                raise OptionError(f"--column {text!r}: {role} is {made[role]!r} already; a role is one column")
-            made[role] = name
-        if self.columns and "score" in made:
+            if role in mapping:
+                raise OptionError(f"--column {text!r}: {role} is {mapping[role]!r} already; a role is one column")
+            mapping[role] = name
+        if self.columns and "score" in mapping:
             raise OptionError("--column score=… and --columns both say where scores are; say one")
-        return made | ({"score": self.columns} if self.columns else {})
+        return mapping | ({"score": self.columns} if self.columns else {})
 
 
 def check_quoted(places: Iterable[str | Path]) -> None:
@@ -209,7 +209,7 @@ class Output:
                 )
             if self.format not in (None, self.shape):
                 raise OptionError(f"-o {self.place}: the suffix says {self.shape} and --format {self.format}; say one")
-        check_apart(files, read)
+        check_distinct_files(files, read)
         if self.quote_formulas:
             check_quoted([self.place or f".{self.shape}", *files])
 

@@ -28,21 +28,21 @@ def plugged(
     `taken` names are ours. `check` raises for a value that cannot be used.
     """
     what = group.rpartition(".")[2].removesuffix("s")
-    found: dict[str, Plugin] = {}
-    for point in sorted(_points(group), key=lambda own: (_package(own), own.name)):
+    plugins: dict[str, Plugin] = {}
+    for point in sorted(_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
         package = _package(point)
         try:
             value = point.load()
             if not isinstance(value, kind):
                 raise InputError(f"it is no {kind.__name__} but of type {type(value).__name__}")
             check(value)
-            if name(value) in taken or name(value) in found:
+            if name(value) in taken or name(value) in plugins:
                 raise InputError(f"there is a {what} {name(value)!r} already, so it needs another name")
         except Exception as error:  # whatever its module does when it is imported
             _leave_out(f"{what} {point.name!r} ({point.value}) of the package {package}", error)
         else:
-            found[name(value)] = Plugin(value, package)
-    return found
+            plugins[name(value)] = Plugin(value, package)
+    return plugins
 
 
 def said(error: Exception) -> str:

@@ -58,12 +58,12 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
             blocks.append([])
         blocks[-1].append(place)
     for block in blocks if headers else []:
-        shown = [*range(keys), *block]
+        columns = [*range(keys), *block]
         grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for i in shown:
+        for i in columns:
             grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")
         for row in rows:
-            grid.add_row(*(Text(row[i]) for i in shown))
+            grid.add_row(*(Text(row[i]) for i in columns))
         yield from (grid, Text(""))
     if view.more:
         yield Text("\n".join([*map(visible, view.more.splitlines()), ""]), style="dim")

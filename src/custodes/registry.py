@@ -14,5 +14,5 @@ def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
     >>> members({"one": 1, "more": (2, 3), "text": "4"}, int)
     [1, 2, 3]
     """
-    values = [own if isinstance(own, tuple) else (own,) for own in list(module.values())]
-    return [own for several in values for own in several if isinstance(own, kind)]
+    values = [value if isinstance(value, tuple) else (value,) for value in list(module.values())]
+    return [member for several in values for member in several if isinstance(member, kind)]

@@ -36,22 +36,22 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     [1, 2]
     """
     try:
-        made = decoder.decode(content)
+        value = decoder.decode(content)
         json.loads(content, object_pairs_hook=without_twins)  # msgspec takes the last of two
     except msgspec.ValidationError as problem:
         raise InputError(f"what it holds cannot be: {_printed(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise InputError(f"not the JSON that custodes writes: {_printed(problem)}") from None
-    return made
+    return value
 
 
-def is_whole(content: bytes, made: Any) -> bool:
+def is_whole(content: bytes, value: Any) -> bool:
     """Whether a JSON text holds what was made of it, no field less and none more.
 
     >>> is_whole(b'{"a": 1.0}', {"a": 1})
     True
     """
-    return bool(msgspec.json.decode(content) == msgspec.json.decode(msgspec.json.encode(made)))
+    return bool(msgspec.json.decode(content) == msgspec.json.decode(msgspec.json.encode(value)))
 
 
 def _printed(problem: Exception) -> str:
@@ -68,8 +68,8 @@ def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     >>> without_twins([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}
     """
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    merged = dict(pairs)
+    if len(merged) < len(pairs):
         twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"key {twin!r} stands twice in one object")
-    return made
+    return merged

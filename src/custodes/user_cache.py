@@ -17,23 +17,23 @@ ALONE = 0o700
 """The mode of a folder that nobody else looks into: what is read from it ends up in pages."""
 
 
-def kept(name: str, make: Callable[[], str]) -> str:
-    """The text of a name, which says the version of whatever makes it: from the folder of caches, or made and kept.
+def cached_text(name: str, make: Callable[[], str]) -> str:
+    """The text of a name that includes a version: read from the user's cache, or computed by `make` and stored there.
 
-    Where nothing can be kept it is made every time. A damaged file is not read, nor anything in a folder that is not
-    this user's alone.
+    Where nothing can be stored it is computed every time. A damaged file is not read, nor anything in a folder that
+    other users can open.
 
-    >>> kept("doctest-1", lambda: "made")
-    'made'
+    >>> cached_text("doctest-2", lambda: "result")
+    'result'
     """
     place = folder() / name
-    if (known := _read(place)) is not None:
-        return known
-    made = make()
+    if (cached := _read(place)) is not None:
+        return cached
+    text = make()
     with suppress(OSError, OptionError):
         place.parent.mkdir(mode=ALONE, parents=True, exist_ok=True)
-        write_atomically(place, _digest(made) + "\n" + made)
-    return made
+        write_atomically(place, _digest(text) + "\n" + text)
+    return text
 
 
 def folder() -> Path:

@@ -25,8 +25,8 @@ def visible(text: str) -> str:
     return _UNSHOWN.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    letter = found[0]
+def _escaped(match: re.Match[str]) -> str:
+    letter = match[0]
     code = ord(letter)
     return _SHORT.get(letter) or (
         f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

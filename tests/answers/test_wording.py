@@ -47,8 +47,8 @@ def test_an_estimate_with_its_interval() -> None:
     row = {"x": -0.4, "x_low": -0.5, "x_high": 0.3}
     assert with_ends(row, "x") == "−0.40 [−0.50, 0.30]"
     assert with_ends({"x": -14.2, "x_low": -26.3, "x_high": 3.9}, "x", digits=0) == "−14 [−26, 4]"
-    assert with_ends({"x": 0.5, "x_low": 0.2, "x_high": 0.999}, "x", shown=percent) == "50 % [20 %, over 99 %]"
-    assert interval(0.5012, 0.4999, 0.5031, shown=percent) == "50.12 % [49.99 %, 50.31 %]"
+    assert with_ends({"x": 0.5, "x_low": 0.2, "x_high": 0.999}, "x", write=percent) == "50 % [20 %, over 99 %]"
+    assert interval(0.5012, 0.4999, 0.5031, write=percent) == "50.12 % [49.99 %, 50.31 %]"
     assert interval(0.00012, 0.00011, 0.00014) == "0.000120 [0.000110, 0.000140]"
     assert interval(0.3, 0.0008, 0.6) == "0.30 [0.00080, 0.60]"  # an end that excludes 0 does not read as 0
     assert interval(0.5, 0.5, 0.5) == "0.50 [0.50, 0.50]"

@@ -88,7 +88,7 @@ def test_one_person_or_one_answer_each_tells_nothing_of_taste() -> None:
     assert np.isnan(taste(one, item, one, value).icc)
     alone = taste(one, item, item, value)
     assert np.isnan(alone.icc)
-    assert alone.alike == 1
+    assert alone.answers_per_annotator == 1
 
 
 def test_margins_have_the_cluster_robust_error_of_statsmodels() -> None:

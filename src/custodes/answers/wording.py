@@ -128,19 +128,19 @@ def interval(
     high: float | None,
     *,
     digits: int = 2,
-    shown: Callable[..., str] = number,
+    write: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number with its interval, where there is one, as `shown(number, digits=)` writes it: at least so many `digits`,
+    """A number with its interval, where there is one, as `write(number, digits=)` writes it: at least so many `digits`,
     and as many as show two significant digits of the interval's width.
 
-    >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, shown=percent)
+    >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
     """
     if value is None or low is None or high is None:
-        return shown(value, digits=digits)
+        return write(value, digits=digits)
     behind = digits_of(low, high, least=digits)
-    value_, low_, high_ = (shown(each, digits=behind) for each in (value, low, high))
+    value_, low_, high_ = (write(each, digits=behind) for each in (value, low, high))
     return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"
 
 

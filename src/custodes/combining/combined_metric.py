@@ -35,7 +35,7 @@ VERSION = 1
 NAME = "combined"
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A metric of the combination: its raw scores are turned so that higher is better, clipped to `low` to `high`
     (after turning), scaled to [0, 1], and weighted; `fill` stands in for a missing value. `scale` says where the bounds
     come from, `importance` the share of the trees' gain."""
@@ -96,7 +96,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     target: str
     method: str
     objective: str
-    columns: tuple[Column, ...]
+    columns: tuple[MetricColumn, ...]
     intercept: float
     trees: Trees | None
     share: float
@@ -129,7 +129,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             method=method,
             objective=objective,
             columns=tuple(
-                Column(
+                MetricColumn(
                     metric=of.metrics.raters[i],
                     aspect=of.metrics.rater_aspects[i],
                     higher_is_better=bool(of.directions[i] > 0),

@@ -25,7 +25,7 @@ from custodes.stats.learning.objective import ordering_accuracy
 from custodes.stats.learning.unseen import Moves, moves
 from custodes.stats.pooled_correlation import pooled_correlation
 
-STATISTICS: dict[str, heldout.Statistic] = {
+STATISTICS: dict[str, heldout.ResampledStatistic] = {
     **{kind: partial(pooled_correlation, kind) for kind in get_args(Kind)},
     "accuracy": ordering_accuracy,
 }

@@ -12,7 +12,7 @@ from custodes.commands.annotate_owner import OWNER
 from custodes.commands.annotate_plan import plan_from, with_plan
 from custodes.commands.annotate_serve import flushed, serve
 from custodes.console import say, tell
-from custodes.files import check_apart, write_atomically
+from custodes.files import check_distinct_files, write_atomically
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.verbs import OUTPUT, READING, numbers
@@ -54,10 +54,10 @@ def new(
 
     study_plan = plan_from(plan, options)
     if write_plan is not None:
-        check_apart([write_plan], read_by(inputs, plan, sidecars=False))
+        check_distinct_files([write_plan], read_by(inputs, plan, sidecars=False))
         say(str(write_atomically(write_plan, to_toml(study_plan))))
         return
-    check_apart([output], read_by(inputs, plan, gold, *reading.files, sidecars=False))
+    check_distinct_files([output], read_by(inputs, plan, gold, *reading.files, sidecars=False))
     options_of_new: dict[str, Any] = {
         "plan": study_plan,
         "systems": systems,
@@ -99,7 +99,7 @@ def add(
     """
     from custodes.annotate.add_to_study import add as added
 
-    check_apart([study], read_by(inputs, *reading.files, sidecars=False))
+    check_distinct_files([study], read_by(inputs, *reading.files, sidecars=False))
     before = len(notes(study))
     place = added(study, reading.study(inputs), systems=systems, pairs=pairs)
     told(place, after=before)

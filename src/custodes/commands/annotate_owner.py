@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from custodes.console import put, say, tell
 from custodes.errors import OptionError
-from custodes.files import check_apart, check_writable, is_stream, write_atomically
+from custodes.files import check_distinct_files, check_writable, is_stream, write_atomically
 from custodes.options import Output
 from custodes.verbs import OUTPUT
 from custodes.words import SWITCH, whole
@@ -52,7 +52,7 @@ def invite(
     Example: `custodes annotate invite study.db --people 10 -o links.csv`
     """
     if output is not None:
-        check_apart([output], [study])
+        check_distinct_files([output], [study])
         if check_writable(output).exists() and not is_stream(output):
             raise OptionError(f"{output} is there already, and may hold links that nobody can make again; name another")
     from custodes.annotate.server import check_address, local_url
@@ -162,7 +162,7 @@ def backup(
     """
     from custodes.annotate import study_file
 
-    check_apart([output], [study])
+    check_distinct_files([output], [study])
     say(str(study_file.copy(study_file.check(study), check_writable(output))))
 
 

@@ -15,7 +15,7 @@ from custodes.data.raters import Raters
 from custodes.data.reading import takes_raters
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import InputError, OptionError, listed
-from custodes.files import check_apart, check_writable, is_stream
+from custodes.files import check_distinct_files, check_writable, is_stream
 from custodes.options import say_written
 from custodes.process import NOTHING_KEPT
 
@@ -45,8 +45,8 @@ class Places:
             tables = {} if output is None else {"": Path(output)}
             return cls(tables=tables, cache=None if cache in (None, NO_CACHE) else Path(cache))
         tables = {"": Path(output)} | {name: beside(output, ending) for name, ending in endings.items()}
-        own = beside(output, ".cache.db") if cache is None else Path(cache)
-        return cls(tables=tables, cache=None if cache == NO_CACHE else own)
+        cache_file = beside(output, ".cache.db") if cache is None else Path(cache)
+        return cls(tables=tables, cache=None if cache == NO_CACHE else cache_file)
 
     @property
     def follows(self) -> str:
@@ -60,7 +60,7 @@ class Places:
             check_suffix(self.tables[""])
         for place in places:
             check_writable(place)
-        check_apart(places, read)
+        check_distinct_files(places, read)
         if self.tables:
             check_raters(places, self.tables[""])
 
@@ -85,19 +85,19 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
 def raters_place(output: str, raters: Raters) -> Path | None:
     """Where the raters table of an output goes; None where the output read without one says the same of its raters,
     or with the one that lies beside it already."""
-    known, found, place = Raters.infer(raters.kind), sidecar_raters(Path(output)), beside(output, ".raters.csv")
+    inferred, sidecars, place = Raters.infer(raters.kind), sidecar_raters(Path(output)), beside(output, ".raters.csv")
     try:
-        for own in found:
-            known, _ = known.described(load_table(own).frame, where=own.name)
-        if len(found) < 2 and known.frame.equals(raters.frame):
+        for sidecar in sidecars:
+            inferred, _ = inferred.described(load_table(sidecar).frame, where=sidecar.name)
+        if len(sidecars) < 2 and inferred.frame.equals(raters.frame):
             return None
     except InputError:
         pass  # it says something else
-    other = [own for own in found if own != place]
+    other = [sidecar for sidecar in sidecars if sidecar != place]
     if other:
         raise OptionError(
-            f"cannot write {output}: {listed(own.name for own in other)} beside it would be read with it, and says"
-            " something else of its raters; name another output, or take that file out"
+            f"cannot write {output}: {listed(sidecar.name for sidecar in other)} in its folder would be read with it"
+            " and describes its raters differently; name another output, or remove that file"
         )
     check_raters([place], output)
     return place

@@ -10,7 +10,7 @@ from custodes import verbs
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.console import put, tell
 from custodes.data.writing import check_suffix, csv_blocks, write_table
-from custodes.files import check_apart, check_writable
+from custodes.files import check_distinct_files, check_writable
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
 from custodes.verbs import READING
 
@@ -39,7 +39,7 @@ def score(
         check_suffix(output)
         if quote_formulas:
             check_quoted([output])
-        check_apart([output], read_by(inputs, model, *reading.files))
+        check_distinct_files([output], read_by(inputs, model, *reading.files))
     combined = CombinedMetric.load(model)
     ratings, notes = combined.score(reading.study(inputs), name=name)
     for note in notes:

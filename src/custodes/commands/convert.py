@@ -14,7 +14,7 @@ from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, write_table
 from custodes.errors import OptionError, suggestion
-from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
+from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
 from custodes.verbs import READING
 
@@ -50,8 +50,8 @@ def convert(
     selection = {name: patterns for name, patterns in chosen.items() if patterns is not None}
     into, keeps = is_folder(output), output.endswith(".toml")
     if keeps and (table is not None or quote_formulas):
-        said = "--table" if table is not None else "--quote-formulas"
-        raise OptionError(f"convert: -o {output} keeps how tables are read, so {said} says nothing here")
+        option = "--table" if table is not None else "--quote-formulas"
+        raise OptionError(f"convert: -o {output} keeps how tables are read, so {option} says nothing here")
     if not into:
         check_writable(output)
     if not into and not keeps:
@@ -59,7 +59,7 @@ def convert(
     places = [Path(output, f"{name}.csv") for name in TABLES] if into else [output]
     if quote_formulas:
         check_quoted(places)
-    check_apart(places, read_by(inputs, *reading.files))
+    check_distinct_files(places, read_by(inputs, *reading.files))
     if keeps:
         say(str(write_schema(inputs, reading, selection, output)))
         return
@@ -74,8 +74,8 @@ def convert(
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
             say_written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
         if table in (None, *RATED):
-            told = f" {target / 'raters.csv'}" if table is None else ""
-            tell_lower(study.raters.frame, f"give --raters{told} where scores and verdicts are read")
+            file_hint = f" {target / 'raters.csv'}" if table is None else ""
+            tell_lower(study.raters.frame, f"give --raters{file_hint} where scores and verdicts are read")
         return
     name = table or next(iter(tables))
     parts = {Path(output): tables[name]}
@@ -84,10 +84,10 @@ def convert(
         if is_stream(output):
             tell_lower(raters.frame, STREAMED)
         elif place := raters_place(output, raters):
-            check_apart([place], read_by(inputs, *reading.files))
+            check_distinct_files([place], read_by(inputs, *reading.files))
             parts[place] = raters.frame
-    for own, frame in parts.items():
-        say_written(write_table(frame, own, quote_formulas=quote_formulas))
+    for target_file, frame in parts.items():
+        say_written(write_table(frame, target_file, quote_formulas=quote_formulas))
 
 
 def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
@@ -95,7 +95,7 @@ def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, l
     check_writable(output)
     reading.selected(inputs, selection)
     before = Schema() if reading.schema is None else Schema.load(reading.schema)
-    made = before.under(Columns.make(reading.mapping), reading.own, selection)
-    if not (made.columns or made.reading or made.selection):
+    schema = before.under(Columns.make(reading.mapping), reading.own, selection)
+    if not (schema.columns or schema.reading or schema.selection):
         raise OptionError(f"convert: nothing to keep in {output}; say --column, --columns, --reader or --human")
-    return write_atomically(output, made.to_toml(Path(output).parent))
+    return write_atomically(output, schema.to_toml(Path(output).parent))

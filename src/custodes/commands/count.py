@@ -13,7 +13,7 @@ from custodes.data.counts import SUFFIX
 from custodes.data.engines import in_engine
 from custodes.data.scanning import Engine, scanned
 from custodes.errors import OptionError, shown
-from custodes.files import check_apart, check_writable
+from custodes.files import check_distinct_files, check_writable
 from custodes.options import Reading, progress, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.words import SWITCH, whole
@@ -66,7 +66,7 @@ def count(
     if not output.endswith(SUFFIX):
         raise OptionError(f"-o {output}: counts are kept in a file named ….counts.json, by which they are known")
     check_writable(output)
-    check_apart([output], read_by(files))
+    check_distinct_files([output], read_by(files))
     of_scores: dict[str, Any] = {
         "aggregate": aggregate,
         "ties": ties,
@@ -91,12 +91,12 @@ def count(
         if scores:
             if not human:
                 raise OptionError("count: say who are people, as in --human ann; all others are metrics")
-            made: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
+            counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
         else:
-            made = cu.count_battles(table, human=human, aspect=aspect, **options)
-            for note in made.notes:
+            counts = cu.count_battles(table, human=human, aspect=aspect, **options)
+            for note in counts.notes:
                 tell(f"note: {note.message}")
-    say(str(cu.write_counts(made, output)))
+    say(str(cu.write_counts(counts, output)))
 
 
 @in_engine("count")

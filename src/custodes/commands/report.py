@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from custodes.console import say
 from custodes.errors import OptionError
-from custodes.files import check_apart, folder, is_folder
+from custodes.files import check_distinct_files, folder, is_folder
 from custodes.options import Inputs, Output, Reading, progress, read_by
 from custodes.plots import alt
 from custodes.process import return_memory
@@ -50,7 +50,7 @@ def report(
     read = read_by(inputs, *reading.files, *options.values())
     output.check(read)
     if shape == "html":
-        check_apart([output.output or PAGE], read)
+        check_distinct_files([output.output or PAGE], read)
     with progress(reading_of(inputs), quiet=output.quiet):
         study = reading.study(inputs)
     if dry_run:
@@ -61,18 +61,18 @@ def report(
     if figures is not None:
         folder(figures)
     arguments = arguments_of(make_report, options)
-    made, seconds = output.timed(
+    page, seconds = output.timed(
         lambda progress: make_report(study, progress=returning_memory(progress), **arguments), "report", lines=True
     )
     if figures is not None:
         with progress("figures", quiet=output.quiet):
-            made.save_figures(figures, format=figure_format)
+            page.save_figures(figures, format=figure_format)
     if shape == "html":
         with progress("page", quiet=output.quiet):
-            place = made.save(output.output or PAGE)
+            place = page.save(output.output or PAGE)
         say(str(place))
     else:
-        output.write_json(made.told_whole(), seconds)
+        output.write_json(page.told_whole(), seconds)
 
 
 def returning_memory(progress: Progress) -> Progress:

@@ -72,7 +72,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
             failures[key] = outcome
             continue
         failures.pop(key, None)
-        replies[key] = Reply.make(outcome, asked=_made(outcome), seconds=None)
+        replies[key] = Reply.make(outcome, sent=_made(outcome), seconds=None)
     if rows and unknown == rows:
         raise InputError(
             f"{place.name}: none of its {rows} replies is to one of these requests; read it with the texts, the model"

@@ -158,12 +158,12 @@ class PydanticAI:
     async def __call__(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         from pydantic_ai import direct, exceptions
 
-        wanted: Any = {own: body[name] for name, own in SETTINGS.items() if body.get(name) is not None}
+        settings: Any = {setting: body[name] for name, setting in SETTINGS.items() if body.get(name) is not None}
         try:
             reply = await direct.model_request(
                 self.model,
-                [_message(own) for own in body["messages"]],
-                model_settings=wanted,
+                [_message(message) for message in body["messages"]],
+                model_settings=settings,
                 model_request_parameters=_structured(body.get("response_format")),
             )
         except exceptions.ModelHTTPError as error:

@@ -214,7 +214,7 @@ class Dispatch:
         try:
             body = await self.client(deepcopy(job.request.body))  # it may do with it as it likes
             check_completion(body)
-            reply = Reply.make(body, asked=started.isoformat(), seconds=monotonic() - sent)
+            reply = Reply.make(body, sent=started.isoformat(), seconds=monotonic() - sent)
         except (Rejected, Denied) as error:
             self._refuse(job, error)
         except Unavailable as error:

@@ -147,5 +147,8 @@ def _next(
 ) -> tuple[str, Labelled]:
     """The first item by lot with a case of the label that was used least."""
     free = [(place, item, case) for place, item in enumerate(order) if item not in drawn for case in cases[item]]
-    _, item, case = min(free, key=lambda own: (used[own[2].label], own[0], lot(seed, own[1], *own[2].systems)))
+    _, item, case = min(
+        free,
+        key=lambda candidate: (used[candidate[2].label], candidate[0], lot(seed, candidate[1], *candidate[2].systems)),
+    )
     return item, case

@@ -94,14 +94,14 @@ class Prompt:
     @classmethod
     def load(cls, judge: Judge) -> Prompt:
         """The ready prompt of this name, or the file; OptionError with what there is for anything else."""
-        own = judge.prompt not in PROMPTS
-        if own and not judge.prompt.endswith(SUFFIXES):
+        is_file = judge.prompt not in PROMPTS
+        if is_file and not judge.prompt.endswith(SUFFIXES):
             raise OptionError(
                 f"prompt={judge.prompt!r} is unknown{suggestion(judge.prompt, PROMPTS)}; ready ones:"
                 f" {', '.join(PROMPTS)}; or the path of a file of your own ({' '.join(SUFFIXES)})"
             )
-        name = judge.prompt if own else f"{judge.prompt}.jinja"
-        return cls(judge, _compiled(name, judge.mode, own=own))
+        name = judge.prompt if is_file else f"{judge.prompt}.jinja"
+        return cls(judge, _compiled(name, judge.mode, is_file=is_file))
 
     def filled(self, aspect: str, material: ItemTexts, *outputs: str) -> str:
         """The prompt for an output (or two, in the order shown) of an item."""
@@ -157,15 +157,15 @@ def _hash(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:HEX]
 
 
-def _compiled(name: str, mode: str, *, own: bool) -> Any:
+def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
     """A template with ours beside it; one that uses what there is not is refused with what there is."""
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
 
     from custodes.judging.sandbox import BoundedEnvironment
 
-    texts = {name: _text_of(name)} if own else {}
+    texts = {name: _text_of(name)} if is_file else {}
     environment = BoundedEnvironment(
-        loader=FunctionLoader(lambda asked: texts.get(asked) or _ours(asked)),
+        loader=FunctionLoader(lambda template_name: texts.get(template_name) or _ours(template_name)),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

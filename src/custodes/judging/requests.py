@@ -66,10 +66,10 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     record: bytes
 
     @classmethod
-    def make(cls, body: Mapping[str, Any], *, asked: str, seconds: float | None) -> Reply:
-        """A reply that came: its body, when it was asked (ISO 8601, UTC), and seconds until it came (None: nobody
+    def make(cls, body: Mapping[str, Any], *, sent: str, seconds: float | None) -> Reply:
+        """A reply that came: its body, when it was `sent` (ISO 8601, UTC), and seconds until it came (None: nobody
         knows, as of a batch)."""
-        return cls(encoded({"asked": asked, "seconds": seconds, "reply": body}))
+        return cls(encoded({"asked": sent, "seconds": seconds, "reply": body}))
 
     @property
     def body(self) -> Mapping[str, Any]:

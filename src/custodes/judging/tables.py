@@ -287,12 +287,12 @@ def _ratings(name: str, rows: Sequence[Row], expected: Sequence[Row]) -> Iterato
             "invalid": why,
         }
 
-    for own, answer, why in rows:
-        yield row(own, name, float(answer.label) if answer and answer.label else None, why)
-    for own, answer, _ in expected:
+    for request, answer, why in rows:
+        yield row(request, name, float(answer.label) if answer and answer.label else None, why)
+    for request, answer, _ in expected:
         assert answer is not None
         mean = sum(float(label) * chance for label, chance in (answer.chances or {}).items())
-        yield row(own, name + EXPECTED, mean, "")
+        yield row(request, name + EXPECTED, mean, "")
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import custodes.plots.alt as alt
 from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
 from custodes.plots.drawable import drawable
-from custodes.user_cache import kept
+from custodes.user_cache import cached_text
 
 FORMATS = ("svg", "pdf", "png", "html", "json")
 PNG_SCALE = 3
@@ -84,7 +84,9 @@ def _page(spec: Mapping[str, Any]) -> str:
 
 def vega_script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
-    return kept(f"vega-of-vl-convert-{version('vl-convert-python')}.js", _bundle).replace("</script", "<\\/script")
+    return cached_text(f"vega-of-vl-convert-{version('vl-convert-python')}.js", _bundle).replace(
+        "</script", "<\\/script"
+    )
 
 
 def _bundle() -> str:

@@ -84,7 +84,7 @@ def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
         return _Cell(p_value(value), value)
     shown = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
-    text = interval(value, low, high, shown=shown, unreliable=marked(row, column))
+    text = interval(value, low, high, write=shown, unreliable=marked(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         text += f" ± {shown(sd)}"
     return _Cell(text, value)

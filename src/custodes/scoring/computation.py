@@ -127,7 +127,7 @@ class Computation:
         whole = sorted(chain(*parts)) if traits.whole else []
         start = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *whole])).digest()
         start += b"system" if traits.systems else b""
-        return [hashlib.sha256(start + b"".join(own)).hexdigest() for own in parts]
+        return [hashlib.sha256(start + b"".join(part)).hexdigest() for part in parts]
 
     @property
     def _per_reference(self) -> bool:
@@ -171,7 +171,7 @@ class Computation:
         pairs = [pair for place in call for pair in self.units[place]]
         by_number = traits.whole or traits.systems  # there an item that stands twice counts twice
         items = {(item.digest, item.number if by_number else 0): item for _, item in pairs}
-        places = {own: place for place, own in enumerate(items)}
+        places = {item: place for place, item in enumerate(items)}
         return MetricInputs(
             outputs=[texts.outputs[output] for output, _ in pairs],
             item=np.array([places[item.digest, item.number if by_number else 0] for _, item in pairs], dtype=np.int64),

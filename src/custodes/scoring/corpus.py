@@ -53,13 +53,13 @@ class Corpus:
 
     def lacking(self, need: Need) -> Bools:
         """(items,): which have none of it."""
-        own: dict[Need, Sequence[Sequence[str]]] = {
+        material: dict[Need, Sequence[Sequence[str]]] = {
             "source": self.texts.sources,
             "references": self.texts.references,
             "image": self.texts.images,
             "context": self.texts.contexts,
         }
-        return np.array([not held for held in own[need]], dtype=np.bool_)
+        return np.array([not held for held in material[need]], dtype=np.bool_)
 
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
@@ -85,8 +85,8 @@ class Corpus:
         return whole
 
 
-def _codes(labels: pl.Series, known: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    codes = {label: place for place, label in enumerate(known)}
+def _codes(labels: pl.Series, order: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    codes = {label: place for place, label in enumerate(order)}
     return np.array([codes[label] for label in labels], dtype=np.int64)
 
 
@@ -97,4 +97,4 @@ def _texts(facts: pl.DataFrame, name: str) -> list[str]:
 def _lists(facts: pl.DataFrame, name: str) -> list[list[str]]:
     if name not in facts.columns:
         return [[] for _ in range(facts.height)]
-    return [[own for own in held or () if own is not None] for held in facts[name].to_list()]
+    return [[text for text in held or () if text is not None] for held in facts[name].to_list()]

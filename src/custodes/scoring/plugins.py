@@ -21,8 +21,10 @@ NAME = re.compile(r"[\w+.-]+")
 @cache
 def known_metrics() -> dict[str, Metric]:
     """Every metric by name: ours, then those of other packages."""
-    found = plugged(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
-    return METRICS | {name: replace(own.value, load=_signed(own.value, own.package)) for name, own in found.items()}
+    plugins = plugged(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
+    return METRICS | {
+        name: replace(plugin.value, load=_signed(plugin.value, plugin.package)) for name, plugin in plugins.items()
+    }
 
 
 def _check(metric: Metric) -> None:

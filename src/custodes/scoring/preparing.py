@@ -83,7 +83,7 @@ def compared(
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> Scored:
     """A score of each system, made of the positions of its outputs."""
-    systems = [score(np.flatnonzero(texts.system == own).tolist()) for own in np.unique(texts.system).tolist()]
+    systems = [score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system).tolist()]
     return Scored(values=np.zeros((len(texts.outputs), 0)), systems=np.array(systems))
 
 
@@ -93,8 +93,8 @@ def signed(package: str, what: str, parameters: Mapping[str, Any]) -> str:
     >>> signed("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']
     """
-    given = " ".join(f"{name}={_written(value)}" for name, value in parameters.items())
-    return f"{package} {version(package)} {what} {given}".rstrip()
+    settings = " ".join(f"{name}={_written(value)}" for name, value in parameters.items())
+    return f"{package} {version(package)} {what} {settings}".rstrip()
 
 
 def _written(value: Any) -> str:

@@ -96,14 +96,14 @@ def _used(corpus: Corpus, scorer: Scorer) -> list[int]:
     return np.flatnonzero(usable[corpus.texts.item]).tolist()
 
 
-def _check(texts: Study, corpus: Corpus, asked: Sequence[RaterSpec], scorers: dict[str, Scorer]) -> None:
+def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: dict[str, Scorer]) -> None:
     """Raise `InputError` where texts lack what a metric needs."""
-    for own in asked:
-        for need in scorers[own.computation].traits.needs:
+    for spec in specs:
+        for need in scorers[spec.computation].traits.needs:
             without = np.flatnonzero(corpus.lacking(need))
             if len(without):
                 raise InputError(
-                    f"{texts.name}: metric {own.name} needs {LACKS[need].removeprefix('no ')}, and {len(without)} of"
+                    f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and {len(without)} of"
                     f" {len(corpus.items)} items have {'none' if need == 'references' else 'no ' + need}"
                     f" ({listed([corpus.items[i] for i in without], limit=3)}); add them, or skip these items by"
                     " missing='drop' (--missing drop)"

@@ -108,14 +108,14 @@ def planned(
         stored = opened.enter_context(Cache(cache))
         rows: list[dict[str, Any]] = []
         for rater in raters:
-            own = rater.computation
-            left, mean = len(own.missing(stored_values)), stored.seconds_of(own.scorer.signature)
+            computation = rater.computation
+            left, mean = len(computation.missing(stored_values)), stored.seconds_of(computation.scorer.signature)
             rows.append(
                 {
                     "rater": rater.asked.name,
-                    "outputs": len(corpus.systems) if rater.traits.systems else len(own.used),
-                    "distinct": len(set(own.keys)),
-                    "kept": len(stored_values.keys() & set(own.keys)),
+                    "outputs": len(corpus.systems) if rater.traits.systems else len(computation.used),
+                    "distinct": len(set(computation.keys)),
+                    "kept": len(stored_values.keys() & set(computation.keys)),
                     "to_score": left,
                     "seconds": 0.0 if not left else None if mean is None else mean * left,
                 }

@@ -69,13 +69,13 @@ class Scores(Result):
     def study(self) -> Study:
         """What was scored, with these scores: the input of every question."""
         rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
-        known = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
-        described, _ = known.described(self.raters, where="raters")
-        own = Study(
+        raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
+        described, _ = raters.described(self.raters, where="raters")
+        scores = Study(
             ratings=Ratings(frame=rows.select(list(Ratings.empty().frame.columns))), raters=described, name="scores"
         )
         texts = replace(self.scored, notes=(*self.scored.notes, *self.notes))
-        return join([texts, own])
+        return join([texts, scores])
 
     @property
     def status(self) -> int:
@@ -142,11 +142,11 @@ def _unasked(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
     """Item, system and reason of outputs that a metric is not given."""
     if rater.traits.systems:
         return []
-    of, asked = corpus.texts, set(rater.computation.used)
+    of, scored = corpus.texts, set(rater.computation.used)
     lacking = {need: corpus.lacking(need) for need in rater.traits.needs}
     skipped = []
-    for output in range(len(of.outputs)) if len(asked) < len(of.outputs) else ():
-        if output not in asked:
+    for output in range(len(of.outputs)) if len(scored) < len(of.outputs) else ():
+        if output not in scored:
             item = int(of.item[output])
             why = next(LACKS[need] for need, none in lacking.items() if none[item])
             skipped.append((corpus.items[item], corpus.systems[of.system[output]], why))
@@ -170,14 +170,14 @@ def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     for rater in raters:
         for need in rater.traits.needs:
             if n := int(corpus.lacking(need).sum()):
-                told = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
-                lacks.setdefault(told, []).append(rater.asked.name)
+                missing = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so they are not scored by"
+                lacks.setdefault(missing, []).append(rater.asked.name)
     compared = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
     same = corpus.its_own_reference if compared else []
     absent, whole = len(corpus.absent), int(corpus.complete.sum())
     of = [rater.asked.name for rater in raters if rater.traits.systems]
     return noted(
-        *(("not-asked", 1, f"{told} {listed(names)}") for told, names in lacks.items()),
+        *(("not-asked", 1, f"{missing} {listed(names)}") for missing, names in lacks.items()),
         (
             "own-reference",
             len(same),

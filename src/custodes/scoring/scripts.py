@@ -52,8 +52,8 @@ OURS = (
 def workers() -> dict[str, WorkerCommand]:
     """Those of ours and of installed packages, by name."""
     ours = {worker.name: worker for worker in OURS}
-    found = plugged("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
-    return ours | {name: plugin.value for name, plugin in found.items()}
+    plugins = plugged("custodes.workers", WorkerCommand, ours, name=lambda worker: str(worker.name), check=_check)
+    return ours | {name: plugin.value for name, plugin in plugins.items()}
 
 
 def _check(worker: WorkerCommand) -> None:
@@ -93,13 +93,13 @@ def script_text(path: Path) -> str:
 
 def script_of(name: str) -> str:
     """The script of a worker, to be copied."""
-    known = workers()
-    if name not in known:
-        hint = suggestion(name, known) or f"; workers: {', '.join(known)}"
+    commands = workers()
+    if name not in commands:
+        hint = suggestion(name, commands) or f"; workers: {', '.join(commands)}"
         raise OptionError(f"there is no worker {shown(name)}{hint}")
-    first = known[name].command[0]
+    first = commands[name].command[0]
     if not first.endswith(".py"):
-        raise OptionError(f"worker {name!r} is no script but the command {' '.join(known[name].command)!r}")
+        raise OptionError(f"worker {name!r} is no script but the command {' '.join(commands[name].command)!r}")
     return script_text(Path(first))
 
 

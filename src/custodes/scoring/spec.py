@@ -59,21 +59,21 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     return parts
 
 
-def parse(specs: str | Iterable[str], known: Mapping[str, Metric]) -> list[RaterSpec]:
+def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[RaterSpec]:
     """The raters that are asked for, in order; several rules make several of one metric.
 
     Raises `OptionError` for an unknown metric, parameter or rule, a value of another type, or a name that stands twice.
     """
-    specs_of_raters = [own for spec in spec_list(specs, known) for own in _raters(spec, known)]
+    specs_of_raters = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
     if not specs_of_raters:
-        raise OptionError(f"no metric: name one or more of {listed(known, limit=99)}")
-    twice = [name for name, count in Counter(own.name for own in specs_of_raters).items() if count > 1]
+        raise OptionError(f"no metric: name one or more of {listed(metrics, limit=99)}")
+    twice = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
     if twice:
         raise OptionError(f"metric {shown(twice[0])} is asked for twice; give one another name, as in NAME=METRIC")
     return specs_of_raters
 
 
-def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[RaterSpec]:
+def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     text_of_spec = spec.strip()
     named = NAMED.fullmatch(text_of_spec)
     name, text = (named[1].strip(), named[2].strip()) if named else ("", text_of_spec)
@@ -81,10 +81,10 @@ def _raters(spec: str, known: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     text, rules = (ruled[1], ruled[2].split(",")) if ruled else (text, [])
     word, colon, rest = text.partition(":")
     word = word.strip()
-    if word not in known:
-        hint = suggestion(word, known) or f"; metrics: {listed(known, limit=99)}"
+    if word not in metrics:
+        hint = suggestion(word, metrics) or f"; metrics: {listed(metrics, limit=99)}"
         raise OptionError(f"metric {shown(spec)}: there is no metric {shown(word)}{hint}")
-    metric = known[word]
+    metric = metrics[word]
     if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ of the command
         rest, rules = (named[2] if named else text_of_spec).strip().partition(":")[2], []
     for rule in rules:

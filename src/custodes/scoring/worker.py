@@ -73,7 +73,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Whether a score is not beyond a bound, but for rounding."""
         over = [(score - bound) * (1 if name == "high" else -1) for name, bound in self.bounds.items()]
         slack = [ROUNDING * max(1.0, abs(bound)) for bound in self.bounds.values()]
-        return all(own <= most for own, most in zip(over, slack, strict=True))
+        return all(excess <= most for excess, most in zip(over, slack, strict=True))
 
 
 @layout

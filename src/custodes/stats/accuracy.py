@@ -78,15 +78,15 @@ def spa(
             counted = _weighed((both[:, a] & both[:, b]).T, item_weights)
 
             def p_of(scores: Floats, a: Ints = a, b: Ints = b, counted: Any = counted, both: Bools = both) -> Floats:
-                apart = _weighed(_differences(scores, both, a, b), item_weights)
-                return _p_values(apart, counted, units=units, weights=weights, flips=flips)
+                differences = _weighed(_differences(scores, both, a, b), item_weights)
+                return _p_values(differences, counted, units=units, weights=weights, flips=flips)
 
-            of_people = [p_of(own) for own in people]
-            for some in (rows[own] for own in chunks(len(rows), _CACHE * len(a) * longest)):
+            of_people = [p_of(scores) for scores in people]
+            for some in (rows[chunk] for chunk in chunks(len(rows), _CACHE * len(a) * longest)):
                 of_metrics = p_of(metrics[some])
                 gap = np.empty_like(of_metrics)
-                for k, own in enumerate(of_people):
-                    np.abs(np.subtract(of_metrics, own[:, np.newaxis], out=gap), out=gap)
+                for k, p_human in enumerate(of_people):
+                    np.abs(np.subtract(of_metrics, p_human[:, np.newaxis], out=gap), out=gap)
                     absent = np.isnan(gap)
                     if absent.any():
                         gap[absent] = 0.0
@@ -99,8 +99,8 @@ def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
     """System a minus b, 0 where not shared or mere rounding: (..., items, systems) -> (..., pairs, items)."""
     scores = np.where(both, scores, 0.0)
     largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
-    apart = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
-    return np.where(np.abs(apart) <= _SAME * largest, 0.0, apart).swapaxes(-1, -2)
+    difference = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
+    return np.where(np.abs(difference) <= _SAME * largest, 0.0, difference).swapaxes(-1, -2)
 
 
 def _weighed(values: NDArray[Any], item_weights: Floats | None) -> NDArray[Any]:
@@ -132,14 +132,16 @@ def _p_values(
     size = unit_sums(np.abs(differences), units=units, n_units=n_units)
     rough = spread <= _SAME * weights.max() * (size * size).sum(axis=-1)
     doubtful = rough.any(axis=0)
-    own = size[doubtful]
-    still = spread[:, doubtful] <= _SAME * weighted_sums(weights, own * own)
+    doubtful_size = size[doubtful]
+    still = spread[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size * doubtful_size)
     with np.errstate(invalid="ignore", divide="ignore"):
         spread *= clusters / (clusters - 1)
         p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
         ndtr(np.negative(p, out=p), out=p)
     if still.any():  # no flip of a positive difference reaches it, every flip of none does
-        p[:, doubtful] = np.where(still, total[:, doubtful] <= _SAME * weighted_sums(weights, own), p[:, doubtful])
+        p[:, doubtful] = np.where(
+            still, total[:, doubtful] <= _SAME * weighted_sums(weights, doubtful_size), p[:, doubtful]
+        )
     np.copyto(p, np.nan, where=clusters <= 1)
     observed = total[0] - _SAME * (size @ weights[0]).reshape(d.shape[:-1])
     reached = weighted_sums(flips, d * weights[0]) >= observed

@@ -260,8 +260,8 @@ def _mace_from(labels: AnnotatorLabels, iterations: int, rng: np.random.Generato
     strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)
     for _ in range(iterations):
         guess = guessing[:, np.newaxis] * strategy
-        known = know[:, np.newaxis] / (guess + know[:, np.newaxis])
-        probability = posterior(guess, know)[0][labels.task, label] * known[worker, label]
+        p_informed = know[:, np.newaxis] / (guess + know[:, np.newaxis])
+        probability = posterior(guess, know)[0][labels.task, label] * p_informed[worker, label]
         guesses = labels.sum_by(worker, (1 - probability) * weight, labels.n_workers)
         n_guesses, n = row_sums(guesses)[:, 0], row_sums(number)[:, 0]
         # Exponents of expected logarithms, whose sums are below 1.

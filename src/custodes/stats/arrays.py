@@ -81,10 +81,10 @@ def up_to_rounding(values: Floats, digits: int = 9) -> Floats:
 @cache
 def legendre(n: int) -> tuple[Floats, Floats]:
     """Nodes and weights of Gauss-Legendre quadrature on [-1, 1]; finding them takes longer than most uses of them."""
-    made = np.polynomial.legendre.leggauss(n)
-    for own in made:
-        own.flags.writeable = False
-    return made
+    rule = np.polynomial.legendre.leggauss(n)
+    for array in rule:
+        array.flags.writeable = False
+    return rule
 
 
 def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:

@@ -47,10 +47,10 @@ def acc_eq(
 
     Source: Deutsch, Foster and Freitag 2023 ("Ties Matter"): acc_eq with tie calibration, grouped by item.
     """
-    found = events(
+    metric_events = events(
         human, metrics, human_tie=human_tie, units=units, n_units=weights.shape[1], item_weights=item_weights
     )
-    return calibrated(found, weights)
+    return calibrated(metric_events, weights)
 
 
 def events(
@@ -71,11 +71,13 @@ def events(
     """
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
     order = _human_order(human, human_tie)
-    found = []
+    metric_events = []
     for metric in metrics:
-        apart, slack = _metric_differences(metric)
-        found.append(Events(order, apart, slack=slack, units=units, n_units=n_units, item_weights=item_weights))
-    return found
+        differences, slack = _metric_differences(metric)
+        metric_events.append(
+            Events(order, differences, slack=slack, units=units, n_units=n_units, item_weights=item_weights)
+        )
+    return metric_events
 
 
 def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -89,9 +91,9 @@ def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats
     times = np.ascontiguousarray(weights.T)
     accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
     if len(metrics):
-        sums = weighted_sums(weights, np.stack([[own.total, own.at_zero] for own in metrics]))
-        for m, own in enumerate(metrics):
-            accuracy[:, m], epsilon[:, m] = own.best(times, *np.ascontiguousarray(sums[:, m].T))
+        sums = weighted_sums(weights, np.stack([[metric.total, metric.at_zero] for metric in metrics]))
+        for m, metric in enumerate(metrics):
+            accuracy[:, m], epsilon[:, m] = metric.best(times, *np.ascontiguousarray(sums[:, m].T))
     return accuracy, epsilon
 
 
@@ -103,15 +105,15 @@ class Events:
     """
 
     def __init__(
-        self, order: Floats, apart: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
+        self, order: Floats, differences: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
     ) -> None:
         """From the human order and the metric's differences, both (items, pairs)."""
-        rated = ~np.isnan(order) & ~np.isnan(apart)
+        rated = ~np.isnan(order) & ~np.isnan(differences)
         pairs = rated.sum(axis=1)
         counted = np.where(pairs > 0, item_weights, 0.0)
         self.total = np.bincount(units, counted, minlength=n_units)  # (units,) what the items count
-        size, tie = np.where(np.abs(apart) <= slack, 0.0, np.abs(apart)), order == 0
-        concordant = (order * apart > 0) & (size > 0)
+        size, tie = np.where(np.abs(differences) <= slack, 0.0, np.abs(differences)), order == 0
+        concordant = (order * differences > 0) & (size > 0)
         item, pair = np.nonzero(rated & (tie | concordant) & (counted > 0)[:, np.newaxis])
         share, unit = (counted / np.maximum(pairs, 1))[item], units[item]
         values, gain = size[item, pair], tie[item, pair]
@@ -164,7 +166,7 @@ class Events:
         if len(self.delta) == 0:
             return np.zeros(0, dtype=np.intp)
         first = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
-        tied, concordant = (np.logical_or.reduceat(own, first) for own in (self.gain, ~self.gain))
+        tied, concordant = (np.logical_or.reduceat(kind, first) for kind in (self.gain, ~self.gain))
         opens = np.concatenate([[True], tied[:-1] & concordant[1:]])
         return np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
 
@@ -189,8 +191,8 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 def _human_order(human: Floats, tie: float) -> Floats:
     """Which output of each pair within an item people prefer, 1, 0 or -1: (items, systems) -> (items, pairs)."""
     first, second = np.triu_indices(human.shape[1], k=1)
-    apart = human[:, first] - human[:, second]
-    return np.where(np.abs(apart) <= tie, 0.0, np.sign(apart))  # NaN stays NaN
+    difference = human[:, first] - human[:, second]
+    return np.where(np.abs(difference) <= tie, 0.0, np.sign(difference))  # NaN stays NaN
 
 
 def _metric_differences(metric: Floats) -> tuple[Floats, float]:

@@ -152,7 +152,7 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     def by_cluster(of_cell: Floats) -> Floats:
         return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(of_cell)[of]))
 
-    table = np.stack([total_of(own) for own in counts.T], axis=-1)
+    table = np.stack([total_of(column) for column in counts.T], axis=-1)
     moves = influence(statistic, table)
     # What an item of a kind (rated by both, by one alone) is expected to add to the variance.
     squares = np.concatenate(
@@ -165,13 +165,13 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     )
     # Half the expectation and half of what was seen. By the latter alone a few losses would make all clusters one (wide
     # intervals), by the former alone intervals of one-sided pairs are too narrow: measured, tests/simulation.
-    own, number = by_cluster((squares + moves**2) / 2), by_cluster(np.where(squares > 0, 1.0, 0.0))
-    total, most = total_of(own), np.zeros(rows.n_tables)
+    expected, number = by_cluster((squares + moves**2) / 2), by_cluster(np.where(squares > 0, 1.0, 0.0))
+    total, most = total_of(expected), np.zeros(rows.n_tables)
     np.maximum.at(most, of, number)
     seen = ratio(total_of(by_cluster(moves) ** 2), total)
     # Alike items make the variance of a large cluster grow with the square of its size.
-    alike = np.clip(ratio(seen - 1, ratio(total_of(own * number), total) - 1), 0, 1)
-    variance = own * (1 + (number - 1) * np.nan_to_num(alike)[of])
+    correlation = np.clip(ratio(seen - 1, ratio(total_of(expected * number), total) - 1), 0, 1)
+    variance = expected * (1 + (number - 1) * np.nan_to_num(correlation)[of])
     clusters = ratio(total_of(variance) ** 2, total_of(variance**2))
     several, alone = clusters > 1 + 1e-9, most <= 1
     seen = seen * ratio(clusters, clusters - 1)
@@ -241,10 +241,10 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     together = (total - number * centre) ** 2
     clusters = (number > 0).sum(axis=-1)
     # A pair's mean is fitted to the same clusters: both sums are that much too small.
-    own = np.where(shared > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * square
+    within = np.where(shared > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis] * square
     between = np.where(shared > 1, clusters / np.maximum(clusters - 1, 1), 0.0)[..., np.newaxis] * together
-    excess = (between - own).sum(axis=-2)  # (..., units)
-    most = ((shared - 1)[..., np.newaxis] * own).sum(axis=-2)
+    excess = (between - within).sum(axis=-2)  # (..., units)
+    most = ((shared - 1)[..., np.newaxis] * within).sum(axis=-2)
     whole = most.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = excess.sum(axis=-1, keepdims=True) / whole

@@ -76,13 +76,13 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
     n_resamples, n = len(similarities), len(labels)
     reference = _together(labels)
     companions = reference.sum(axis=1) - 1  # a node is always together with itself
-    kept, rand = np.zeros(n), np.empty(n_resamples)
+    co_membership, rand = np.zeros(n), np.empty(n_resamples)
     for b, own_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
         together = _together(communities(similarities[b], seed=int(own_seed)))
         still = (together & reference).sum(axis=1) - 1
-        kept += np.where(companions > 0, still / np.maximum(companions, 1), together.sum(axis=1) == 1)
+        co_membership += np.where(companions > 0, still / np.maximum(companions, 1), together.sum(axis=1) == 1)
         rand[b] = _adjusted_rand(reference, together)
-    return (kept / n_resamples if n_resamples else np.full(n, np.nan)), rand
+    return (co_membership / n_resamples if n_resamples else np.full(n, np.nan)), rand
 
 
 def _weights(similarity: NDArray[Any]) -> Floats:
@@ -138,10 +138,10 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
         if not can_gain.size:
             return labels
         for node in rng.permutation(can_gain).tolist():
-            own, of_node = labels[node], to_community[:, node]
+            current, of_node = labels[node], to_community[:, node]
             best = of_node.argmax()
-            if of_node[best] - of_node[own] > _TOLERANCE:
-                to_community[own] -= affinity[node]
+            if of_node[best] - of_node[current] > _TOLERANCE:
+                to_community[current] -= affinity[node]
                 to_community[best] += affinity[node]
                 labels[node] = best
         to_community = to_community[np.unique(labels)]
@@ -160,8 +160,8 @@ def _without_gaps(labels: Labels) -> Labels:
 
 
 def _by_smallest_member(labels: Labels) -> Labels:
-    _, first, own = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(first.argsort().argsort()[own])
+    _, first, community = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first.argsort().argsort()[community])
 
 
 def _together(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:

@@ -62,18 +62,18 @@ def log_shares(counts: NDArray[Any], *, estimate: Kld) -> list[NDArray[np.float6
 def divergence(counts: NDArray[Any], human: list[NDArray[np.float64]], *, estimate: Kld) -> NDArray[np.float64]:
     """`outcome_kld` of counts (..., 3) from people's `log_shares`."""
     cells, total = _cells(counts, estimate)
-    apart = np.zeros(np.broadcast_shapes(total.shape, human[0].shape))
-    for own, mine, theirs in zip(cells, _logs(cells, total), human, strict=True):
+    divergences = np.zeros(np.broadcast_shapes(total.shape, human[0].shape))
+    for cell, log_share, human_log_share in zip(cells, _logs(cells, total), human, strict=True):
         with np.errstate(invalid="ignore"):
-            moved = own * (mine - theirs)
-        apart += moved if estimate == "mean" else np.where(own == 0, 0.0, moved)
-    return np.asarray(apart / total)
+            term = cell * (log_share - human_log_share)
+        divergences += term if estimate == "mean" else np.where(cell == 0, 0.0, term)
+    return np.asarray(divergences / total)
 
 
 def _logs(cells: list[NDArray[np.float64]], total: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     with np.errstate(divide="ignore"):
         whole = np.log(total)
-        return [np.log(own) - whole for own in cells]
+        return [np.log(cell) - whole for cell in cells]
 
 
 def _cells(counts: NDArray[Any], estimate: Kld) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:

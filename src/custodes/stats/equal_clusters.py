@@ -58,19 +58,19 @@ def kinds_of(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = No
     long = np.flatnonzero(shared & (size > _MOST_ROWS))
     like[long] = long
     heads, kind = np.unique(like, return_inverse=True)
-    kept = np.flatnonzero(like[units] == units)
+    representative_rows = np.flatnonzero(like[units] == units)
     size = np.bincount(kind, weights=number, minlength=len(heads)).astype(np.int64)
-    return ClusterGroups(size, kept, kind[units[kept]])
+    return ClusterGroups(size, representative_rows, kind[units[representative_rows]])
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:
     """A number for each row (n,) that says all of it: the pair, and the signs, or differences of these, (k, n)."""
     codes, width = pair.astype(np.int64), int(pair.max(initial=0)) + 1
-    for own in signs:
+    for row in signs:
         if 8 * width > 2**62:
-            known, codes = np.unique(codes, return_inverse=True)
-            width = len(known)
-        codes, width = codes * 8 + np.where(own == ABSENT, 3, own & 7), 8 * width  # -2 is 6, and 2 is 2
+            distinct, codes = np.unique(codes, return_inverse=True)
+            width = len(distinct)
+        codes, width = codes * 8 + np.where(row == ABSENT, 3, row & 7), 8 * width  # -2 is 6, and 2 is 2
     return codes
 
 

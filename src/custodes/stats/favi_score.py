@@ -123,19 +123,19 @@ def _posterior(
     """Lower and upper quantile of the Favi-Score and probability of a flip for tables (n, 9)."""
     cells = [(int(h), int(m)) for h, m in zip(*np.nonzero(ERROR_COST), strict=True)]
     # Gamma draws per distinct count rather than per table: few items have few distinct counts.
-    known = {
+    distinct_counts = {
         cell: np.unique(tables[:, 3 * cell[0] + cell[1]], return_inverse=True) for cell in (*cells, (0, 0), (2, 2))
     }
     drawn = {
         cell: rng.standard_gamma((count + _PRIOR)[:, np.newaxis], size=(len(count), draws), dtype=np.float32)
-        for cell, (count, _) in known.items()
+        for cell, (count, _) in distinct_counts.items()
     }
-    made = np.empty((3, len(tables)))
+    summary = np.empty((3, len(tables)))
     tail = (1 - confidence) / 2
     for block in chunks(len(tables), 4 * draws):  # of a size that stays in the cache
 
         def gammas(cell: tuple[int, int], block: slice = block) -> NDArray[np.float32]:
-            return np.asarray(drawn[cell][known[cell][1].reshape(-1)[block]])
+            return np.asarray(drawn[cell][distinct_counts[cell][1].reshape(-1)[block]])
 
         human, metric, total = np.zeros((3, block.stop - block.start, draws), dtype=np.float32)
         for h, m in cells:
@@ -145,7 +145,7 @@ def _posterior(
             metric += int(_SIGN[m]) * gamma
         # From the error cells only (Lemma 1 with the diagonal cancelled), before large diagonals blur the difference.
         favi = (metric - human) / total
-        made[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
+        summary[:2, block] = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
         agreed = gammas((0, 0)) - gammas((2, 2))
-        made[2, block] = ((human + agreed > 0) != (metric + agreed > 0)).mean(axis=1)
-    return made[0], made[1], made[2]
+        summary[2, block] = ((human + agreed > 0) != (metric + agreed > 0)).mean(axis=1)
+    return summary[0], summary[1], summary[2]

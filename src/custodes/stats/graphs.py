@@ -62,7 +62,7 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     raise ValueError("layers of a graph with a cycle")
 
 
-def letters(apart: Bools, order: Sequence[int]) -> list[str]:
+def letters(different: Bools, order: Sequence[int]) -> list[str]:
     """A word of letters for each thing: two share a letter exactly where they are not told apart.
 
     `apart` (n, n) symmetric: which pairs are told apart; `order` the things from the best, who have the first letters.
@@ -76,7 +76,7 @@ def letters(apart: Bools, order: Sequence[int]) -> list[str]:
     Source: Piepho 2004 for the display; Gramm et al. 2007, who cover the pairs that are not told apart by cliques.
     """
     ranked = np.asarray(order, dtype=np.intp)
-    matrix = ~np.asarray(apart, dtype=bool)[np.ix_(ranked, ranked)]
+    matrix = ~np.asarray(different, dtype=bool)[np.ix_(ranked, ranked)]
     np.fill_diagonal(matrix, True)
     near = [int.from_bytes(row.tobytes(), "little") for row in np.packbits(matrix, axis=1, bitorder="little")]
     open_, n = near.copy(), len(ranked)
@@ -89,7 +89,7 @@ def letters(apart: Bools, order: Sequence[int]) -> list[str]:
             for i in groups[-1]:
                 open_[i] &= ~filled
     groups.sort()
-    words = [""] * len(apart)
+    words = [""] * len(different)
     for i, group in enumerate(groups):
         name = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
         for thing in group:

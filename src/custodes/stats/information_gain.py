@@ -35,11 +35,11 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     Ours; predictive power: Spiegelhalter, Freedman and Blackburn 1986. The prior, a mixture of normal distributions
     around 0: Stephens 2017.
     """
-    known = np.isfinite(z) & np.isfinite(seen) & (seen > 0)
+    defined = np.isfinite(z) & np.isfinite(seen) & (seen > 0)
     gains = np.full(len(z), np.nan)
-    if not known.any():
+    if not defined.any():
         return gains
-    size, information = np.abs(z[known]), seen[known]
+    size, information = np.abs(z[defined]), seen[defined]
     # (pairs, spreads): variance of z from the true margins of a spread, and the probability of each spread
     wider = information[:, np.newaxis] * _SPREADS**2
     likely = _likely(size[:, np.newaxis], wider)
@@ -48,7 +48,7 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     _, at, same = np.unique(np.stack([size, information])[:, open_], axis=1, return_index=True, return_inverse=True)
     gain = np.zeros(len(size))
     gain[open_] = _first(size[open_[at]], wider[open_[at]], likely[open_[at]], critical)[same.reshape(-1)]
-    gains[known] = gain
+    gains[defined] = gain
     return gains
 
 

@@ -127,8 +127,8 @@ def student_interval(
         # At 0 and 1 the resamples tell how much one observation is worth, if they vary.
         center = np.where((share * (1 - share)) > _NONE, share, mean.clip(0.0, 1.0))
         variance = center * (1 - center)
-        known = (variance > _NONE) & (error**2 > _NONE)
-        number = np.where(known, variance / np.where(known, error**2, 1.0), float(n_units))
+        estimable = (variance > _NONE) & (error**2 > _NONE)
+        number = np.where(estimable, variance / np.where(estimable, error**2, 1.0), float(n_units))
         return wilson_interval(share, number, quantile=quantile)
     reach = quantile * error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
@@ -291,20 +291,24 @@ def simultaneous_intervals(
     """
     from scipy.special import ndtr
 
-    known = {i: own for i, own in enumerate(estimates) if own and np.isfinite(own.interval(confidence)[0])}
-    k, level, maximum = len(known), confidence, None
+    defined = {
+        i: estimate_i
+        for i, estimate_i in enumerate(estimates)
+        if estimate_i and np.isfinite(estimate_i.interval(confidence)[0])
+    }
+    k, level, maximum = len(defined), confidence, None
     estimate, low, high, p_value = np.full((4, len(estimates)), np.nan)
-    estimate[:] = [np.nan if own is None else own.value for own in estimates]
+    estimate[:] = [np.nan if spread is None else spread.value for spread in estimates]
     if k > 1:
         # Each estimate is compared with one more that does not vary.
-        correlation = np.pad(_correlation([own.resampled for own in known.values()]), (0, 1))
+        correlation = np.pad(_correlation([spread.resampled for spread in defined.values()]), (0, 1))
         maximum = NormalMaximum(correlation, np.arange(k), np.full(k, k), n=N_DIRECTIONS)
         level = max(2 * float(ndtr(maximum.quantile(1 - confidence))) - 1, confidence)
-    for i, own in known.items():
-        low[i], high[i] = own.interval(level)
+    for i, spread in defined.items():
+        low[i], high[i] = spread.interval(level)
         if not np.isfinite(low[i]):
             continue
-        z = own.distance(at[i])
+        z = spread.distance(at[i])
         p_value[i] = single = 2 * float(ndtr(-z))
         if maximum is not None:
             p_value[i] = min(max(maximum.tail(z), single), k * single, 1.0)
@@ -326,6 +330,6 @@ def _correlation(resampled: Sequence[Floats]) -> Floats:
     around = np.where(there, draws - mean, 0.0)
     size = np.sqrt((around**2).sum(axis=0))
     scaled = np.where(size > _SAME, around / np.where(size > _SAME, size, 1.0), 0.0)
-    made = np.asarray(scaled.T @ scaled)
-    np.fill_diagonal(made, 1.0)
-    return made
+    correlation = np.asarray(scaled.T @ scaled)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation

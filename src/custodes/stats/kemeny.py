@@ -97,8 +97,11 @@ def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
         gain = (votes - votes.T)[np.ix_(order, order)]  # [i, j]: votes lost when i and j swap sides
         total = np.concatenate([np.zeros((n, 1)), np.cumsum(gain, axis=1)], axis=1)
         # [i, j]: extra cost when the system at i is taken out and put in at place j, past i + 1 .. j or j .. i - 1
-        own = np.arange(n)
-        change = np.where(own > own[:, np.newaxis], total[:, 1:], total[:, :-1]) - total[own, own][:, np.newaxis]
+        position = np.arange(n)
+        change = (
+            np.where(position > position[:, np.newaxis], total[:, 1:], total[:, :-1])
+            - total[position, position][:, np.newaxis]
+        )
         source, target = np.unravel_index(change.argmin(), change.shape)
         if change[source, target] >= -1e-9 * (1 + np.abs(votes).sum()):
             break

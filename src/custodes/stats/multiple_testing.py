@@ -336,12 +336,12 @@ def bootstrap_tests(
 
     for some in chunks(k, _CACHE * (1 + n_draws)):
         values = draws(np.arange(some.start, some.stop))
-        estimate[some], known = values[:, 0], np.isfinite(values[:, 1:])
-        n = known.sum(axis=1)
+        estimate[some], finite = values[:, 0], np.isfinite(values[:, 1:])
+        n = finite.sum(axis=1)
         defined[some] = np.isfinite(estimate[some]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
-        resampled = np.where(known, values[:, 1:], 0.0)
+        resampled = np.where(finite, values[:, 1:], 0.0)
         center[some] = resampled.sum(axis=1) / np.maximum(n, 1)
-        resampled = np.where(known, resampled - center[some, np.newaxis], 0.0)
+        resampled = np.where(finite, resampled - center[some, np.newaxis], 0.0)
         squares = np.where(defined[some], np.einsum("kn,kn->k", resampled, resampled), 0.0)
         error[some] = np.sqrt(squares / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
     moves = error > _SAME

@@ -34,8 +34,8 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
     weights = np.ones((1, n)) if column_weights is None else column_weights
     shares = np.empty((*np.broadcast_shapes(points.shape[:1], weights.shape[:1]), min(n_raters - 1, n)))
     for part in chunks(len(shares), n_raters * n):
-        own, drawn = (given if len(given) == 1 else given[part] for given in (points, weights))
-        shares[part] = _shares(own, drawn)
+        some_points, some_weights = (array if len(array) == 1 else array[part] for array in (points, weights))
+        shares[part] = _shares(some_points, some_weights)
     return shares
 
 

@@ -47,35 +47,35 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
         for some in chunks(len(of_pattern), 4 * len(metrics) * max(1, int(rated.sum()))):
             place = some if len(patterns) == 1 else of_pattern[some]
             if rated.all():  # as it stands, without a copy where all metrics are alike
-                drawn[0][:, place], drawn[1][:, place] = _alike(human[:, place], metrics[:, place], n_units)
+                drawn[0][:, place], drawn[1][:, place] = _draws_of_pattern(human[:, place], metrics[:, place], n_units)
                 continue
-            own = np.ix_(np.arange(len(metrics)), of_pattern[some], rated)
-            made = _alike(human[own], metrics[own], n_units)
+            cells = np.ix_(np.arange(len(metrics)), of_pattern[some], rated)
+            values = _draws_of_pattern(human[cells], metrics[cells], n_units)
             for side in range(2):
-                drawn[side][np.ix_(np.arange(shape[0]), of_pattern[some], rated)] = made[side]
+                drawn[side][np.ix_(np.arange(shape[0]), of_pattern[some], rated)] = values[side]
     return drawn[0], drawn[1]
 
 
-def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
+def _draws_of_pattern(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
     """Metrics that lack the same systems, none of which is left: (1 + B, metrics, systems) -> (B, metrics, systems)."""
-    known = np.isfinite(human) & np.isfinite(metrics)
-    complete, n_systems, lacking = bool(known.all()), human.shape[2], ~known[1:]
-    count = np.maximum(known.sum(axis=2, keepdims=True), 1)
+    defined = np.isfinite(human) & np.isfinite(metrics)
+    complete, n_systems, lacking = bool(defined.all()), human.shape[2], ~defined[1:]
+    count = np.maximum(defined.sum(axis=2, keepdims=True), 1)
     units, sides = [], []
-    for own in (human, metrics):
-        own = own if complete else np.where(known, own, 0.0)
-        own = own - own.sum(axis=2, keepdims=True) / count
-        own = own if complete else np.where(known, own, 0.0)
+    for scores in (human, metrics):
+        scores = scores if complete else np.where(defined, scores, 0.0)
+        scores = scores - scores.sum(axis=2, keepdims=True) / count
+        scores = scores if complete else np.where(defined, scores, 0.0)
         # squares stay within all numbers
-        units.append(np.array([unit_of(own[:, m]) for m in range(own.shape[1])])[:, np.newaxis])
-        sides.append(own / units[-1])
-    there = known[1:].sum(axis=0)
+        units.append(np.array([unit_of(scores[:, m]) for m in range(scores.shape[1])])[:, np.newaxis])
+        sides.append(scores / units[-1])
+    there = defined[1:].sum(axis=0)
     if n_systems < FEWEST_SYSTEMS or len(lacking) < 2 or n_units < 2:
-        alone = [np.where(lacking, np.nan, own[1:] * unit) for own, unit in zip(sides, units, strict=True)]
+        alone = [np.where(lacking, np.nan, side[1:] * unit) for side, unit in zip(sides, units, strict=True)]
         return alone[0], alone[1]
-    points = np.stack([own[0] for own in sides])  # (2, metrics, systems)
+    points = np.stack([side[0] for side in sides])  # (2, metrics, systems)
     grown = np.sqrt(n_units / (n_units - 1))
-    errors = [np.where(lacking, 0.0, own[1:] - own[1:].sum(axis=0) / np.maximum(there, 1)) * grown for own in sides]
+    errors = [np.where(lacking, 0.0, side[1:] - side[1:].sum(axis=0) / np.maximum(there, 1)) * grown for side in sides]
     # Centring takes a part of the noise with it: of k systems, k - 1 are left.
     each = 1 / np.maximum(there - 1, 1)
     noise = np.stack([[(np.einsum("bms,bms->ms", a, b) * each).sum(axis=1) for b in errors] for a in errors]) / (
@@ -88,32 +88,32 @@ def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats
     root = np.linalg.cholesky(noise)
     # On the scale where the noise is 1 in every direction.
     white = np.linalg.inv(root)
-    kept = _kept(np.einsum("mij,jms->ims", white, points), n_systems - 1, len(lacking))
-    of_point, of_error = (_turned(white, own, root) for own in kept)
-    made, part = [], np.empty_like(errors[0])
+    factors = _shrinkage(np.einsum("mij,jms->ims", white, points), n_systems - 1, len(lacking))
+    of_point, of_error = (_back_transformed(white, entries, root) for entries in factors)
+    draws, part = [], np.empty_like(errors[0])
     for side in range(2):
         scale = units[side][:, 0]
         values = errors[0] * (of_error[0][side] * scale)[..., np.newaxis]
         values += np.multiply(errors[1], (of_error[1][side] * scale)[..., np.newaxis], out=part)
         for i in range(2):
             values += np.multiply(points[i], (of_point[i][side] * scale)[..., np.newaxis], out=part)
-        made.append(values if complete else np.where(lacking, np.nan, values))
-    return made[0], made[1]
+        draws.append(values if complete else np.where(lacking, np.nan, values))
+    return draws[0], draws[1]
 
 
-def _turned(white: Floats, kept: Sequence[Floats], root: Floats) -> list[list[Floats]]:
-    """white' K root' of symmetric K with the entries `kept` (11, 12 and 22; (n, metrics) each), by row and column;
+def _back_transformed(white: Floats, entries: Sequence[Floats], root: Floats) -> list[list[Floats]]:
+    """white' K root' of symmetric K with the `entries` (11, 12 and 22; (n, metrics) each), by row and column;
     both sides (metrics, 2, 2) are lower triangles. Matrices so small are multiplied entry by entry in far less time."""
     return [
         [
-            np.asarray(sum(white[:, a, i] * root[:, j, b] * kept[a + b] for a in range(i, 2) for b in range(j + 1)))
+            np.asarray(sum(white[:, a, i] * root[:, j, b] * entries[a + b] for a in range(i, 2) for b in range(j + 1)))
             for j in range(2)
         ]
         for i in range(2)
     ]
 
 
-def _kept(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:
+def _shrinkage(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:
     """What is kept of values, and of their errors, in draws of the covariance: symmetric matrices, the entries 11, 12
     and 22 of each, (n, metrics).
 
@@ -144,14 +144,14 @@ def _kept(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floa
     small = (determinant / np.sqrt(np.maximum(large, tiny))) ** 2
     angle = np.arctan2(b, (a - c) / 2) / 2
     cosine, sine = np.cos(angle), np.sin(angle)
-    kept = [1 - np.minimum(np.maximum(own, tiny), 1.0) for own in (large, small)]
-    made = []
-    for one, other in (kept, [np.sqrt(own) for own in kept]):
-        made.append(
+    shrinkage = [1 - np.minimum(np.maximum(eigenvalue, tiny), 1.0) for eigenvalue in (large, small)]
+    matrices = []
+    for one, other in (shrinkage, [np.sqrt(factor) for factor in shrinkage]):
+        matrices.append(
             [
                 one * cosine**2 + other * sine**2,
                 (one - other) * cosine * sine,
                 one * sine**2 + other * cosine**2,
             ]
         )
-    return made[0], made[1]
+    return matrices[0], matrices[1]

@@ -48,14 +48,16 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
     """Give `rank_distances` under several rules, counting what they share once -> rule to (P, units).
 
     >>> values = np.array([[[1.0, 2, 2]], [[1.0, 3, 2]]])
-    >>> made = rank_distances_by_rule(values, np.array([0]), np.array([1]), rules=("strict", "half"))
-    >>> made["strict"].item(), round(made["half"].item(), 3)
+    >>> result = rank_distances_by_rule(values, np.array([0]), np.array([1]), rules=("strict", "half"))
+    >>> result["strict"].item(), round(result["half"].item(), 3)
     (0.0, 0.167)
     """
     distances = {rule: np.empty((len(first), values.shape[1])) for rule in _checked(rules)}
-    for own in filter(None, ([rule for rule in rules if (rule == "ordinal") == broken] for broken in (False, True))):
-        for pairs, units, counts in _chunks(values, first, second, broken="ordinal" in own):
-            for rule in own:
+    for same_table in filter(
+        None, ([rule for rule in rules if (rule == "ordinal") == broken] for broken in (False, True))
+    ):
+        for pairs, units, counts in _chunks(values, first, second, broken="ordinal" in same_table):
+            for rule in same_table:
                 distances[rule][pairs, units] = _combined(counts, rule=rule)[0].T
     return distances
 
@@ -131,7 +133,7 @@ def _combined(counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Float
             distance = (untied - concordance) / (2 * pairs)
             coefficients = {_CONCORDANCE: -1 / pairs, _UNTIED: 1 / pairs, _ALL: -2 * distance / pairs}
     defined = ~np.isnan(distance)
-    return distance, {place: np.where(defined, own, 0.0) for place, own in coefficients.items()}
+    return distance, {place: np.where(defined, coefficient, 0.0) for place, coefficient in coefficients.items()}
 
 
 def _compared(ranks: Floats, first: Ints, second: Ints) -> PairTable:

@@ -24,5 +24,5 @@ def mean_of_defined(values: NDArray[Any], *, axis: int = -1) -> NDArray[np.float
     >>> mean_of_defined(np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, np.nan]])).tolist()
     [1.5, nan]
     """
-    known = ~np.isnan(values)
-    return ratio(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))
+    defined = ~np.isnan(values)
+    return ratio(np.where(defined, values, 0.0).sum(axis=axis), defined.sum(axis=axis))

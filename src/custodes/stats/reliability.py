@@ -130,14 +130,14 @@ class Taste(NamedTuple):
     """Intraclass correlation of answers of annotators.
 
     `icc`: the correlation of two answers of one annotator on different items of a group, beyond that of two annotators;
-    `error`, its standard error over annotators; `alike`, the mean number of answers of the annotator of an answer in
-    its group; `effect`, the design effect of variances of shares of answers. NaN where nobody answered twice in
-    a group, or one annotator only did.
+    `error`: its standard error over annotators; `answers_per_annotator`: their mean number in a group, weighted by
+    answers; `effect`: the design effect of variances of proportions of answers. NaN where fewer than two annotators
+    answered twice in a group.
     """
 
     icc: float
     error: float
-    alike: float
+    answers_per_annotator: float
     effect: float
 
 
@@ -149,7 +149,7 @@ def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
 
     >>> worker, item = np.repeat(np.arange(4), 5), np.arange(20)
     >>> result = taste(np.zeros(20, dtype=int), item, worker, np.repeat([1.0, -1.0, 1.0, -1.0], 5))
-    >>> round(result.icc, 9), result.alike
+    >>> round(result.icc, 9), result.answers_per_annotator
     (1.0, 5.0)
 
     References
@@ -163,8 +163,8 @@ def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
     defined = np.isfinite(left).all() and n > 1
     error = float(np.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum())) if defined else float("nan")
     _, number = np.unique(np.stack([group, worker]), axis=1, return_counts=True)
-    alike = float((number**2).sum() / number.sum()) if len(number) else float("nan")
-    return Taste(icc, error, alike, 1 + (alike - 1) * max(icc, 0.0) if np.isfinite(icc) else float("nan"))
+    mean_answers = float((number**2).sum() / number.sum()) if len(number) else float("nan")
+    return Taste(icc, error, mean_answers, 1 + (mean_answers - 1) * max(icc, 0.0) if np.isfinite(icc) else float("nan"))
 
 
 def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> float:
@@ -185,7 +185,9 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
         """Group and number of each cell of answers of a group, and by group sums of squared sums and numbers."""
         keys, at = np.unique(np.stack([place, within]), axis=1, return_inverse=True)
         total, number = np.bincount(at, weights=value), np.bincount(at, minlength=keys.shape[1])
-        squares = (np.bincount(keys[0], weights=own**2.0, minlength=n_groups) for own in (total, number))
+        squares = (
+            np.bincount(keys[0], weights=sums_or_counts**2.0, minlength=n_groups) for sums_or_counts in (total, number)
+        )
         return keys[0], at, *squares
 
     total, square = sums(value), sums(value**2)

@@ -109,9 +109,9 @@ class SignTest:
         """Whether p is at most alpha: by z, and by p itself where z is so near that rounding could decide."""
         from scipy.special import ndtri
 
-        apart = np.abs(wins - losses)
+        difference = np.abs(wins - losses)
         bound = -float(ndtri(self.alpha / 2)) * np.sqrt(np.maximum(wins + losses, 1))
-        beyond = np.asarray(apart > bound * (1 + _NEAR))
-        near = np.asarray(~beyond & (apart >= bound * (1 - _NEAR)))
+        beyond = np.asarray(difference > bound * (1 + _NEAR))
+        near = np.asarray(~beyond & (difference >= bound * (1 - _NEAR)))
         beyond[near] = sign_test(wins[near], losses[near], test=self.test) <= self.alpha
         return beyond

@@ -84,10 +84,10 @@ def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.
     for k, reliability in enumerate(_GRID):
         share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * error)
         place = np.clip((share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
-        given = np.where(rated, np.take_along_axis(ordered, place, axis=1), 0.0)
-        mean = groups @ given / np.where(size > 0, size, np.nan)
+        ratings = np.where(rated, np.take_along_axis(ordered, place, axis=1), 0.0)
+        mean = groups @ ratings / np.where(size > 0, size, np.nan)
         split[k] = mean_of_defined(kendall(mean[:-1:2], mean[1::2]))
         best[k] = kendall(truth, mean[-1]).item()
     # Without reliability both are 0 but for the noise, which is nearly the same a little further on.
-    split, best = (made - (1 - _GRID) * made[0] for made in (split, best))
+    split, best = (curve - (1 - _GRID) * curve[0] for curve in (split, best))
     return np.maximum.accumulate(split), best

@@ -115,11 +115,11 @@ def system_fit(
     values = np.where(rated, scores, 0.0) / np.where(largest > 0, largest, 1.0)
     item_mean = values.sum(axis=2) / size
     # Normal equations after the items' effects are swept out: a Laplacian of the graph of common items.
-    apart = -np.einsum("ia,ib->iab", cells / size[:, np.newaxis], rated.astype(np.float64))
+    laplacian = -np.einsum("ia,ib->iab", cells / size[:, np.newaxis], rated.astype(np.float64))
     diagonal = np.arange(rated.shape[1])
-    apart[:, diagonal, diagonal] += cells
+    laplacian[:, diagonal, diagonal] += cells
     gained = cells * (values - item_mean[..., np.newaxis])
-    per_unit = unit_sums(np.moveaxis(apart, 0, -1), units=units, n_units=n_units)
+    per_unit = unit_sums(np.moveaxis(laplacian, 0, -1), units=units, n_units=n_units)
     gained_unit = unit_sums(gained.swapaxes(1, 2), units=units, n_units=n_units)
     used = rated.any(axis=1) * share
     level_unit = unit_sums(used * item_mean, units=units, n_units=n_units)
@@ -132,9 +132,9 @@ def system_fit(
         effect = np.einsum("bst,brt->brs", _inverse(equations), weighted_sums(drawn, gained_unit))
         items = weighted_sums(drawn, count_unit)
         level = weighted_sums(drawn, level_unit) - np.einsum("bs,brs->br", weighted_sums(drawn, spread_unit), effect)
-        made = effect + ratio(level, np.broadcast_to(items[:, np.newaxis], level.shape))[..., np.newaxis]
+        score = effect + ratio(level, np.broadcast_to(items[:, np.newaxis], level.shape))[..., np.newaxis]
         present = weighted_sums(drawn, unit_sums(cells.T, units=units, n_units=n_units)) > 0
-        result[some] = np.where(present[:, np.newaxis], made, np.nan)
+        result[some] = np.where(present[:, np.newaxis], score, np.nan)
     grid = np.exp2(-_GRID)
     return np.asarray(np.rint(result / grid) * grid * np.where(largest > 0, largest, 1.0)[..., 0])
 

@@ -104,7 +104,7 @@ def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict
             f"{best['metric']} agrees best with the annotators (Kendall's τ within items"
             f" {with_ends(best, 'kendall_item')}; chance level 0)."
         )
-        shown = with_ends(best, "pairwise_accuracy", shown=percent)
+        shown = with_ends(best, "pairwise_accuracy", write=percent)
         assert second.startswith(f"At system level, {best['metric']} orders {shown} of the pairs of systems")
         highest = metrics["pairwise_accuracy"].max()
         assert ("has the highest" in second) is (highest > best["pairwise_accuracy"])

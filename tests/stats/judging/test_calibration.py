@@ -19,7 +19,7 @@ def test_the_test_knows_the_variance_of_what_is_sure() -> None:
     # fifty verdicts with chance .97 that all came: a chance of .97 ** 50 = .22, which proves nothing
     sure, right = np.full(50, 0.97), np.ones(50)
     known = 50 * 0.97 * 0.03
-    made = surer_than_right(sure, right, known=known, units=np.arange(50), confidence=0.95)
+    made = surer_than_right(sure, right, least_variance=known, units=np.arange(50), confidence=0.95)
     assert made.estimate == pytest.approx(-0.03)
     assert made.p_value == pytest.approx(0.219, abs=0.001)  # t = .03 / sqrt(.97 * .03 / 50), 49 degrees
     assert made.low < 0 < made.high
@@ -30,7 +30,7 @@ def test_shared_errors_make_the_interval_wider() -> None:
     right = np.repeat(rng.random(40) < 0.8, 10).astype(float)
     sure, units = np.full(400, 0.8), np.repeat(np.arange(40), 10)
     alone, shared = (
-        surer_than_right(sure, right, known=400 * 0.8 * 0.2, units=own, confidence=0.95)
+        surer_than_right(sure, right, least_variance=400 * 0.8 * 0.2, units=own, confidence=0.95)
         for own in (np.arange(400), units)
     )
     assert shared.high - shared.low == pytest.approx(np.sqrt(10) * (alone.high - alone.low), rel=0.05)
@@ -57,12 +57,14 @@ def test_a_bin_where_all_came_counts_clusters_and_not_verdicts() -> None:
 
 
 def test_what_cannot_be_told_is_nan() -> None:
-    one = surer_than_right(np.array([0.9]), np.array([1.0]), known=0.09, units=np.zeros(1, int), confidence=0.95)
+    one = surer_than_right(
+        np.array([0.9]), np.array([1.0]), least_variance=0.09, units=np.zeros(1, int), confidence=0.95
+    )
     assert np.isnan([one.low, one.high, one.p_value]).all()
     assert np.isnan(
-        surer_than_right(np.zeros(0), np.zeros(0), known=0.0, units=np.zeros(0, int), confidence=0.95).estimate
+        surer_than_right(np.zeros(0), np.zeros(0), least_variance=0.0, units=np.zeros(0, int), confidence=0.95).estimate
     )
-    certain = surer_than_right(np.ones(9), np.ones(9), known=0.0, units=np.arange(9), confidence=0.95)
+    certain = surer_than_right(np.ones(9), np.ones(9), least_variance=0.0, units=np.arange(9), confidence=0.95)
     assert certain.estimate == 0
     assert np.isnan(certain.p_value)
 
@@ -86,7 +88,9 @@ def test_a_calibrated_judge_is_called_otherwise_in_one_of_twenty_studies() -> No
         right = (np.where(rng.random(120) < 0.5, shared, rng.random(120)) < sure).astype(float)
         units = np.arange(120) // 3
         known = float((sure * (1 - sure)).sum())
-        called += float(surer_than_right(sure, right, known=known, units=units, confidence=0.95).p_value) < 0.05
+        called += (
+            float(surer_than_right(sure, right, least_variance=known, units=units, confidence=0.95).p_value) < 0.05
+        )
         bins = bins_of(sure)
         errors.append(expected_error(sure, right, bins, units=units))
         _, low, high = share_by_bin(right, bins, units=units, confidence=0.95)

@@ -66,7 +66,7 @@ def test_pairs_of_systems_that_tell_nothing_are_left_out() -> None:
     panel = np.concatenate([people, np.stack([won] * 3), people[:, :9]], axis=1)
     long = np.concatenate([length, RNG.normal(size=300), length[:9]])
     close(one, asked(more, panel, long, strata=np.repeat([0, 1, 2], [len(judge), 300, 9])))
-    assert not asked(judge, people, length, strata=np.arange(len(judge)) // 9).told
+    assert not asked(judge, people, length, strata=np.arange(len(judge)) // 9).identified
 
 
 def unequal(seed: int, *, gap: float, bias: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -99,8 +99,8 @@ def test_who_rated_nothing_says_nothing() -> None:
     judge, people, length = made()
     absent = np.full((1, len(judge)), ABSENT, dtype=np.int8)
     close(asked(judge, people, length), asked(judge, np.concatenate([people, absent]), length))
-    assert not asked(judge, absent, length).told
-    assert not asked(judge, people, np.full(len(judge), np.nan)).told
+    assert not asked(judge, absent, length).identified
+    assert not asked(judge, people, np.full(len(judge), np.nan)).identified
 
 
 def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
@@ -108,7 +108,7 @@ def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
         judge, people, length = made(4000, bias=bias)
         several, alone = asked(judge, people, length), asked(judge, people[:1], length)
         assert alone.low - 0.05 <= several.excess <= alone.high + 0.05
-    assert not asked(*made(people=1)).told  # direct and reverse regression differ in sign for a fair judge
+    assert not asked(*made(people=1)).identified  # direct and reverse regression differ in sign for a fair judge
 
 
 def test_slopes_are_those_of_statsmodels() -> None:

@@ -80,7 +80,7 @@ def people_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> 
         "icc": icc,
         "icc_low": max(icc - reach, -1.0) if np.isfinite(reach) and known and several else np.nan,
         "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and known and several else np.nan,
-        "alike": made.alike,
+        "alike": made.answers_per_annotator,
         "design_effect": made.effect if known else np.nan,
     }
 

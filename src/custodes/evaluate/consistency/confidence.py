@@ -51,7 +51,7 @@ def confidence_columns(
         sure, right = sure_and_right(chances, outcome)
         bins = bins_of(sure)
         known = known_variance(chances, own["comparison"].to_numpy())
-        tested = surer_than_right(sure, right, known=known, units=unit, confidence=confidence)
+        tested = surer_than_right(sure, right, least_variance=known, units=unit, confidence=confidence)
         together = _together(own)
         few = len(np.unique(unit)) < FEWEST
         ends = [np.nan if few else POINTS * float(end) for end in (tested.low, tested.high)]

@@ -100,7 +100,7 @@ def _beyond(own: Signs, people: Signs, part: Material, used: Bools, confidence: 
     if len(np.unique(part.unit[used][in_telling_strata(rated, own, people, pair)])) < FEWEST:
         return LengthBias.unknown(), FEW_OF_A_PAIR
     made = length_bias(own, people, part.length[used], strata=pair, units=part.unit[used], confidence=confidence)
-    return made, "" if made.told else ONE_PERSON if present < 2 else NO_AGREEMENT
+    return made, "" if made.identified else ONE_PERSON if present < 2 else NO_AGREEMENT
 
 
 def _slots(people: Signs, rng: np.random.Generator) -> Signs:

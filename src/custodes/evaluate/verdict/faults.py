@@ -35,7 +35,7 @@ def faults(view: AspectResults) -> Iterator[str]:
     for row in sorted(flipped, key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
         again = f" Asked again in the same order, it agrees with itself in {percent(repeated.get(row['rater']))}."
         yield (
-            f"{row['rater']} names another winner in {with_ends(row, 'flip', shown=percent)} of"
+            f"{row['rater']} names another winner in {with_ends(row, 'flip', write=percent)} of"
             f" {plural(row['both'], 'comparison')} when the two outputs change places."
             + (again if row["rater"] in repeated else "")
         )
@@ -62,7 +62,7 @@ def _unanswered(view: AspectResults) -> Iterator[str]:
         reasons = missing.filter(pl.col("by") == REASON, rater=row["rater"]).select("value", "failed").iter_rows()
         named = ", ".join(f"{reason} {percent(share)}" for reason, share in reasons)
         text = (
-            f"{row['rater']} gave no verdict in {with_ends(row, 'failed', shown=percent)} of"
+            f"{row['rater']} gave no verdict in {with_ends(row, 'failed', write=percent)} of"
             f" {plural(row['asked'], 'question')}{f' ({named})' if named else ''}."
         )
         if row["rater"] in half:

@@ -141,7 +141,7 @@ def flips(view: AspectResults) -> Iterator[str]:
         both = decided.join(human, on=["system_a", "system_b"], how="semi").height
         rest = human.height - both
         yield (
-            f"{row['metric']} decides {with_ends(row, 'correct', shown=percent)} of {plural(both, 'system pair')} as"
+            f"{row['metric']} decides {with_ends(row, 'correct', write=percent)} of {plural(both, 'system pair')} as"
             f" people do, reverses {percent(row['inversion'])}, misses a difference that people see in"
             f" {percent(row['omission'])} and sees one that people do not in {percent(row['insertion'])}."
             + (f" Of {plural(rest, 'other pair')} that people compared it says nothing." if rest else "")

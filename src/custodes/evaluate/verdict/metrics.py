@@ -60,7 +60,7 @@ def _score(view: AspectResults, row: Row) -> str:
         return f"Kendall's τ within items {with_ends(row, 'value')}; chance level 0"
     # An interval of no length only says that no comparison differs.
     certain = row["value_low"] == row["value_high"]
-    text = percent(row["value"]) if certain else with_ends(row, "value", shown=percent)
+    text = percent(row["value"]) if certain else with_ends(row, "value", write=percent)
     chance = "" if row["chance"] is None else f"; chance level {percent(row['chance'])}"
     return f"the same preference in {text} of comparisons{chance}"
 
@@ -104,7 +104,7 @@ def _with_p_values(level: dict[str, float | None]) -> str:
 def _at_system_level(view: AspectResults, best: Row) -> str:
     """The pairwise accuracy of the metric that agrees best within items, and a higher one if there is any."""
     text = (
-        f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, shown=percent)} of the pairs of"
+        f"At system level, {best['metric']} orders {with_ends(best, SYSTEM_LEVEL, write=percent)} of the pairs of"
         " systems as the annotators do (pairwise accuracy; chance level 50 %)."
     )
     first = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])

@@ -53,7 +53,7 @@ def _standing(view: AspectResults) -> str:
     first, (leader, *others), top = view.board[0], [row["system"] for row in view.board], view.top
     # Corrected systems have strengths alone; no interval of win rates holds where answers decided how many were asked.
     if first["win_rate"] is not None and not view.stopped:
-        wins = with_ends(first, "win_rate", shown=percent)
+        wins = with_ends(first, "win_rate", write=percent)
         rate = f"wins {wins} against an opponent on average, a tie counting half"
     else:
         odds = [

@@ -49,5 +49,5 @@ def threads() -> int:
     the caller sets by threadpoolctl, and the processors that the process may use."""
     from threadpoolctl import threadpool_info
 
-    products = [int(own["num_threads"]) for own in threadpool_info() if own["user_api"] == "blas"]
+    products = [int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"]
     return max(products, default=os.cpu_count() or 1)

@@ -71,22 +71,24 @@ class Encoder:
             length = len(tokens[order[at]].ids)
             some = order[at : at + max(1, self._batch * LONG**2 // max(LONG, length) ** 2)]
             start = time.process_time()
-            found = self._vectors([tokens[own] for own in some])
+            batch_vectors = self._vectors([tokens[index] for index in some])
             share = (time.process_time() - start) / len(some)
-            for own, vectors in zip(some, found, strict=True):
-                encoded[new[own]] = Encoded(vectors, tokens[own], share)
-                self._keep(new[own], encoded[new[own]])
+            for index, vectors in zip(some, batch_vectors, strict=True):
+                encoded[new[index]] = Encoded(vectors, tokens[index], share)
+                self._keep(new[index], encoded[new[index]])
             at += len(some)
         return encoded
 
     def _vectors(self, some: list[Tokens]) -> list[Vectors]:
         """The vectors of a batch without those of padding."""
-        lengths = [len(own.ids) for own in some]
+        lengths = [len(tokens.ids) for tokens in some]
         if max(lengths) == 0:
             return [np.empty((0, 0), dtype=np.float32) for _ in some]
         mask = (np.arange(max(lengths)) < np.array(lengths)[:, None]).astype(np.int64)
-        made = self._model(_rows([own.ids for own in some], mask), mask, _rows([own.kinds for own in some], mask))
-        return [row[:length].copy() for row, length in zip(made, lengths, strict=True)]
+        padded = self._model(
+            _rows([tokens.ids for tokens in some], mask), mask, _rows([tokens.kinds for tokens in some], mask)
+        )
+        return [row[:length].copy() for row, length in zip(padded, lengths, strict=True)]
 
     def _keep(self, text: str, encoded: Encoded) -> None:
         self._kept[text] = encoded
@@ -110,12 +112,12 @@ def parts(texts: MetricInputs, others: Sequence[Sequence[str]]) -> Iterator[dict
         rows.setdefault(item, []).append(at)
     part: dict[int, list[int]] = {}
     held = 0
-    for item, own in rows.items():
-        size = sum(len(text) for text in {*others[item], *(texts.outputs[at] for at in own)})
+    for item, rows_of_item in rows.items():
+        size = sum(len(text) for text in {*others[item], *(texts.outputs[at] for at in rows_of_item)})
         if part and held + size > PART:
             yield part
             part, held = {}, 0
-        part[item] = own
+        part[item] = rows_of_item
         held += size
     if part:
         yield part
@@ -140,9 +142,9 @@ def compare_items(encoder: Encoder, texts: MetricInputs, others: Sequence[Sequen
         for item, at in part.items():
             outputs = [texts.outputs[row] for row in at]
             rows, columns = ({text: n for n, text in enumerate(sorted(set(some)))} for some in (outputs, others[item]))
-            found, reasons = compare([encoded[text] for text in rows], [encoded[text] for text in columns])
+            scores, reasons = compare([encoded[text] for text in rows], [encoded[text] for text in columns])
             places = [rows[text] for text in outputs]
-            values[at, : len(others[item])] = found[np.ix_(places, [columns[text] for text in others[item]])]
+            values[at, : len(others[item])] = scores[np.ix_(places, [columns[text] for text in others[item]])]
             why |= {row: reasons[place] for row, place in zip(at, places, strict=True) if place in reasons}
             short = any(encoded[text].tokens.cut for text in columns)
             cut[at] = [short or encoded[text].tokens.cut for text in outputs]
@@ -158,16 +160,16 @@ def opened(place: Place, *, model: str, layer: int, backend: str, revision: str,
     device = Device.of(place.device.partition(",")[0])  # several are for workers
     if layer < -1:
         raise OptionError(f"layer={shown(layer)}: 0 for the embeddings, 1 for the first layer, ..., -1 for the last")
-    found = find(model, backend, revision)
-    key = (found.digest, found.onnx is None, device, place.batch, layer, half)
+    files = find(model, backend, revision)
+    key = (files.digest, files.onnx is None, device, place.batch, layer, half)
     if key in _OPEN:
         return _OPEN[key]
-    made: EncoderModel
-    if found.onnx is None:
+    backend_model: EncoderModel
+    if files.onnx is None:
         from custodes.scoring.encoder.with_transformers import TransformersModel, tokenizer_by_transformers
 
-        made = TransformersModel(found, device, layer, half=half)
-        tokenizer = tokenizer_by_transformers(found)
+        backend_model = TransformersModel(files, device, layer, half=half)
+        tokenizer = tokenizer_by_transformers(files)
     else:
         from custodes.scoring.encoder.with_onnx import OnnxModel
 
@@ -175,12 +177,11 @@ def opened(place: Place, *, model: str, layer: int, backend: str, revision: str,
             raise OptionError(
                 "half=true: an ONNX model has the precision it was exported with; or backend=transformers"
             )
-        tokenizer = tokenizer_of(found)
-        made = OnnxModel(found.onnx, found.name, device, layer)
-    signature = (
-        f"model:{found.digest[:16]}+layer:{'last' if layer < 0 else layer}+{made.signature}+{tokenizer.signature}"
-    )
-    encoder = Encoder(made, tokenizer, batch=place.batch, signature=signature)
+        tokenizer = tokenizer_of(files)
+        backend_model = OnnxModel(files.onnx, files.name, device, layer)
+    layer_name = "last" if layer < 0 else layer
+    signature = f"model:{files.digest[:16]}+layer:{layer_name}+{backend_model.signature}+{tokenizer.signature}"
+    encoder = Encoder(backend_model, tokenizer, batch=place.batch, signature=signature)
     _OPEN[key] = encoder
     return encoder
 

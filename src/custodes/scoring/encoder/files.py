@@ -38,7 +38,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ModelFiles:
     """An encoder that is there: its folder, its ONNX model (None: transformers takes the folder), and the SHA-256 of
     all files that may change a vector."""
 
@@ -50,7 +50,7 @@ class Found:
     @property
     def has_words(self) -> bool:
         """Whether a tokenizer can be made of its files."""
-        return any(fnmatchcase(name, own) for name in _names(self.folder) for own in WORDS)
+        return any(fnmatchcase(name, pattern) for name in _names(self.folder) for pattern in WORDS)
 
     def setting(self, file: str) -> dict[str, Any]:
         """What a file of settings says; nothing where it is not there."""
@@ -58,13 +58,13 @@ class Found:
         if not place.is_file():
             return {}
         try:
-            made = msgspec.json.decode(place.read_bytes())
+            settings = msgspec.json.decode(place.read_bytes())
         except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
             raise InputError(f"{shown(self.name)}: its {file} is no JSON: {said(problem)}") from None
-        return made if isinstance(made, dict) else {}
+        return settings if isinstance(settings, dict) else {}
 
 
-def find(model: str, backend: str, revision: str) -> Found:
+def find(model: str, backend: str, revision: str) -> ModelFiles:
     """The encoder that `model` names: a folder, an ONNX file beside its tokenizer.json, or a repository of the hub."""
     if backend not in BACKENDS:
         raise OptionError(f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}")
@@ -87,7 +87,9 @@ def find(model: str, backend: str, revision: str) -> Found:
         place = place if there else _fetched(model, backend, revision)
         name = _onnx(model, _names(place), backend)
         if name is None:
-            return Found(name=model, folder=place, onnx=None, digest=_digest(place, _of_transformers(_names(place))))
+            return ModelFiles(
+                name=model, folder=place, onnx=None, digest=_digest(place, _of_transformers(_names(place)))
+            )
         onnx = place / name
     folders = (onnx.parent, onnx.parent.parent)  # of the tokenizer, as beside onnx/model.onnx
     folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
@@ -95,7 +97,7 @@ def find(model: str, backend: str, revision: str) -> Found:
         raise InputError(f"{shown(model)}: no tokenizer.json beside {onnx.name}; put that of the model there")
     parts = [path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name)]
     names = [*filter(_settles, _names(folder)), *(path.relative_to(folder).as_posix() for path in parts)]
-    return Found(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
+    return ModelFiles(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
 
 
 def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
@@ -131,14 +133,14 @@ def _belongs(name: str, onnx: str) -> bool:
 
 def _settles(name: str) -> bool:
     """Whether a file of a folder itself belongs to a tokenizer or holds settings."""
-    return "/" not in name and any(fnmatchcase(name, own) for own in (*SETTINGS, *TOKENIZER))
+    return "/" not in name and any(fnmatchcase(name, pattern) for pattern in (*SETTINGS, *TOKENIZER))
 
 
 def _of_transformers(names: Sequence[str]) -> list[str]:
     """What transformers needs of a folder; nothing where there are no weights."""
     top = [name for name in names if "/" not in name]
     for kind in WEIGHTS:
-        if weights := [name for name in top if any(fnmatchcase(name, own) for own in kind)]:
+        if weights := [name for name in top if any(fnmatchcase(name, pattern) for pattern in kind)]:
             return [*filter(_settles, names), *weights]
     return []
 
@@ -148,10 +150,10 @@ def _digest(folder: Path, names: Iterable[str]) -> str:
     for name in sorted(names):
         try:
             with (folder / name).open("rb") as file:
-                own = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as problem:
             raise InputError(f"{shown(str(folder / name))}: {problem.strerror}") from None
-        whole.update(f"{own} {Path(name).name}\n".encode())
+        whole.update(f"{digest} {Path(name).name}\n".encode())
     return whole.hexdigest()
 
 
@@ -165,14 +167,14 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
         from huggingface_hub.utils import logging
     except ImportError as error:
         raise MissingExtraError("models of the hub need huggingface_hub: pip install 'custodes[encode]'") from error
-    known = revision or "main"
+    branch = revision or "main"
     try:
         with errors_only(logging):  # what it says of each try is said once below
-            siblings = HfApi().model_info(model, revision=known, timeout=SECONDS).siblings or []
-            names = [own.rfilename for own in siblings]
+            siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
+            names = [sibling.rfilename for sibling in siblings]
             onnx = _onnx(model, names, backend)
             needed = [name for name in names if onnx and (_settles(name) or _belongs(name, onnx))]
-            return Path(snapshot_download(model, revision=known, allow_patterns=needed or _of_transformers(names)))
+            return Path(snapshot_download(model, revision=branch, allow_patterns=needed or _of_transformers(names)))
     except CustodesError:
         raise
     except HFValidationError:
@@ -182,7 +184,7 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
         if status < BUSY:
             raise InputError(f"{shown(model)}: no such file or folder here; the hub says: {said(problem)}") from None
         for name in ("tokenizer.json", "config.json"):
-            if isinstance(place := try_to_load_from_cache(model, name, revision=known), str):
+            if isinstance(place := try_to_load_from_cache(model, name, revision=branch), str):
                 return Path(place).parent
         raise InputError(
             f"{shown(model)}: no such file or folder here, and the hub gives nothing ({said(problem)}); give a"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from custodes.errors import InputError, MissingExtraError, shown
-from custodes.scoring.encoder.files import Found, said
+from custodes.scoring.encoder.files import ModelFiles, said
 from custodes.stats.arrays import Bools, Ints
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ class TextTokenizer:
     `sep_token`) have no weight of their own, but may be what another token is most like.
     """
 
-    def __init__(self, found: Found, tokenizer: Tokenizer) -> None:
-        settings = {**found.setting("special_tokens_map.json"), **found.setting("tokenizer_config.json")}
-        config = found.setting("config.json")
-        own = tokenizer.truncation
+    def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
+        settings = {**files.setting("special_tokens_map.json"), **files.setting("tokenizer_config.json")}
+        config = files.setting("config.json")
+        truncation = tokenizer.truncation
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        self.limit = _limit(settings, config) or (own["max_length"] if own else None)
+        self.limit = _limit(settings, config) or (truncation["max_length"] if truncation else None)
         if self.limit is not None:
             tokenizer.enable_truncation(self.limit)
         self._space = " " if config.get("model_type") in SPACED else ""
@@ -66,26 +66,26 @@ class TextTokenizer:
         encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped])
         return [
             Tokens(
-                ids=np.array(own.ids, dtype=np.int64),
-                kinds=np.array(own.type_ids, dtype=np.int64),
-                added=np.array(own.special_tokens_mask, dtype=bool),
-                cut=bool(own.overflowing),
+                ids=np.array(encoding.ids, dtype=np.int64),
+                kinds=np.array(encoding.type_ids, dtype=np.int64),
+                added=np.array(encoding.special_tokens_mask, dtype=bool),
+                cut=bool(encoding.overflowing),
             )
-            for own in encodings
+            for encoding in encodings
         ]
 
 
-def tokenizer_of(found: Found) -> TextTokenizer:
+def tokenizer_of(files: ModelFiles) -> TextTokenizer:
     """The tokenizer.json of a model."""
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise MissingExtraError("encoders need tokenizers: pip install 'custodes[encode]'") from error
     try:
-        made = Tokenizer.from_file(str(found.folder / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(files.folder / "tokenizer.json"))
     except Exception as problem:  # its own kind is Exception
-        raise InputError(f"{shown(found.name)}: its tokenizer.json is no tokenizer: {said(problem)}") from None
-    return TextTokenizer(found, made)
+        raise InputError(f"{shown(files.name)}: its tokenizer.json is no tokenizer: {said(problem)}") from None
+    return TextTokenizer(files, tokenizer)
 
 
 def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
@@ -93,7 +93,9 @@ def _limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
     limits = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
     if isinstance(limits[1], int) and config.get("model_type") in OFFSET:
         limits[1] -= int(config.get("pad_token_id") or 0) + 1
-    return min((int(own) for own in limits if isinstance(own, int | float) and 0 < own < NO_LIMIT), default=None)
+    return min(
+        (int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < NO_LIMIT), default=None
+    )
 
 
 def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:
@@ -101,6 +103,6 @@ def _weightless(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int
     if not settings:
         return frozenset(tokenizer.encode("").ids)
     named = [settings.get(name) for name in ("cls_token", "sep_token")]
-    texts = [own.get("content") if isinstance(own, dict) else own for own in named]
+    texts = [token.get("content") if isinstance(token, dict) else token for token in named]
     ids = [tokenizer.token_to_id(text) for text in texts if isinstance(text, str)]
-    return frozenset(own for own in ids if own is not None)
+    return frozenset(token_id for token_id in ids if token_id is not None)

@@ -67,49 +67,49 @@ class OnnxModel:
         self.alone = "attention_mask" not in self._inputs or SCALED in path.read_bytes()
 
     def _checked_inputs(self) -> dict[str, Any]:
-        inputs = {own.name: own for own in self._session.get_inputs()}
-        strange = [name for name, own in inputs.items() if name not in INPUTS or own.type not in TYPES]
+        inputs = {node.name: node for node in self._session.get_inputs()}
+        strange = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
         if strange or "input_ids" not in inputs:
             raise InputError(
                 f"{shown(self.name)}: no encoder of texts: its inputs are {listed(inputs)}, and input_ids with any of"
                 f" {', '.join(INPUTS[1:])} are what is known"
             )
-        if fixed := [own.shape for own in inputs.values() if any(isinstance(size, int) for size in own.shape)]:
+        if fixed := [node.shape for node in inputs.values() if any(isinstance(size, int) for size in node.shape)]:
             size = " x ".join(map(str, fixed[0]))
             raise InputError(
                 f"{shown(self.name)}: it takes texts of one size only, {size}; export it with dynamic axes"
             )
-        return {name: TYPES[own.type] for name, own in inputs.items()}
+        return {name: TYPES[node.type] for name, node in inputs.items()}
 
     def _chosen_output(self, layer: int) -> str:
         """The output of a layer, -1 the last."""
-        outputs = {own.name: len(own.shape) for own in self._session.get_outputs() if own.shape is not None}
+        outputs = {node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None}
         if layer < 0:
-            known = [name for name in LAST if outputs.get(name) == 3]
-            known += [name for name, axes in outputs.items() if axes == 3 and not name.startswith("hidden_states")]
-            if not known:
+            candidates = [name for name in LAST if outputs.get(name) == 3]
+            candidates += [name for name, axes in outputs.items() if axes == 3 and not name.startswith("hidden_states")]
+            if not candidates:
                 raise InputError(
                     f"{shown(self.name)}: no output with a vector a token (it has {listed(outputs)}); export it for the"
                     " task feature-extraction"
                 )
-            return known[0]
-        known = [name for name in (f"hidden_states.{layer}", f"hidden_states_{layer}") if outputs.get(name) == 3]
-        if not known:
+            return candidates[0]
+        candidates = [name for name in (f"hidden_states.{layer}", f"hidden_states_{layer}") if outputs.get(name) == 3]
+        if not candidates:
             raise OptionError(
                 f"layer={layer}: {shown(self.name)} has no output hidden_states.{layer} (it has {listed(outputs)});"
                 " export the model cut after that layer, or backend=transformers"
             )
-        return known[0]
+        return candidates[0]
 
     def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
         positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
-        given = dict(zip(INPUTS, (ids, mask, kinds, positions), strict=True))
-        fed = {name: np.ascontiguousarray(given[name], dtype=kind) for name, kind in self._inputs.items()}
+        arrays = dict(zip(INPUTS, (ids, mask, kinds, positions), strict=True))
+        fed = {name: np.ascontiguousarray(arrays[name], dtype=kind) for name, kind in self._inputs.items()}
         try:
-            (made,) = self._session.run([self._output], fed)
+            (vectors,) = self._session.run([self._output], fed)
         except Exception as problem:
             raise InputError(
                 f"{shown(self.name)}: onnxruntime cannot run it on {ids.shape[0]} texts of {ids.shape[1]} tokens:"
                 f" {said(problem)}"
             ) from None
-        return np.asarray(made, dtype=np.float32)
+        return np.asarray(vectors, dtype=np.float32)

@@ -10,7 +10,7 @@ import numpy as np
 
 from custodes.errors import InputError, MissingExtraError, OptionError, shown
 from custodes.scoring.encoder.backend import Device, Vectors
-from custodes.scoring.encoder.files import Found, errors_only, said
+from custodes.scoring.encoder.files import ModelFiles, errors_only, said
 from custodes.scoring.encoder.tokens import TextTokenizer, tokenizer_of
 from custodes.stats.arrays import Ints
 
@@ -45,13 +45,13 @@ class TransformersModel:
 
     alone = False
 
-    def __init__(self, found: Found, device: Device, layer: int, *, half: bool) -> None:
-        self.name = found.name
-        self._torch, transformers = _libraries(found.name)
+    def __init__(self, files: ModelFiles, device: Device, layer: int, *, half: bool) -> None:
+        self.name = files.name
+        self._torch, transformers = _libraries(files.name)
         if half and device.kind == "cpu":
             raise OptionError("half=true is for GPUs: choose another device, or leave it out")
         self._device = _device(self._torch, device)
-        folder = str(found.folder)
+        folder = str(files.folder)
         try:
             config = transformers.AutoConfig.from_pretrained(folder)
             _cut(config, layer)
@@ -63,7 +63,7 @@ class TransformersModel:
         except OptionError:
             raise
         except Exception as problem:  # of many kinds: no such model type, weights of other shapes, damaged files
-            raise InputError(f"{shown(found.name)}: no model that transformers loads: {said(problem)}") from None
+            raise InputError(f"{shown(files.name)}: no model that transformers loads: {said(problem)}") from None
         self._kinds = "token_type_ids" in _arguments(model)
         precision = "+half" if half else ""
         self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
@@ -72,13 +72,13 @@ class TransformersModel:
         def moved(values: Ints) -> Any:
             return self._torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(self._device)
 
-        given = {"input_ids": moved(ids), "attention_mask": moved(mask)}
+        arguments = {"input_ids": moved(ids), "attention_mask": moved(mask)}
         if self._kinds:
-            given["token_type_ids"] = moved(kinds)
+            arguments["token_type_ids"] = moved(kinds)
         try:
             with self._torch.inference_mode():
-                made = self._model(**given).last_hidden_state
-                return np.asarray(made.float().cpu().numpy())
+                vectors = self._model(**arguments).last_hidden_state
+                return np.asarray(vectors.float().cpu().numpy())
         except Exception as problem:  # out of memory, more tokens than the model has positions
             raise InputError(
                 f"{shown(self.name)}: transformers cannot run it on {ids.shape[0]} texts of {ids.shape[1]} tokens:"
@@ -112,19 +112,19 @@ def _arguments(model: Any) -> set[str]:
     return set(inspect.signature(model.forward).parameters)
 
 
-def tokenizer_by_transformers(found: Found) -> TextTokenizer:
+def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
     """The tokenizer of a model: its tokenizer.json, or what transformers makes of older files."""
-    if (found.folder / "tokenizer.json").is_file():
-        return tokenizer_of(found)
-    if not found.has_words:  # transformers 5 makes an empty tokenizer, by which all words are unknown
+    if (files.folder / "tokenizer.json").is_file():
+        return tokenizer_of(files)
+    if not files.has_words:  # transformers 5 makes an empty tokenizer, by which all words are unknown
         raise InputError(
-            f"{shown(found.name)}: no tokenizer.json and no words of a tokenizer; put that of the model there"
+            f"{shown(files.name)}: no tokenizer.json and no words of a tokenizer; put that of the model there"
         )
-    _, transformers = _libraries(found.name)
+    _, transformers = _libraries(files.name)
     try:
-        made = transformers.AutoTokenizer.from_pretrained(str(found.folder)).backend_tokenizer
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(files.folder)).backend_tokenizer
     except Exception as problem:  # none there, of a kind that is slow, or a library is missing
         raise InputError(
-            f"{shown(found.name)}: no tokenizer.json, and none that transformers makes: {said(problem)}"
+            f"{shown(files.name)}: no tokenizer.json, and none that transformers makes: {said(problem)}"
         ) from None
-    return TextTokenizer(found, made)
+    return TextTokenizer(files, tokenizer)

@@ -50,7 +50,7 @@ def load(
     one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
         raise OptionError("baseline: which row of it is used is said by layer=N")
-    base, told = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
+    base, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
     def score(texts: MetricInputs) -> Scored:
@@ -59,7 +59,7 @@ def load(
         return replace(result, values=(result.values - base) / (1 - base)) if baseline else result
 
     return Scorer(
-        signature=f"bertscore+measure:{measure}+idf:{'yes' if idf else 'no'}+baseline:{told}+{held[0].signature}",
+        signature=f"bertscore+measure:{measure}+idf:{'yes' if idf else 'no'}+baseline:{signature}+{held[0].signature}",
         traits=replace(TRAITS, whole=idf, low=None if baseline else TRAITS.low),
         score=score,
         close=held.clear,
@@ -71,11 +71,11 @@ def _compare(
 ) -> tuple[Floats, dict[int, str]]:
     """Scores (outputs, references) of an item, and why an output has none."""
     values = np.full((len(outputs), len(references)), np.nan)
-    if any(own.tokens.empty for own in references):
+    if any(text.tokens.empty for text in references):
         return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
     values[:] = 0.0  # of an empty output, as in bert-score: nothing in it is like anything
-    weighted = {at: _weighted(own, weigh) for at, own in enumerate(outputs) if not own.tokens.empty}
-    others = [_weighted(own, weigh) for own in references]
+    weighted = {at: _weighted(text, weigh) for at, text in enumerate(outputs) if not text.tokens.empty}
+    others = [_weighted(text, weigh) for text in references]
     if weighted:
         values[[*weighted]] = _measured(*matched([*weighted.values()], others), measure)
     lost = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
@@ -84,9 +84,9 @@ def _compare(
 
 def _reason(output: Weighted, references: Sequence[Weighted]) -> str:
     """Why an output has no score."""
-    if not all(np.isfinite(own.units).all() for own in (output, *references)):
+    if not all(np.isfinite(text.units).all() for text in (output, *references)):
         return NO_VECTOR
-    return NO_MEAN if output.weights.any() and all(own.weights.any() for own in references) else NO_WEIGHT
+    return NO_MEAN if output.weights.any() and all(text.weights.any() for text in references) else NO_WEIGHT
 
 
 def _measured(precision: Floats, recall: Floats, measure: str) -> Floats:
@@ -115,9 +115,9 @@ def _plain(encoder: Encoder) -> Weigh:
 def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
     """log (N + 1) / (n + 1) of a token in n of the N references of all items that are scored."""
     references = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
-    counts = Counter(own for tokens in encoder.tokenizer(references) for own in set(tokens.ids.tolist()))
+    counts = Counter(token for tokens in encoder.tokenizer(references) for token in set(tokens.ids.tolist()))
     whole = len(references) + 1
-    return lambda ids: np.array([log(whole / (counts[own] + 1)) for own in ids.tolist()])
+    return lambda ids: np.array([log(whole / (counts[token] + 1)) for token in ids.tolist()])
 
 
 def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:

@@ -37,10 +37,10 @@ def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> Scored:
     items = len(texts.references)
     if items == 1:
         return Scored(values=values, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
-    references = [[_counts(own, split) for own in several] for several in texts.references]
+    references = [[_counts(reference, split) for reference in several] for several in texts.references]
     held: Counter[Gram] = Counter()
     for several in references:
-        held.update({gram for own in several for order in own for gram in order})
+        held.update({gram for counts in several for order in counts for gram in order})
     weights = {gram: log(items / count) for gram, count in held.items()}
     unheard = log(items)  # as if one item held it
     for item, rows in by_item(texts):
@@ -59,17 +59,19 @@ def _similarity(
 ) -> Floats:
     """(outputs,): the mean over references and orders of clipped cosines, less where lengths differ."""
     # The length of a text is its number of bigrams, as in the authors' code: one less than its words.
-    ours, theirs = (np.array([own[1].total() for own in texts], dtype=float) for texts in (outputs, references))
+    ours, theirs = (np.array([counts[1].total() for counts in texts], dtype=float) for texts in (outputs, references))
     penalty = np.exp(-((ours[:, None] - theirs) ** 2) / (2 * SIGMA**2))
     total = np.zeros(penalty.shape)
     for order in range(len(ORDERS)):
-        right, left = ([own[order] for own in texts] for texts in (references, outputs))
-        columns = {gram: column for column, gram in enumerate(dict.fromkeys(gram for own in right for gram in own))}
+        right, left = ([counts[order] for counts in texts] for texts in (references, outputs))
+        columns = {
+            gram: column for column, gram in enumerate(dict.fromkeys(gram for counts in right for gram in counts))
+        }
         rarity = np.array([weights[gram] for gram in columns])
         theirs_weighted, ours_weighted = _vectors(right, columns) * rarity, _vectors(left, columns) * rarity
-        lengths = [sum((count * weights.get(gram, unheard)) ** 2 for gram, count in own.items()) for own in left]
+        lengths = [sum((count * weights.get(gram, unheard)) ** 2 for gram, count in counts.items()) for counts in left]
         norms = np.sqrt(np.outer(lengths, (theirs_weighted**2).sum(axis=1)))
-        products = np.stack([np.minimum(ours_weighted, own) @ own for own in theirs_weighted], axis=1)
+        products = np.stack([np.minimum(ours_weighted, reference) @ reference for reference in theirs_weighted], axis=1)
         total += np.divide(products, norms, out=np.zeros(penalty.shape), where=norms > 0)
     return np.asarray(SCALE * (total * penalty).mean(axis=1) / len(ORDERS))
 
@@ -77,9 +79,9 @@ def _similarity(
 def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Floats:
     """(texts, n-grams): how often each n-gram that has a column stands in each text."""
     counts = np.zeros((len(texts), len(columns)))
-    for row, own in enumerate(texts):
-        for gram in own.keys() & columns.keys():
-            counts[row, columns[gram]] = own[gram]
+    for row, text in enumerate(texts):
+        for gram in text.keys() & columns.keys():
+            counts[row, columns[gram]] = text[gram]
     return counts
 
 

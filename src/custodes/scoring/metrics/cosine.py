@@ -27,16 +27,18 @@ def load(
     pool = _mean if pooling == "mean" else _first
 
     def compare(outputs: Sequence[Encoded], others: Sequence[Encoded]) -> tuple[Floats, dict[int, str]]:
-        pooled = [None if own.tokens.empty else pool(own) for own in others]
-        vectors = [pool(own) for own in outputs]
-        values = np.array([[np.nan if own is None else float(vector @ own) for own in pooled] for vector in vectors])
+        pooled = [None if text.tokens.empty else pool(text) for text in others]
+        vectors = [pool(text) for text in outputs]
+        values = np.array(
+            [[np.nan if other is None else float(vector @ other) for other in pooled] for vector in vectors]
+        )
         lost = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
         values[lost] = np.nan
-        reason = NOTHING[of] if any(own.tokens.empty for own in others) else NO_VECTOR
+        reason = NOTHING[of] if any(text.tokens.empty for text in others) else NO_VECTOR
         return np.clip(values, -1, 1), dict.fromkeys(lost, reason)
 
     def score(texts: MetricInputs) -> Scored:
-        others = texts.references if of == "references" else [[own] for own in texts.sources]
+        others = texts.references if of == "references" else [[source] for source in texts.sources]
         return compare_items(held[0], texts, others, compare)
 
     return Scorer(

@@ -50,9 +50,10 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
 
     def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
         """Errors and words of the reference that has the fewest errors, of equals the longest."""
-        given = words(output)
+        output_words = words(output)
         return min(
-            ((distance(own, given), len(own)) for own in map(words, references)), key=lambda own: (own[0], -own[1])
+            ((distance(reference, output_words), len(reference)) for reference in map(words, references)),
+            key=lambda pair: (pair[0], -pair[1]),
         )
 
     def rate(texts: MetricInputs, rows: Sequence[int]) -> float:

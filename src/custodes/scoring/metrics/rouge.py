@@ -33,8 +33,12 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
         from rouge_score_rs import RougeScorer, tokenizers
     except ImportError:
         raise MissingExtraError("ROUGE needs rouge-score-rs: pip install 'custodes[score]'") from None
-    own = {"ascii": None, "unicode": tokenizers.UnicodeTokenizer(), "characters": tokenizers.CharacterTokenizer()}
-    scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=own[tokenize])  # type: ignore[no-untyped-call]
+    tokenizers_by_name = {
+        "ascii": None,
+        "unicode": tokenizers.UnicodeTokenizer(),
+        "characters": tokenizers.CharacterTokenizer(),
+    }
+    scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=tokenizers_by_name[tokenize])  # type: ignore[no-untyped-call]
 
     def pairs(references: Sequence[str], outputs: Sequence[str]) -> Floats:
         scores = scorer.score_batch(references, outputs)
@@ -48,7 +52,7 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
 
 
 def _score(texts: MetricInputs, pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool) -> Scored:
-    hidden = [ascii_only and any(map(_hidden, own)) for own in texts.references]
+    hidden = [ascii_only and any(map(_hidden, references)) for references in texts.references]
     why: dict[int, str] = {}
     places: list[tuple[int, int]] = []
     for row, (output, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):

@@ -82,9 +82,9 @@ def sacrebleu_metrics() -> Any:
 
 def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None, **parameters: Any) -> Scorer:
     make = partial(kind.make, **parameters, systems=systems)
-    own, name = make(), _name(kind, systems=systems)  # an option that sacrebleu refuses stops here
+    metric, name = make(), _name(kind, systems=systems)  # an option that sacrebleu refuses stops here
     if "tokenize" in parameters:  # the signature of a tokenizer names the dictionary that it reads, with its version
-        parameters["tokenize"] = own.tokenizer_signature
+        parameters["tokenize"] = metric.tokenizer_signature
     each = "all" not in kind.rules
     # Systems mostly have the same items, whose references are counted once.
     counted = lru_cache(maxsize=1)(lambda streams: make(references=streams))
@@ -104,8 +104,8 @@ def _of_outputs(texts: MetricInputs, make: Callable[..., Any], each: bool) -> Sc
     values = np.full((len(texts.outputs), max(map(len, texts.references)) if each else 1), np.nan)
     for item, rows in by_item(texts):
         references = texts.references[item]
-        for column, some in enumerate([[own] for own in references] if each else [references]):
-            metric = make(references=tuple((own,) for own in some))
+        for column, some in enumerate([[reference] for reference in references] if each else [references]):
+            metric = make(references=tuple((reference,) for reference in some))
             values[rows, column] = [metric.corpus_score([texts.outputs[row]], None).score for row in rows.tolist()]
     return Scored(values=values)
 
@@ -116,7 +116,9 @@ def _of_systems(texts: MetricInputs, counted: Callable[[Streams], Any]) -> Score
     def score(rows: Sequence[int]) -> float:
         references = [texts.references[item] for item in texts.item[rows].tolist()]
         places = range(max(map(len, references)))
-        streams = tuple(tuple(own[place] if place < len(own) else None for own in references) for place in places)
+        streams = tuple(
+            tuple(of_item[place] if place < len(of_item) else None for of_item in references) for place in places
+        )
         return float(counted(streams).corpus_score([texts.outputs[row] for row in rows], None).score)
 
     return by_system(texts, score)
@@ -142,7 +144,7 @@ def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
 
 def seconds_of(texts: MetricInputs) -> float:
     """About how many CPU seconds TER of outputs takes against references that have little in common with them."""
-    theirs = np.array([sum(len(own.split()) ** 1.5 for own in several) for several in texts.references])
+    theirs = np.array([sum(len(reference.split()) ** 1.5 for reference in several) for several in texts.references])
     ours = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
     return float(PAIR * (ours * theirs[texts.item]).sum())
 

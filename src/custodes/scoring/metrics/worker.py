@@ -45,8 +45,8 @@ def understood(text: str) -> tuple[list[str], float]:
     while words and words[0].partition("=")[0] in ("timeout", "run") and "=" in words[0]:
         name, _, settings[name] = words.pop(0).partition("=")
     if not words:
-        known = ", ".join(workers())
-        raise OptionError(f"worker: it needs a command, as in 'worker:uv run mine.py', or one of {known}")
+        names = ", ".join(workers())
+        raise OptionError(f"worker: it needs a command, as in 'worker:uv run mine.py', or one of {names}")
     try:
         timeout = float(settings.get("timeout", PATIENCE))
     except ValueError:
@@ -79,7 +79,9 @@ def load(place: Place, *, command: str) -> Scorer:
     signature = ["worker", *map(digested, own_words)]
     processes: list[Process] = []
     try:
-        processes.extend(Process(words, name=name, timeout=timeout, settings=own) for own in settings)
+        processes.extend(
+            Process(words, name=name, timeout=timeout, settings=process_settings) for process_settings in settings
+        )
         hellos = [process.hello() for process in processes]
         if any(hello != hellos[0] for hello in hellos):
             raise InputError(f"worker {shown(name)}: its processes do not say the same of themselves")
@@ -159,7 +161,7 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
     needs = hello.needs
     for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         parts: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
-        row: dict[str, Any] = {"output": text, **{need: own for need, own in parts.items() if need in needs}}
+        row: dict[str, Any] = {"output": text, **{need: material for need, material in parts.items() if need in needs}}
         if "image" in needs:
             row["images"] = list(texts.images[item])
         references = texts.references[item]
@@ -185,7 +187,7 @@ def digested(word: str) -> str:
         if not name or not path.exists():  # an empty name would be this folder
             return word
         whole = hashlib.sha256()
-        for file in [path] if path.is_file() else sorted(own for own in path.rglob("*") if own.is_file()):
+        for file in [path] if path.is_file() else sorted(file_ for file_ in path.rglob("*") if file_.is_file()):
             whole.update(f"{file.relative_to(path)}\n".encode())
             if file.parent == FOLDER:
                 whole.update(hashlib.sha256(script_text(file).encode()).digest())

@@ -28,10 +28,12 @@ score = getattr(module, function)
 python = Path(os.__file__).parent
 
 
-def decides(own, path):
+def decides(module, path):
     """Whether a module is of the function's package, or belongs neither to Python nor to an installed package."""
     installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
-    return own.partition(".")[0] == name.partition(".")[0] or not (installed or own in ("__main__", "worker_protocol"))
+    return module.partition(".")[0] == name.partition(".")[0] or not (
+        installed or module in ("__main__", "worker_protocol")
+    )
 
 
 code = hashlib.sha256()

@@ -49,16 +49,16 @@ def look(rows):
 def score(rows):
     scores, why = [], look(rows)
     texts = [[options.prefix + text for text in (row["output"], *row.get("references", []))] for row in rows]
-    flat = [text for own in texts for text in own]
+    flat = [text for row_texts in texts for text in row_texts]
     tokens = tokenizer(flat, padding=True, truncation=True, max_length=longest, return_tensors="pt").to(DEVICE)
-    vectors = unit(model.get_text_features(**tokens)).split([len(own) for own in texts])
-    for row, own, problem in zip(rows, vectors, why, strict=True):
-        clip = None if problem else 2.5 * max(0.0, (own[0] @ seen[row["images"][0]]).item())
+    vectors = unit(model.get_text_features(**tokens)).split([len(row_texts) for row_texts in texts])
+    for row, row_vectors, problem in zip(rows, vectors, why, strict=True):
+        clip = None if problem else 2.5 * max(0.0, (row_vectors[0] @ seen[row["images"][0]]).item())
         if clip and options.references:
-            nearest = max(0.0, (own[1:] @ own[0]).max().item())
+            nearest = max(0.0, (row_vectors[1:] @ row_vectors[0]).max().item())
             clip = 2 * clip * nearest / (clip + nearest)
         scores.append(clip)
-    cut = [any(len(ids) > longest for ids in tokenizer(own)["input_ids"]) for own in texts]
+    cut = [any(len(ids) > longest for ids in tokenizer(row_texts)["input_ids"]) for row_texts in texts]
     return {"scores": scores, "why": why, "truncated": cut}
 
 

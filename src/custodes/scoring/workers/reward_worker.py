@@ -37,9 +37,9 @@ def tokens(row):
 @torch.inference_mode()
 def score(rows):
     scores, whole = [], [tokens(row) for row in rows]
-    cut = [len(own["input_ids"]) > longest for own in whole]
-    short = [{name: ids[:longest] for name, ids in own.items()} for own in whole]
-    for some in [short] if padded else [[own] for own in short]:
+    cut = [len(row_tokens["input_ids"]) > longest for row_tokens in whole]
+    short = [{name: ids[:longest] for name, ids in row_tokens.items()} for row_tokens in whole]
+    for some in [short] if padded else [[row_tokens] for row_tokens in short]:
         batch = (
             tokenizer.pad(some, return_tensors="pt")
             if padded

@@ -35,8 +35,8 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
     by. The interval holds the values that the same test does not reject. NaN where nothing is known; with not one
     cluster on either side p is 1 and there is no interval.
 
-    >>> made = slot_test(np.ones((1, 9)), 2 * np.ones((1, 9)), wider=np.ones(1), confidence=0.95)
-    >>> made.estimate.item(), round(made.p_value.item(), 4)
+    >>> result = slot_test(np.ones((1, 9)), 2 * np.ones((1, 9)), wider=np.ones(1), confidence=0.95)
+    >>> result.estimate.item(), round(result.p_value.item(), 4)
     (0.5, 0.0039)
 
     Source: ours; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose the null likewise).
@@ -44,14 +44,16 @@ def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) 
     from scipy.special import ndtr, ndtri
 
     total, size = sums.sum(axis=-1), sizes.sum(axis=-1)
-    squares, crossed, own = (np.einsum("ku,ku->k", a, b) for a, b in ((sums, sums), (sums, sizes), (sizes, sizes)))
+    squares, crossed, size_squares = (
+        np.einsum("ku,ku->k", a, b) for a, b in ((sums, sums), (sums, sizes), (sizes, sizes))
+    )
     factor = wider * few_clusters((np.abs(sums) > NOTHING).sum(axis=-1))
     estimate = ratio(total, size)
     z = np.abs(total) / np.sqrt(np.maximum(squares * factor, NOTHING))
     p_value = np.where(np.isnan(estimate), np.nan, np.where(squares > NOTHING, 2 * ndtr(-z), 1.0))
     # (total - b size)^2 = limit * sum of (sums - b sizes)^2
     limit = float(ndtri((1 + confidence) / 2)) ** 2 * factor
-    a, b, c = size**2 - limit * own, total * size - limit * crossed, total**2 - limit * squares
+    a, b, c = size**2 - limit * size_squares, total * size - limit * crossed, total**2 - limit * squares
     root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = (np.where(a > 0, (b + side * root) / a, side * np.inf) for side in (-1, 1))

@@ -68,8 +68,8 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
     """The mean of `right` (n,) in each bin, and the ends of its interval, (bins,) each: those of Wilson, for as many
     verdicts as clusters `units` leave of them; a cluster counts as one where all came, or none.
 
-    >>> made = share_by_bin(np.ones(30), np.zeros(30, dtype=int), units=np.arange(30), confidence=0.95)
-    >>> [round(float(own[0]), 2) for own in made]
+    >>> result = share_by_bin(np.ones(30), np.zeros(30, dtype=int), units=np.arange(30), confidence=0.95)
+    >>> [round(float(own[0]), 2) for own in result]
     [1.0, 0.89, 1.0]
 
     Source: Wilson 1927; the effective number by the ratio of variances: Kish 1965.
@@ -103,21 +103,21 @@ def known_variance(chances: Floats, comparisons: Ints) -> float:
     k = chances.shape[1]
     came = np.stack([sure_and_right(chances, np.full(len(chances), j))[1] for j in range(k)], axis=1)
     total, credit = (
-        np.stack([np.bincount(place, weights=own[:, j]) for j in range(k)], axis=1) for own in (chances, came)
+        np.stack([np.bincount(place, weights=outcomes[:, j]) for j in range(k)], axis=1) for outcomes in (chances, came)
     )
     chance = total / np.bincount(place)[:, None]
     return float(((chance * credit**2).sum(axis=1) - (chance * credit).sum(axis=1) ** 2).sum())
 
 
-def surer_than_right(sure: Floats, right: Floats, *, known: float, units: Ints, confidence: float) -> Tested:
+def surer_than_right(sure: Floats, right: Floats, *, least_variance: float, units: Ints, confidence: float) -> Tested:
     """By how much the mean of `sure` (n,) is above that of `right`, and whether that may be 0, by clusters `units`.
 
-    The variance of how many come is that which is `known` by the chances, or the estimate over clusters where that is
-    larger (and with the factor of `few_clusters`), so that shared errors within a cluster count; Student's t.
+    The variance of how many come is `least_variance` (that of the probabilities), or the estimate over clusters (with
+    the factor of `few_clusters`) where that is larger, so that shared errors within a cluster count; Student's t.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
-    >>> made = surer_than_right(np.full(100, 0.9), right, known=9.0, units=units, confidence=0.95)
-    >>> round(made.estimate.item(), 3), made.p_value.item() < 0.001
+    >>> result = surer_than_right(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
+    >>> round(result.estimate.item(), 3), result.p_value.item() < 0.001
     (0.4, True)
 
     Source: ours, with the variance of `known_variance`.
@@ -130,13 +130,15 @@ def surer_than_right(sure: Floats, right: Floats, *, known: float, units: Ints, 
     estimate = float(np.mean(sure - right))
     sums = np.bincount(units, weights=sure - right - estimate)
     clusters = int((np.bincount(units) > 0).sum())
-    variance = max(known, float(few_clusters(np.array(clusters)) * (sums**2).sum() * clusters / max(1, clusters - 1)))
+    variance = max(
+        least_variance, float(few_clusters(np.array(clusters)) * (sums**2).sum() * clusters / max(1, clusters - 1))
+    )
     if clusters < 2 or variance <= NOTHING:
         return Tested(np.asarray(estimate), *[np.full((), np.nan)] * 3)
     error = np.sqrt(variance) / n
     half = float(stdtrit(clusters - 1, (1 + confidence) / 2)) * error
     low, high, p_value = estimate - half, estimate + half, 2 * stdtr(clusters - 1, -abs(estimate) / error)
-    return Tested(*(np.asarray(own, dtype=np.float64) for own in (estimate, low, high, p_value)))
+    return Tested(*(np.asarray(number, dtype=np.float64) for number in (estimate, low, high, p_value)))
 
 
 def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> tuple[float, float]:
@@ -152,10 +154,10 @@ def expected_error(sure: Floats, right: Floats, bins: Ints, *, units: Ints) -> t
     """
     number, lost = np.bincount(bins), sure - right
     gap = ratio(np.bincount(bins, weights=lost), number)
-    known = np.bincount(bins, weights=sure * (1 - sure))
+    binomial_variance = np.bincount(bins, weights=sure * (1 - sure))
     cells = np.unique(np.stack([bins, units]), axis=1, return_inverse=True)
     sums = np.bincount(cells[1].ravel(), weights=lost - gap[bins])
     shared = np.bincount(cells[0][0], weights=sums**2, minlength=len(number))
-    by_chance = np.sqrt(np.maximum(known, shared)) / number * np.sqrt(2 / np.pi)
+    by_chance = np.sqrt(np.maximum(binomial_variance, shared)) / number * np.sqrt(2 / np.pi)
     share = number / number.sum()
     return float(share @ np.abs(gap)), float(share @ by_chance)

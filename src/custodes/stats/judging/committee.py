@@ -42,8 +42,8 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
     for i, j in zip(first, second, strict=True):
         both = weighted_sums(weights, unit_sums((errors[i] * errors[j])[None], units=units, n_units=n))
         scale = spread[:, i] * spread[:, j]
-        own = np.where(scale > 1e-12, (both / number)[:, 0] - mean[:, i] * mean[:, j], 0.0)
-        total += ratio(own, scale), scale > 1e-12
+        covariance = np.where(scale > 1e-12, (both / number)[:, 0] - mean[:, i] * mean[:, j], 0.0)
+        total += ratio(covariance, scale), scale > 1e-12
     return ratio(np.nan_to_num(total[0]), total[1])
 
 
@@ -73,8 +73,8 @@ def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
     judges = range(len(verdicts))
     if len(verdicts) > ALL_SUBSETS:
         return _extended(verdicts, people)
-    subsets = [own for size in range(1, len(verdicts) + 1) for own in combinations(judges, size)]
-    right = [correct(majority(verdicts[list(own)]), people).mean() for own in subsets]
+    subsets = [subset for size in range(1, len(verdicts) + 1) for subset in combinations(judges, size)]
+    right = [correct(majority(verdicts[list(subset)]), people).mean() for subset in subsets]
     return subsets[int(np.argmax(np.round(right, 12)))]
 
 
@@ -88,7 +88,7 @@ def _extended(verdicts: Signs, people: Signs) -> tuple[int, ...]:
         chosen.append(int(right.argmax()))
         total = total + verdicts[chosen[-1]]
         path.append((float(right.max()), tuple(sorted(chosen))))
-    return max(path, key=lambda own: own[0])[1]
+    return max(path, key=lambda step: step[0])[1]
 
 
 def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
@@ -117,7 +117,7 @@ def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Flo
 
 def mean_of(values: Floats, *, units: Ints, weights: Floats) -> Floats:
     """Means over what is defined: values (..., n), weights (R, units) -> (R, ...)."""
-    known = np.isfinite(values)
-    sums = unit_sums(np.stack([np.where(known, values, 0.0), known]), units=units, n_units=weights.shape[1])
+    defined = np.isfinite(values)
+    sums = unit_sums(np.stack([np.where(defined, values, 0.0), defined]), units=units, n_units=weights.shape[1])
     total, number = np.moveaxis(weighted_sums(weights, sums), 1, 0)
     return ratio(total, number)

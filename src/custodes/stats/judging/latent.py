@@ -59,7 +59,7 @@ def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
     """
     from scipy.special import ndtri
 
-    losses, wins = (np.bincount(strata[verdicts == own], minlength=n) for own in (-1, 1))
+    losses, wins = (np.bincount(strata[verdicts == outcome], minlength=n) for outcome in (-1, 1))
     number = np.bincount(strata, minlength=n)
     return np.asarray(ndtri(np.stack([losses + 0.5, number - wins + 0.5], axis=1) / (number + 1)[:, None]))
 

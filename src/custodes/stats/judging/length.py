@@ -42,7 +42,7 @@ LARGEST = 30.0  # a slope beyond is no estimate: the data are separated
 
 class LengthBias(NamedTuple):
     """Correlations with log length behind the verdicts of a judge and of people, and the part of the judge's `excess`
-    that people's do not explain, with interval and p-value; `told` whether the data decide at all."""
+    that people's do not explain, with interval and p-value; `identified` whether the data decide its sign."""
 
     judge: float
     people: float
@@ -50,13 +50,13 @@ class LengthBias(NamedTuple):
     low: float
     high: float
     p_value: float
-    told: bool
+    identified: bool
 
     @classmethod
     def unknown(cls) -> LengthBias:
         """Nothing is known."""
         nan = float("nan")
-        return cls(nan, nan, nan, nan, nan, nan, told=False)
+        return cls(nan, nan, nan, nan, nan, nan, identified=False)
 
 
 def length_bias(
@@ -70,18 +70,18 @@ def length_bias(
     L length) a fair judge has R_yL R_hh' = R_yh R_h'L: everything that they have in common goes through quality. The
     difference is tested by Student's t with the jackknife over clusters and `MODEL_ERROR`, all pairs of people
     together; `excess` is it on the scale of a correlation. With one person R_hh' is unknown: `excess` is for a person
-    without noise, interval and p are those of the worst of all possible values, and `told` is false where these differ
-    in sign.
+    without noise, interval and p are those of the worst of all possible values, and `identified` is
+    false where these differ in sign.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
     >>> people = np.sign(quality + rng.normal(size=(3, 900))).astype(np.int8)
     >>> fair = np.sign(quality + rng.normal(size=900)).astype(np.int8)
     >>> biased = np.sign(quality + length + rng.normal(size=900)).astype(np.int8)
-    >>> made = [length_bias(own, people, length,
+    >>> result = [length_bias(own, people, length,
     ...                     strata=np.arange(900) % 3, units=np.arange(900), confidence=0.95)
     ...         for own in (fair, biased)]
-    >>> [(f"{own.judge:.1f}", f"{abs(own.excess):.1f}", own.p_value < 0.001) for own in made]
+    >>> [(f"{own.judge:.1f}", f"{abs(own.excess):.1f}", own.p_value < 0.001) for own in result]
     [('0.4', '0.0', False), ('0.8', '0.5', True)]
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one person: Klepper and Leamer 1984.
@@ -90,8 +90,8 @@ def length_bias(
     used = in_telling_strata((judge != ABSENT) & np.isfinite(length), judge, people, strata)
     names, units = np.unique(units[used], return_inverse=True)
     _, strata = np.unique(strata[used], return_inverse=True)
-    shown = rated[:, used]
-    people = people[:, used][shown.any(axis=1)]
+    used_ratings = rated[:, used]
+    people = people[:, used][used_ratings.any(axis=1)]
     if len(names) < 2 or not len(people):
         return LengthBias.unknown()
     left, _ = without_block(len(names), most=BLOCKS)
@@ -100,17 +100,17 @@ def length_bias(
     judges, mine = float(moments.judge[0]), float(moments.people[0])
     if len(people) < 2:
         return _bounded(moments, quantile)
-    own = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
+    shared = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
     both = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    agree = float(own[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0])
-    difference = moments.judge * own - both
+    agree = float(shared[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0])
+    difference = moments.judge * shared - both
     error = _jackknife(difference)
     if not (agree > LEAST_AGREEMENT and error > 0):
-        return LengthBias(judges, mine, np.nan, np.nan, np.nan, np.nan, told=False)
+        return LengthBias(judges, mine, np.nan, np.nan, np.nan, np.nan, identified=False)
     middle, error = float(difference[0]) / agree, float(np.hypot(error / agree, MODEL_ERROR))
     reach = quantile * error
     return LengthBias(
-        judges, mine, middle, middle - reach, middle + reach, _p_value(middle / error, len(left)), told=True
+        judges, mine, middle, middle - reach, middle + reach, _p_value(middle / error, len(left)), identified=True
     )
 
 
@@ -129,8 +129,8 @@ def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) ->
         return np.bincount(place, np.atleast_2d(present & used).sum(axis=0))
 
     full = number(used) >= LEAST_OF_STRATUM
-    for own in (judge, people):
-        full &= np.minimum(number(own == 1), number(own == -1)) >= LEAST_WON * number(own != ABSENT)
+    for verdicts in (judge, people):
+        full &= np.minimum(number(verdicts == 1), number(verdicts == -1)) >= LEAST_WON * number(verdicts != ABSENT)
     return np.asarray(used & full[place])
 
 
@@ -141,12 +141,14 @@ def _bounded(moments: _Moments, quantile: float) -> LengthBias:
     partial = (both - judge * mine) / np.sqrt(spare)
     least = mine**2 + partial**2 * (1 - mine**2)  # of how much of a person's verdict is quality
     ends = [(judge * share - both * mine) / (1.0 - mine[0] ** 2) for share in (np.ones_like(least), least)]
-    errors = [float(np.hypot(_jackknife(own), MODEL_ERROR)) for own in ends]
-    reached = [(own[0] - quantile * error, own[0] + quantile * error) for own, error in zip(ends, errors, strict=True)]
-    told = bool(ends[0][0] * ends[1][0] > 0)
-    p_value = max(_p_value(own[0] / error, len(judge) - 1) for own, error in zip(ends, errors, strict=True))
+    errors = [float(np.hypot(_jackknife(bound), MODEL_ERROR)) for bound in ends]
+    reached = [
+        (bound[0] - quantile * error, bound[0] + quantile * error) for bound, error in zip(ends, errors, strict=True)
+    ]
+    same_sign = bool(ends[0][0] * ends[1][0] > 0)
+    p_value = max(_p_value(bound[0] / error, len(judge) - 1) for bound, error in zip(ends, errors, strict=True))
     low, high = min(low for low, _ in reached), max(high for _, high in reached)
-    return LengthBias(judge[0], mine[0], ends[0][0], low, high, p_value if told else np.nan, told=told)
+    return LengthBias(judge[0], mine[0], ends[0][0], low, high, p_value if same_sign else np.nan, identified=same_sign)
 
 
 def _jackknife(values: Floats) -> float:
@@ -184,8 +186,8 @@ class _Moments(NamedTuple):
         together = rated[first] & rated[second]
         scores, seen = normal_scores(length, strata), centred(judge, strata)
         verdicts = np.zeros(people.shape)
-        for j, own in enumerate(rated):
-            verdicts[j, own] = centred(people[j, own], strata[own])
+        for j, rows in enumerate(rated):
+            verdicts[j, rows] = centred(people[j, rows], strata[rows])
 
         def mean(values: Floats, present: Bools) -> Floats:
             sums = unit_sums(np.stack([values * present, present]), units=units, n_units=weights.shape[1])
@@ -197,33 +199,38 @@ class _Moments(NamedTuple):
         def sizes(present: Bools) -> Ints:
             return np.bincount(strata[present], minlength=n)
 
-        own = cuts(judge, strata, n)
-        theirs = [cuts(people[j, present], strata[present], n) for j, present in enumerate(rated)]
+        judge_cuts = cuts(judge, strata, n)
+        people_cuts = [cuts(people[j, present], strata[present], n) for j, present in enumerate(rated)]
         everywhere = np.ones(len(judge), dtype=np.bool_)
         long = mean((seen * scores)[None], everywhere[None])[:, 0]
         agree, liked = mean(verdicts * seen, rated), mean(verdicts * scores, rated)
         with_judge = np.stack(
-            [behind_verdicts(agree[:, j], own, cut, weight=sizes(rated[j])) for j, cut in enumerate(theirs)], axis=1
+            [
+                behind_verdicts(agree[:, j], judge_cuts, cut, weight=sizes(rated[j]))
+                for j, cut in enumerate(people_cuts)
+            ],
+            axis=1,
         )
         with_length = np.stack(
-            [behind_verdict_and_score(liked[:, j], cut, weight=sizes(rated[j])) for j, cut in enumerate(theirs)], axis=1
+            [behind_verdict_and_score(liked[:, j], cut, weight=sizes(rated[j])) for j, cut in enumerate(people_cuts)],
+            axis=1,
         )
         shared = mean(verdicts[first] * verdicts[second], together) if pairs else np.empty((len(weights), 0))
         number = np.broadcast_to(together.sum(axis=1, dtype=np.float64), shared.shape)
         between = [
-            behind_verdicts(shared[:, k], theirs[i], theirs[j], weight=sizes(together[k]))
+            behind_verdicts(shared[:, k], people_cuts[i], people_cuts[j], weight=sizes(together[k]))
             for k, (i, j) in enumerate(pairs)
         ]
         turned = with_judge[:, first] * with_length[:, second] + with_judge[:, second] * with_length[:, first]
-        known = np.isfinite(shared).all(axis=0)
+        defined = np.isfinite(shared).all(axis=0)
         return cls(
-            judge=behind_verdict_and_score(long, own, weight=sizes(everywhere)),
+            judge=behind_verdict_and_score(long, judge_cuts, weight=sizes(everywhere)),
             people=np.asarray(with_length @ rated.sum(axis=1) / rated.sum()),
             agree=with_judge,
-            shared=np.where(known, np.stack(between, axis=1) if pairs else shared, 0.0),
-            crossed=np.where(known, turned / 2, 0.0),
-            bent=np.where(known, with_length[:, first] * with_length[:, second], 0.0),
-            weight=number * known,
+            shared=np.where(defined, np.stack(between, axis=1) if pairs else shared, 0.0),
+            crossed=np.where(defined, turned / 2, 0.0),
+            bent=np.where(defined, with_length[:, first] * with_length[:, second], 0.0),
+            weight=number * defined,
         )
 
 
@@ -245,21 +252,21 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
 
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)
-    >>> made = logit_slopes(judge, np.full(100, np.nan), length, units=units, confidence=0.95)
-    >>> f"{made.slope[0]:.2f}", bool(np.isnan(made.slope[1]))
+    >>> result = logit_slopes(judge, np.full(100, np.nan), length, units=units, confidence=0.95)
+    >>> f"{result.slope[0]:.2f}", bool(np.isnan(result.slope[1]))
     ('1.10', True)
 
     Source: Zheng et al. 2023 and Dubois et al. 2024 regress verdicts on length; Liang and Zeger 1986 for the errors.
     """
     decided = judge != 0
     judge, people, length, units = judge[decided], people[decided], length[decided], units[decided]
-    known = np.isfinite(people)
+    rated = np.isfinite(people)
     fits = [
         _fit(judge.astype(np.float64), length[:, None], units, confidence),
         _fit(
-            judge[known].astype(np.float64), np.stack([length[known], people[known]], axis=1), units[known], confidence
+            judge[rated].astype(np.float64), np.stack([length[rated], people[rated]], axis=1), units[rated], confidence
         ),
-        _fit(people[known], length[known, None], units[known], confidence),
+        _fit(people[rated], length[rated, None], units[rated], confidence),
     ]
     return Slopes(*np.array(fits).T)
 

@@ -20,7 +20,7 @@ Predictor = Callable[[Floats], Floats]
 Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
 
 
-class Statistic(Protocol):
+class ResampledStatistic(Protocol):
     """A statistic of people and predictions over all outputs, in every resample; see `pooled_correlation`."""
 
     def __call__(self, human: Floats, metrics: Floats, /, *, units: Ints, weights: NDArray[Any]) -> Floats:
@@ -54,7 +54,13 @@ def cross_predicted(
 
 
 def heldout(
-    statistic: Statistic, target: Floats, predictions: Floats, fold: Ints, *, units: Ints, weights: NDArray[Any]
+    statistic: ResampledStatistic,
+    target: Floats,
+    predictions: Floats,
+    fold: Ints,
+    *,
+    units: Ints,
+    weights: NDArray[Any],
 ) -> Floats:
     """Give a statistic over the outputs of a fold, averaged over the folds where it is defined -> (B, m).
 

@@ -170,15 +170,15 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     from scipy.special import ndtr
 
     off = ~np.eye(len(shift), dtype=np.bool_)
-    known = np.isfinite(placement.advantage) & off
+    compared = np.isfinite(placement.advantage) & off
     moved = placement.advantage - np.nan_to_num(shift)[:, None] * placement.steepness
-    won, kept = (np.where(known, ndtr(values), 0.0) for values in (placement.advantage, moved))
-    met = np.where(known.any(axis=1), known.sum(axis=1), 1)
-    rates, own = won.sum(axis=1) / met, kept.sum(axis=1) / met
+    won, won_without = (np.where(compared, ndtr(values), 0.0) for values in (placement.advantage, moved))
+    n_opponents = np.where(compared.any(axis=1), compared.sum(axis=1), 1)
+    rates, rates_without = won.sum(axis=1) / n_opponents, won_without.sum(axis=1) / n_opponents
     # What one system loses without its shift, the others gain against it.
-    others = rates + (won - kept) / met[None, :]
+    others = rates + (won - won_without) / n_opponents[None, :]
     rank = 1 + (rates[None, :] > rates[:, None] + 1e-12).sum(axis=1)
-    return rates - own, rank, 1 + ((others > own[:, None] + 1e-12) & off).sum(axis=1)
+    return rates - rates_without, rank, 1 + ((others > rates_without[:, None] + 1e-12) & off).sum(axis=1)
 
 
 class _Distance(NamedTuple):
@@ -352,12 +352,12 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     variance = variance + quadratic(placement.powers_covariance, doubt)
     # Expected sum of squared residuals of the others from sampling alone, and from a misfit of variance 1.
     spent, noisy = inverse @ gram, inverse @ covariances(used)
-    kept = n - 1 - 2 * np.trace(spent, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", spent, spent)
+    residual_freedom = n - 1 - 2 * np.trace(spent, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", spent, spent)
     expected = sampling * (n - 1) - 2 * np.trace(noisy, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", noisy, spent)
     bent = np.trace(spent[:, 1:, 1:], axis1=1, axis2=2)
-    unit = np.nan_to_num(ratio(np.maximum(expected, 0.0), kept))
+    unit = np.nan_to_num(ratio(np.maximum(expected, 0.0), residual_freedom))
     freedom = np.maximum(n - 2 - bent, 1)
-    observed = np.nan_to_num(ratio(dot(residual, residual), kept * unit)) * freedom
+    observed = np.nan_to_num(ratio(dot(residual, residual), residual_freedom * unit)) * freedom
     total = 1 + _MISFIT_GRID**2
     likelihood = -np.log(total) * freedom[:, np.newaxis] / 2 - observed[:, np.newaxis] / (2 * total)
     largest = unit[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2

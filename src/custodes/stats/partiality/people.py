@@ -135,8 +135,8 @@ def _residual_share(mask: Bools) -> Floats:
     """(items, systems): diagonal of the projection on residuals of item + system; 0 outside the mask."""
     n, solved = np.maximum(mask.sum(axis=1, keepdims=True), 1), _laplacian_inverse(mask)
     to_item = mask @ solved
-    own = solved.diagonal() - 2 * to_item / n + (to_item * mask).sum(axis=1, keepdims=True) / n**2
-    return np.where(mask, 1 - 1 / n - own, 0.0)
+    leverage = solved.diagonal() - 2 * to_item / n + (to_item * mask).sum(axis=1, keepdims=True) / n**2
+    return np.where(mask, 1 - 1 / n - leverage, 0.0)
 
 
 def level(persons: Floats) -> Floats:
@@ -154,23 +154,23 @@ def _instruments(ratings: Floats, rated: Bools, mask: Bools) -> tuple[Effects, I
     count = rated.sum(axis=0)
     repeated = count > 1
     total, exponents = ratings.sum(axis=0), np.arange(1, 2 + len(POWERS))[:, np.newaxis, np.newaxis]
-    own_mean, other_mean = np.zeros((2, len(exponents), *mask.shape))
-    product = np.zeros((len(exponents), *own_mean.shape))
+    power_mean, other_mean = np.zeros((2, len(exponents), *mask.shape))
+    product = np.zeros((len(exponents), *power_mean.shape))
     for rating, present in zip(ratings, rated, strict=True):
         rest = np.where(repeated, (total - rating) / np.maximum(count - 1, 1), rating)
         share = present / np.maximum(count, 1)
-        own, other = (np.clip(values, -_CLIP, _CLIP) ** exponents * present for values in (rating, rest))
-        other[0] = rest * present  # the line is that of the human means
-        own_mean += share * own
-        other_mean += share * other
-        product += share * own[:, np.newaxis] * other
+        power, other_power = (np.clip(values, -_CLIP, _CLIP) ** exponents * present for values in (rating, rest))
+        other_power[0] = rest * present  # the line is that of the human means
+        power_mean += share * power
+        other_mean += share * other_power
+        product += share * power[:, np.newaxis] * other_power
     powers = two_way(other_mean[1:], mask)
     if not repeated.any():
         return powers, None
-    product = (product - own_mean[:, np.newaxis] * other_mean) * _residual_share(repeated)
+    product = (product - power_mean[:, np.newaxis] * other_mean) * _residual_share(repeated)
     return powers, Instruments(
         mask=repeated,
-        rating=two_way(own_mean * repeated, repeated).residuals,
+        rating=two_way(power_mean * repeated, repeated).residuals,
         others=two_way(other_mean * repeated, repeated).residuals,
         product=product,
     )

@@ -58,10 +58,10 @@ class ScoredPeople:
         influence = influence - np.tensordot(coefficients, side.powers_influence, axes=1)
         cells = mask.astype(np.float64)
         n = cells.T @ cells
-        apart = ratio(scores.T @ cells - cells.T @ scores, n)
+        margin = ratio(scores.T @ cells - cells.T @ scores, n)
         rate = _win_rates(scores, mask, n)
         squares = ratio((scores**2).T @ cells + cells.T @ scores**2 - 2 * scores.T @ scores, n)
-        scatter = np.sqrt(np.maximum(squares - apart**2, 0.0))
+        scatter = np.sqrt(np.maximum(squares - margin**2, 0.0))
         # Copies differ by nothing, and a shift would move them by all.
         usual = scatter[scatter > _SAME]
         scatter = np.maximum(scatter, (np.median(usual) if usual.size else 1.0) / 4)

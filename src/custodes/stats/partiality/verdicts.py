@@ -25,26 +25,28 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
 
     n_systems, n_units, first, second = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
     # Every opponent counts the same, however often it was met: else who met the weak more often would look good.
-    number, won = _by(pair, None, len(pairs)), [_by(pair, own, len(pairs)) for own in (human, metric)]
+    number, won = _by(pair, None, len(pairs)), [_by(pair, signs, len(pairs)) for signs in (human, metric)]
     rate = np.nan_to_num(ratio(np.stack(won), number))
-    opponents, comparisons = (_by(first, own, n_systems) + _by(second, own, n_systems) for own in (number > 0, number))
-    margins = np.stack([_by(first, own, n_systems) - _by(second, own, n_systems) for own in rate])
+    opponents, comparisons = (
+        _by(first, per_pair, n_systems) + _by(second, per_pair, n_systems) for per_pair in (number > 0, number)
+    )
+    margins = np.stack([_by(first, rater_rate, n_systems) - _by(second, rater_rate, n_systems) for rater_rate in rate])
     margins = margins / np.maximum(opponents, 1)
     least = 0.5 / np.maximum(comparisons, 1)
     places = ndtri(np.clip((1 + margins) / 2, least, 1 - least))
     steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # of the probit of a margin
     # Of each cluster with something of a pair: by how much it moves the places of the two systems.
-    known, place = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
-    own, unit = known // max(1, n_units), known % max(1, n_units)
-    a, b, count = first[own], second[own], _by(place, None, len(known))
+    cells, place = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
+    cell_pair, unit = cells // max(1, n_units), cells % max(1, n_units)
+    a, b, count = first[cell_pair], second[cell_pair], _by(place, None, len(cells))
     moves = []
     for side, signs in enumerate((human, metric)):
-        moved = (_by(place, signs, len(known)) - rate[side, own] * count) / np.maximum(number[own], 1)
+        moved = (_by(place, signs, len(cells)) - rate[side, cell_pair] * count) / np.maximum(number[cell_pair], 1)
         weight = steep[side] / np.maximum(opponents, 1)
         values = np.concatenate([moved * weight[a], -moved * weight[b]])
-        made = csr_array((values, (np.tile(unit, 2), np.concatenate([a, b]))), shape=(n_units, n_systems))
-        made.eliminate_zeros()
-        moves.append(made)
+        influence = csr_array((values, (np.tile(unit, 2), np.concatenate([a, b]))), shape=(n_units, n_systems))
+        influence.eliminate_zeros()
+        moves.append(influence)
     of_people, of_metric = moves
     seen = np.ones(2 * len(pair))
     both = np.concatenate([first[pair], second[pair]])

@@ -36,7 +36,7 @@ def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any
     return np.asarray(np.argsort(np.where(available, turn + keys, np.inf), axis=1, kind="stable"), dtype=np.int64)
 
 
-def granted(wanted: Ints, left: NDArray[Any]) -> Ints:
+def granted(requested: Ints, left: NDArray[Any]) -> Ints:
     """How many annotations a budget allows: wanted (..., pairs), left (...) -> (..., pairs).
 
     All that is wanted, or where the budget is short the same number for every pair that wants some, the first ones one
@@ -45,13 +45,13 @@ def granted(wanted: Ints, left: NDArray[Any]) -> Ints:
     >>> granted(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]
     """
-    wants = wanted > 0
+    wants = requested > 0
     asking = wants.sum(axis=-1, keepdims=True)
     left = np.asarray(left)[..., np.newaxis]
     each, rest = np.divmod(left, np.maximum(asking, 1))
     place = np.cumsum(wants, axis=-1) - 1
-    short = np.minimum(wanted, np.where(wants, each + (place < rest), 0))
-    return np.asarray(np.where(wanted.sum(axis=-1, keepdims=True) <= left, wanted, short))
+    short = np.minimum(requested, np.where(wants, each + (place < rest), 0))
+    return np.asarray(np.where(requested.sum(axis=-1, keepdims=True) <= left, requested, short))
 
 
 def evenly(total: NDArray[Any], available: Ints) -> Ints:
@@ -104,8 +104,8 @@ def tables(counts: Ints, metric: Ints) -> Counts:
 
     `counts` (..., 12) of annotations by kind, `metric` (..., 3) the metric's own over all items.
 
-    >>> made = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
-    >>> made.paired.tolist(), made.metric_only.tolist(), made.human_only.tolist()
+    >>> result = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
+    >>> result.paired.tolist(), result.metric_only.tolist(), result.human_only.tolist()
     ([[0, 0, 0], [0, 1, 0], [0, 0, 0]], [4, 2, 2], [0, 0, 0])
     """
     square = counts.reshape(*counts.shape[:-1], 3, 4)

@@ -58,8 +58,8 @@ def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> F
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
     >>> pilot = Pilot(pair=pair, unit=unit, sign=signs, systems=np.array([[0, 1], [0, 2], [1, 2]]))
-    >>> made = posterior_shares(pilot, draws=200, rng=np.random.default_rng(0))
-    >>> made.shape, bool((made.sum(axis=2).round(9) == 1).all())
+    >>> result = posterior_shares(pilot, draws=200, rng=np.random.default_rng(0))
+    >>> result.shape, bool((result.sum(axis=2).round(9) == 1).all())
     ((200, 3, 3), True)
 
     Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
@@ -76,8 +76,8 @@ def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Genera
     """Whole studies of `items` that begin with the pilot's own answers, in any order, and go on by drawn shares: counts
     (pairs, 3), shares (draws, pairs, 3).
 
-    >>> made = continued(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=np.random.default_rng(0))
-    >>> made.kinds.tolist()
+    >>> result = continued(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), items=4, rng=np.random.default_rng(0))
+    >>> result.kinds.tolist()
     [[[3, 3, 11, 11]]]
 
     Source: ours.
