@@ -41,25 +41,25 @@ class Listing(Result):
 
 def listing() -> Listing:
     """Every metric and worker, ours and those of other packages."""
-    known = list(known_metrics().values())
+    metrics = list(known_metrics().values())
     columns = {
-        "metric": [own.name for own in known],
-        "gives": [own.gives for own in known],
-        "needs": [list(own.traits.needs) for own in known],
-        "rules": [list(own.traits.rules) for own in known],
-        "parameters": [", ".join(f"{name}={value}" for name, value in own.parameters.items()) for own in known],
-        "scores": ["systems" if own.traits.systems else "outputs" for own in known],
-        "higher_is_better": [own.traits.higher_is_better for own in known],
-        "extra": [own.extra for own in known],
-        "source": [own.source for own in known],
+        "metric": [metric.name for metric in metrics],
+        "gives": [metric.gives for metric in metrics],
+        "needs": [list(metric.traits.needs) for metric in metrics],
+        "rules": [list(metric.traits.rules) for metric in metrics],
+        "parameters": [", ".join(f"{name}={value}" for name, value in metric.parameters.items()) for metric in metrics],
+        "scores": ["systems" if metric.traits.systems else "outputs" for metric in metrics],
+        "higher_is_better": [metric.traits.higher_is_better for metric in metrics],
+        "extra": [metric.extra for metric in metrics],
+        "source": [metric.source for metric in metrics],
     }
-    named = list(workers().values())
-    scripts = {name: [getattr(own, name) for own in named] for name in ("gives", "source")}
+    scoring_workers = list(workers().values())
+    scripts = {name: [getattr(worker, name) for worker in scoring_workers] for name in ("gives", "source")}
     origin = Provenance(
         question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
     )
     return Listing.of(
-        [Listing.part(metrics=columns, workers={"worker": [own.name for own in named], **scripts})],
+        [Listing.part(metrics=columns, workers={"worker": [worker.name for worker in scoring_workers], **scripts})],
         (),
         provenance=origin,
     )
