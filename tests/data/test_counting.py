@@ -222,7 +222,7 @@ def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
         ({"human": "ann", "metrics": ["blue"]}, "did you mean 'bleu'"),
         ({"human": "ann", "metrics": ["ann"]}, "both human and metric"),
         ({"human": "ann", "systems": ["A", "D"]}, "systems='D' is no system here"),
-        ({"human": "ann", "aspect": "x"}, "rated by none of the people; their aspects: ''"),
+        ({"human": "ann", "aspect": "x"}, "rated by no annotator; their aspects: ''"),
         ({"human": "ann", "aggregate": "median"}, "allowed: mean, vote"),
         ({"human": "ann", "ties": -1.0}, "at least 0"),
         ({"human": "ann", "human_ties": float("nan")}, "at least 0"),

@@ -51,7 +51,7 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
         return nothing
     mine = pl.col("rater").is_in(list(people)) & (pl.col("item") != "")
     scores, verdicts = study.ratings.frame.filter(mine), study.preferences.frame.filter(mine)
-    tasks = pl.concat([own.select("item", "rater") for own in (scores, verdicts)]).unique(maintain_order=True)
+    tasks = pl.concat([frame.select("item", "rater") for frame in (scores, verdicts)]).unique(maintain_order=True)
     n_items = tasks["item"].n_unique()
     if not n_items or tasks.height > MOST_PER_ITEM * n_items or tasks["rater"].n_unique() < 2:
         return nothing
@@ -65,7 +65,7 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
     if not p_value <= LEVEL:
         return nothing
     groups = first.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
-    return Assignment([tuple(own) for own in groups], p_value)
+    return Assignment([tuple(copies) for copies in groups], p_value)
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:

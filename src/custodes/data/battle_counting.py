@@ -51,13 +51,15 @@ def count_battles(
     """
     rows, kinds, written = rows_of(table)
     survey = survey_of(rows)
-    known = sorted(survey["rater"].unique())
-    people = _people(survey, human, known, kinds)
+    raters = sorted(survey["rater"].unique())
+    people = _people(survey, human, raters, kinds)
     judges = (
-        tuple(name for name in known if name not in people) if metrics is None else names_of("metrics", metrics, known)
+        tuple(name for name in raters if name not in people)
+        if metrics is None
+        else names_of("metrics", metrics, raters)
     )
-    check_known(people, known, where=WHERE, option="human", what="rater")
-    check_known(judges, known, where=WHERE, option="metrics", what="rater")
+    check_known(people, raters, where=WHERE, option="human", what="rater")
+    check_known(judges, raters, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"{WHERE}: {listed(both)} cannot be both human and metric")
     if HUMAN in judges:
@@ -68,8 +70,8 @@ def count_battles(
         chosen = names_of("systems", systems, known_systems)
         check_known(chosen, known_systems, where=WHERE, option="systems", what="system")
         survey = survey.filter(pl.col("a").is_in(list(chosen)), pl.col("b").is_in(list(chosen)))
-    said = understood(survey, written=written)
-    plan = MergingPlan(said=said, people=people, orders=orders)
+    meanings = understood(survey, written=written)
+    plan = MergingPlan(said=meanings, people=people, orders=orders)
     rows = plan.chosen(rows)
     spread = collected(of_items(rows))
     notes: list[Note] = []
@@ -81,12 +83,12 @@ def count_battles(
     else:
         outcomes = plan.combined(plan.signed(rows))
         name = pl.when(pl.col("rater").is_in(list(people))).then(pl.lit(HUMAN)).otherwise("rater")
-        frame = said.drop_nulls("sign").with_columns(rater=name)
+        frame = meanings.drop_nulls("sign").with_columns(rater=name)
         items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each is of an item of its own
-    missing = int(said.filter(pl.col("sign").is_null())["n"].sum())
-    if missing == said["n"].sum():
+    missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
+    if missing == meanings["n"].sum():
         raise InputError(f"{WHERE}: all {missing} verdicts are empty; there is nothing to count")
-    turned = said.filter("turned")
+    turned = meanings.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
     place = f"{words} is taken for the column, whatever was shown first; write left, right for the place shown"
     notes += noted(
@@ -95,10 +97,10 @@ def count_battles(
     )
     there = set(frame["rater"])
     silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
-    told = f"no verdict of theirs counts, so nothing is told of them: {listed(silent)}"
-    notes += noted(("no-battle", len(silent), told))
+    message = f"no verdict of theirs counts, so nothing is told of them: {listed(silent)}"
+    notes += noted(("no-battle", len(silent), message))
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
-    labels, metrics = tuple(sorted({*said["a"], *said["b"]})), tuple(name for name in judges if name in there)
+    labels, metrics = tuple(sorted({*meanings["a"], *meanings["b"]})), tuple(name for name in judges if name in there)
     joint = [counted_jointly(outcomes, metrics)] if metrics else []
     return OutcomeCounts.of_tables(
         summed(joint, systems=labels, metrics=metrics),
@@ -112,30 +114,30 @@ def count_battles(
 
 
 def _people(
-    survey: pl.DataFrame, human: str | Sequence[str] | None, known: Sequence[str], kinds: bool
+    survey: pl.DataFrame, human: str | Sequence[str] | None, raters: Sequence[str], kinds: bool
 ) -> tuple[str, ...]:
     if human is not None:
-        return names_of("human", human, known)
+        return names_of("human", human, raters)
     if not kinds:
         raise OptionError(
-            f"{WHERE}: say who are people, as in human='ann'; raters: {listed(known)} (or give a column 'kind')"
+            f"{WHERE}: say who are people, as in human='ann'; raters: {listed(raters)} (or give a column 'kind')"
         )
     if survey["kind"].unique().to_list() == [""]:
-        return tuple(known)
+        return tuple(raters)
     return tuple(sorted(survey.filter(kind="human")["rater"].unique()))
 
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
     """The rows that are counted: of the aspect, or of a metric without any of these those without an aspect."""
-    own = set(survey.filter(pl.col("aspect") == aspect)["rater"])
-    taken = {name: aspect if name in own or name in people else "" for name in (*people, *judges)}
+    specific = set(survey.filter(pl.col("aspect") == aspect)["rater"])
+    taken = {name: aspect if name in specific or name in people else "" for name in (*people, *judges)}
     table = pl.DataFrame(
         {"rater": list(taken), "aspect": list(taken.values())}, schema=dict.fromkeys(["rater", "aspect"], pl.String)
     )
     chosen = survey.join(table, on=["rater", "aspect"], how="semi")
     if not chosen.height:
-        known = sorted(survey["aspect"].unique())
-        raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {listed(map(repr, known))}")
+        aspects = sorted(survey["aspect"].unique())
+        raise OptionError(f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {listed(map(repr, aspects))}")
     return chosen
 
 

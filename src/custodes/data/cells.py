@@ -78,13 +78,13 @@ class ClusterCells:
         rows = comparisons.joint(*range(len(comparisons.raters)))
         cluster = clusters[rows.item]
         n_clusters = int(clusters.max(initial=-1)) + 1
-        number, kept, group = kinds_of(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
+        number, places, group = kinds_of(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
         return cls(
             number=number,
             group=group,
-            cluster=cluster[kept],
-            pair=rows.pair[kept],
-            signs=rows.signs[:, kept],
+            cluster=cluster[places],
+            pair=rows.pair[places],
+            signs=rows.signs[:, places],
             n_pairs=len(comparisons.pairs),
         )
 
@@ -146,9 +146,9 @@ class OutcomeCounts:
 
     def __post_init__(self) -> None:
         shape = (len(self.system_a), len(self.metrics))
-        for name, own in (("paired", (3, 3)), ("metric_only", (3,)), ("human_only", (3,))):
-            if getattr(self, name).shape != (*shape, *own):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {(*shape, *own)}")
+        for name, axes in (("paired", (3, 3)), ("metric_only", (3,)), ("human_only", (3,))):
+            if getattr(self, name).shape != (*shape, *axes):
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {(*shape, *axes)}")
         read_only(self)
 
     @classmethod
@@ -248,12 +248,13 @@ def counted_jointly(preferences: nw.LazyFrame[Any], metrics: Sequence[str]) -> p
     # A rater has one preference of a comparison, so its largest is that, and null where it has none.
     wide = (
         preferences.select(
-            *OUTPUTS, **{own: nw.when(nw.col("rater") == name).then(nw.col("sign")) for own, name in raters.items()}
+            *OUTPUTS,
+            **{column: nw.when(nw.col("rater") == name).then(nw.col("sign")) for column, name in raters.items()},
         )
         .group_by(*OUTPUTS)
-        .agg(*(nw.col(own).max() for own in raters))
+        .agg(*(nw.col(column).max() for column in raters))
     )
-    return count_cells(wide, [own for own in raters if own != HUMAN])
+    return count_cells(wide, [column for column in raters if column != HUMAN])
 
 
 def count_cells(wide: nw.LazyFrame[Any], metrics: Sequence[str]) -> pl.DataFrame:

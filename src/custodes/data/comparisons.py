@@ -179,21 +179,21 @@ def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rat
         )
     sums = dict[str, nw.Expr]()
     for name, value in (("ab", 1), ("ba", -1), ("unknown", 0)):
-        shown = order == value
+        in_order = order == value
         sums |= {
-            f"n_{name}": indicator(shown & answered),
-            f"sum_{name}": nw.when(shown & answered).then(nw.col("sign")).otherwise(nw.lit(0)),
-            f"lost_{name}": indicator(shown & ~answered),
+            f"n_{name}": indicator(in_order & answered),
+            f"sum_{name}": nw.when(in_order & answered).then(nw.col("sign")).otherwise(nw.lit(0)),
+            f"lost_{name}": indicator(in_order & ~answered),
         }
     sums["decided"] = nw.when(answered).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
     added = (
-        verdicts.select(*keys, **{name: own.cast(nw.Int64) for name, own in sums.items()})
+        verdicts.select(*keys, **{name: summand.cast(nw.Int64) for name, summand in sums.items()})
         .group_by(*keys)
         .agg(*(nw.col(name).sum() for name in sums))
         .with_columns(*(nw.col(name).cast(nw.Int64) for name in sums))
     )
     n, total = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
-    least = {o: nw.when(own > 0).then(own).otherwise(nw.lit(1)) for o, own in n.items()}
+    least = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n.items()}
     # The sign of the sum over orders of the mean of each, in whole numbers.
     balance = (
         total["ab"] * least["ba"] * least["unknown"]
@@ -419,7 +419,7 @@ def compare_in_memory(
         Rows rater, item, system_a, system_b, sign and order of every rater, and the same of all annotators combined
         (rater 0).
     """
-    given = verdicts.filter(pl.col("rater") < annotators).height > 0
+    has_verdicts = verdicts.filter(pl.col("rater") < annotators).height > 0
     human = nw.col("rater") < annotators
     each, combined = [], []
     for some, verdict_rows in _batches(scores, verdicts):
@@ -427,7 +427,7 @@ def compare_in_memory(
         each.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
         people = rows.filter(human)
         if annotators > 1:
-            people = combine_annotators(people, "vote" if given else aggregate)
+            people = combine_annotators(people, "vote" if has_verdicts else aggregate)
         combined.append(people.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native())
     return pl.concat(each), pl.concat(combined)
 
@@ -444,7 +444,7 @@ def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.
         yield scores, verdicts
         return
     for k in range(n):
-        yield tuple(own.filter(pl.col("item") % n == k) for own in (scores, verdicts))  # type: ignore[misc]
+        yield tuple(frame.filter(pl.col("item") % n == k) for frame in (scores, verdicts))  # type: ignore[misc]
 
 
 def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -72,16 +72,18 @@ def count_pairs(
             raise OptionError(f"count_pairs: a tie threshold is a number of at least 0, not {threshold}")
     rows = _valid_rows(table)
     survey = _survey(rows)
-    known = tuple(survey["rater"].unique().sort())
-    people = names_of("human", human, known)
+    raters = tuple(survey["rater"].unique().sort())
+    people = names_of("human", human, raters)
     if not people:
         raise OptionError("count_pairs: human is empty; name at least one person")
     judges = (
-        tuple(name for name in known if name not in people) if metrics is None else names_of("metrics", metrics, known)
+        tuple(name for name in raters if name not in people)
+        if metrics is None
+        else names_of("metrics", metrics, raters)
     )
-    signs = {name: sign for key, sign in (directions or {}).items() for name in names_of("directions", key, known)}
-    check_known(people, known, where=WHERE, option="human", what="rater")
-    check_known(judges, known, where=WHERE, option="metrics", what="rater")
+    signs = {name: sign for key, sign in (directions or {}).items() for name in names_of("directions", key, raters)}
+    check_known(people, raters, where=WHERE, option="human", what="rater")
+    check_known(judges, raters, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
     if HUMAN in judges:
@@ -91,8 +93,8 @@ def count_pairs(
             f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human=..., or add scores"
             " of a metric: these counts hold what people and a metric say of the same outputs"
         )
-    check_known([*signs], known, where=WHERE, option="directions", what="rater")
-    check_known([*ties] if isinstance(ties, Mapping) else [], known, where=WHERE, option="ties", what="rater")
+    check_known([*signs], raters, where=WHERE, option="directions", what="rater")
+    check_known([*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE, option="ties", what="rater")
     if turned := [sign for sign in signs.values() if sign not in (1, -1)]:
         raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
     if systems is not None:
@@ -149,20 +151,20 @@ class _Plan:
         scores = [
             nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
             .then(-nw.col("score") if name in self.flipped else nw.col("score"))
-            .alias(own)
-            for name, own in column.items()
+            .alias(alias)
+            for name, alias in column.items()
         ]
         outputs = (
             rows.filter(nw.col("rater").is_in(list(column)))
             .select("item", "system", *scores)
             .group_by("item", "system")
-            .agg(*(nw.col(own).mean() for own in column.values()))
+            .agg(*(nw.col(alias).mean() for alias in column.values()))
         )
         pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
         differences = pairs.select(
             nw.col("system").alias("system_a"),
             "system_b",
-            *(nw.col(own) - nw.col(f"{own}_b") for own in column.values()),
+            *(nw.col(alias) - nw.col(f"{alias}_b") for alias in column.values()),
         )
         signs = {column[name]: self._sign(column[name], self.thresholds[name]) for name in self.metrics}
         wide = differences.select("system_a", "system_b", self._human([column[name] for name in self.people]), **signs)
@@ -176,11 +178,11 @@ class _Plan:
     def _human(self, columns: Sequence[str]) -> nw.Expr:
         """The preference of annotators combined; null where nobody rated both outputs."""
         threshold = self.thresholds[self.people[0]]
-        n = reduce(add, [indicator(~nw.col(own).is_null()) for own in columns])
+        n = reduce(add, [indicator(~nw.col(column).is_null()) for column in columns])
         if self.aggregate == "vote":
-            sign = vote_preference(reduce(add, [self._sign(own, threshold).fill_null(0) for own in columns]))
+            sign = vote_preference(reduce(add, [self._sign(column, threshold).fill_null(0) for column in columns]))
         else:
-            total = reduce(add, [nw.col(own).fill_null(0.0) for own in columns])
+            total = reduce(add, [nw.col(column).fill_null(0.0) for column in columns])
             sign = mean_preference(total, n, nw.lit(threshold))
         return nw.when(n > 0).then(sign).alias(HUMAN)
 
@@ -231,10 +233,10 @@ def _chosen_rows(
     """The part of the survey that is counted, and the aspect by which each rater is taken."""
     human = pl.col("rater").is_in(list(people))
     if not survey.filter(human & (pl.col("aspect") == aspect)).height:
-        known = survey.filter(human)["aspect"].unique().sort()
+        labels = survey.filter(human)["aspect"].unique().sort()
         raise OptionError(
-            f"count_pairs: aspect={aspect!r} was rated by none of the people; their aspects: {listed(map(repr, known))}"
-            f"{suggestion(aspect, known)}"
+            f"count_pairs: aspect={aspect!r} was rated by no annotator; their aspects: {listed(map(repr, labels))}"
+            f"{suggestion(aspect, labels)}"
         )
     with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
     aspects = {name: aspect if name in people or name in with_aspect else "" for name in (*people, *judges)}

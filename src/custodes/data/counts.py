@@ -55,7 +55,11 @@ def is_counts(source: Any) -> bool:
     if not isinstance(source, str | Path):
         return False
     place = Path(source)
-    name = place.name.removesuffix(place.suffix) if place.suffix in {own.suffix for own in PACKINGS} else place.name
+    name = (
+        place.name.removesuffix(place.suffix)
+        if place.suffix in {packing.suffix for packing in PACKINGS}
+        else place.name
+    )
     return name.endswith(SUFFIX) or (name.endswith(".json") and FORMAT.encode() in _beginning(place))
 
 
@@ -121,10 +125,10 @@ def read_counts(path: str | Path) -> OutcomeCounts:
     check_exists(place)
     content = _content(place)
     try:
-        made = decoded(content, _FILE)
-        if made.digest != digest([made.how, made.counts]):
+        document = decoded(content, _FILE)
+        if document.digest != digest([document.how, document.counts]):
             raise InputError("its content does not fit its digest")
-        return _counts(made.counts, Origin(how=made.how, name=place.name, digest=made.digest[:16]))
+        return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InputError(f"{place.name}: no counts that can be used: {problem}; count again") from None
 

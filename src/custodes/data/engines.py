@@ -43,7 +43,9 @@ def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 return function(*args, **kwargs)
             except Exception as problem:
-                package = next((own for kind in type(problem).__mro__ if (own := _package(kind)) in ALL), "")
+                package = next(
+                    (candidate for kind in type(problem).__mro__ if (candidate := _package(kind)) in ALL), ""
+                )
                 if not package and not isinstance(problem, MemoryError | OSError):
                     raise
                 raise InputError(f"{where}: {_told(problem, SPOKEN_BY.get(package, package))}") from None
@@ -97,21 +99,22 @@ def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     if frame.implementation.is_polars():
         native: pl.LazyFrame = frame.to_native()
         return native.collect(engine="streaming")
-    made: pl.DataFrame = frame.collect("polars").to_native()
-    return made
+    result: pl.DataFrame = frame.collect("polars").to_native()
+    return result
 
 
-def names_of(option: str, given: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+def names_of(option: str, names: str | Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
     """The names of an argument, each once; a comma inside a known name does not separate names."""
-    return tuple(dict.fromkeys(value_list(option, given, labels=known)))
+    return tuple(dict.fromkeys(value_list(option, names, labels=labels)))
 
 
-def check_known(names: Sequence[str], known: Sequence[str], *, where: str, option: str, what: str) -> None:
+def check_known(names: Sequence[str], labels: Sequence[str], *, where: str, option: str, what: str) -> None:
     """Raise `OptionError` for a name that the table does not hold."""
     for name in names:
-        if name not in known:
+        if name not in labels:
             raise OptionError(
-                f"{where}: {option}={shown(name)} is no {what} here; {what}s: {listed(known)}{suggestion(name, known)}"
+                f"{where}: {option}={shown(name)} is no {what} here; {what}s: {listed(labels)}"
+                f"{suggestion(name, labels)}"
             )
 
 

@@ -32,7 +32,7 @@ def alike(labels: Iterable[str]) -> list[list[str]]:
     sets: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
         sets.setdefault(skeleton(label), []).append(label)
-    return [own for own in sets.values() if len(own) > 1]
+    return [group for group in sets.values() if len(group) > 1]
 
 
 def visible(label: str) -> str:

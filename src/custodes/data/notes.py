@@ -19,7 +19,7 @@ class Note:
     aspect: str = ""
 
 
-def noted(*told: tuple[str, int, str], aspect: str = "") -> list[Note]:
+def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
     """Notes from rule, how often it happened (True: it did, and counting makes no sense) and message; none where it did
     not.
 
@@ -28,6 +28,6 @@ def noted(*told: tuple[str, int, str], aspect: str = "") -> list[Note]:
     """
     return [
         Note(rule=rule, message=message, count=0 if count is True else count, aspect=aspect)
-        for rule, count, message in told
+        for rule, count, message in entries
         if count
     ]

@@ -18,7 +18,11 @@ class Origin:
 
 
 def counted_by(
-    *, human: str | Sequence[str] | None, metrics: str | Sequence[str] | None, systems: Sequence[str] | None, **own: Any
+    *,
+    human: str | Sequence[str] | None,
+    metrics: str | Sequence[str] | None,
+    systems: Sequence[str] | None,
+    **settings: Any,
 ) -> Origin:
     """The origin of counts that these options made; an option that is not given is not told.
 
@@ -26,5 +30,5 @@ def counted_by(
     {'human': ['ann'], 'ties': 0.0}
     """
     names = {"human": human, "metrics": metrics, "systems": systems}
-    listed = {name: [given] if isinstance(given, str) else [*given] for name, given in names.items() if given}
-    return Origin(how=listed | {name: value for name, value in own.items() if value not in (None, "", [])})
+    listed = {name: [pattern] if isinstance(pattern, str) else [*pattern] for name, pattern in names.items() if pattern}
+    return Origin(how=listed | {name: value for name, value in settings.items() if value not in (None, "", [])})

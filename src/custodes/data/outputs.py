@@ -42,13 +42,13 @@ class Outputs:
     @classmethod
     def of(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """From sources with some of their columns; what is not there, or null, is empty."""
-        known = [
+        columns = [
             pl.col(name) if name in sources.columns else pl.lit(None, dtype=kind).alias(name)
             for name, kind in SOURCES.items()
         ]
         lists = [name for name, kind in SOURCES.items() if kind == pl.List(pl.String)]
         empty = pl.lit([], dtype=pl.List(pl.String))
-        whole = sources.select(known).with_columns(pl.col(pl.String).fill_null(""), pl.col(lists).fill_null(empty))
+        whole = sources.select(columns).with_columns(pl.col(pl.String).fill_null(""), pl.col(lists).fill_null(empty))
         return cls(texts=texts, sources=whole, images=pl.DataFrame(schema=IMAGES) if images is None else images)
 
     def beside(self, folder: Path) -> Outputs:
@@ -106,13 +106,13 @@ def turns_of(context: str) -> list[tuple[str, str]] | None:
         return None
 
 
-def turns_in(given: Any) -> list[tuple[str, str]] | None:
+def turns_in(value: Any) -> list[tuple[str, str]] | None:
     """Role and text of each turn of a list of objects, None where it is no dialogue."""
-    if not isinstance(given, list) or not given or not all(isinstance(turn, dict) for turn in given):
+    if not isinstance(value, list) or not value or not all(isinstance(turn, dict) for turn in value):
         return None
     turns = [
         tuple(next((turn[name] for name in names if isinstance(turn.get(name), str)), None) for names in (ROLES, WORDS))
-        for turn in given
+        for turn in value
     ]
     return None if any(None in turn for turn in turns) else turns  # type: ignore[return-value]
 

@@ -39,8 +39,8 @@ class Panel:
         """The scores of these raters for one aspect; a rater without rows for it by its rows without aspect."""
         rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
         means = rows.group_by("rater", "item", "system").agg(pl.col("score").mean())
-        known = study.raters.direction
-        direction = np.array([known[rater] for rater in raters])
+        directions = study.raters.direction
+        direction = np.array([directions[rater] for rater in raters])
         single, whole = means.filter(pl.col("item") != ""), means.filter(pl.col("item") == "")
         return cls(
             values=_filled(single, rater=raters, item=items, system=systems) * direction[:, None, None],
@@ -51,18 +51,18 @@ class Panel:
         )
 
 
-def label_codes(labels: pl.Series, known: Sequence[str]) -> NDArray[np.int64]:
-    """The position of each label in `known`; -1 for a label that is not there."""
+def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int64]:
+    """The position of each label in `categories`; -1 for a label that is not there."""
     table = pl.DataFrame(
-        {"label": list(known), "code": range(len(known))}, schema={"label": pl.String, "code": pl.Int64}
+        {"label": list(categories), "code": range(len(categories))}, schema={"label": pl.String, "code": pl.Int64}
     )
-    found = labels.alias("label").to_frame().join(table, on="label", how="left", maintain_order="left")
-    return found["code"].fill_null(-1).to_numpy()
+    codes = labels.alias("label").to_frame().join(table, on="label", how="left", maintain_order="left")
+    return codes["code"].fill_null(-1).to_numpy()
 
 
 def _filled(means: pl.DataFrame, **axes: Sequence[str]) -> Floats:
     """Scores by the labels of some columns, an axis each; NaN where there is none."""
-    codes = np.array([label_codes(means[name], known) for name, known in axes.items()])
-    values, inside = np.full([len(known) for known in axes.values()], np.nan), (codes >= 0).all(axis=0)
+    codes = np.array([label_codes(means[name], categories) for name, categories in axes.items()])
+    values, inside = np.full([len(categories) for categories in axes.values()], np.nan), (codes >= 0).all(axis=0)
     values[tuple(codes[:, inside])] = means["score"].to_numpy()[inside]
     return values

@@ -27,9 +27,9 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     parts = value_list(option, patterns, labels=labels)
     if not parts:
         raise OptionError(f"{option}={patterns!r} names no {what}; {what}s: {listed(labels)}")
-    wanted = [part for part in parts if not part.startswith("!") or part in labels]
+    included = [part for part in parts if not part.startswith("!") or part in labels]
     unwanted = [part[1:] for part in parts if part.startswith("!") and part not in labels]
-    chosen = set(labels) if not wanted else {hit for part in wanted for hit in _matches(part, labels, option, what)}
+    chosen = set(labels) if not included else {hit for part in included for hit in _matches(part, labels, option, what)}
     chosen -= {hit for part in unwanted for hit in _matches(part, labels, option, what)}
     if not chosen:
         raise OptionError(f"{option}={patterns!r} leaves no {what}; {what}s: {listed(labels)}")

@@ -99,7 +99,7 @@ class Preferences:
         notes = check_columns(frame, where=where, required=required, optional=(*OPTIONAL, *ignore))
         if frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one verdict")
-        made = pl.DataFrame(
+        verdicts = pl.DataFrame(
             [
                 *(label_column(frame, name, where=where) for name in ("item", "system_a", "system_b", "rater")),
                 label_column(frame, "aspect", where=where, empty=True),
@@ -111,10 +111,10 @@ class Preferences:
                 _seconds(frame, where=where),
             ]
         )
-        _check_values(made, where=where)
-        spare = made.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
+        _check_values(verdicts, where=where)
+        spare = verdicts.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
         turned = pl.col("system_a") > pl.col("system_b")
-        made = made.with_columns(
+        verdicts = verdicts.with_columns(
             system_a=pl.min_horizontal("system_a", "system_b"),
             system_b=pl.max_horizontal("system_a", "system_b"),
             order=pl.when(turned & (pl.col("order") != ""))
@@ -124,26 +124,32 @@ class Preferences:
             p_a=pl.when(turned).then("p_b").otherwise("p_a"),
             p_b=pl.when(turned).then("p_a").otherwise("p_b"),
         )
-        found = {role: next(iter(named(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")}
-        ways = " ".join(option(role, name) for role, name in found.items() if name)
+        columns = {role: next(iter(named(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")}
+        ways = " ".join(option(role, name) for role, name in columns.items() if name)
         beside = f"; columns not used: {listed(unused)}" if unused else ""
         hint = (
             f"{f'try {ways}; ' if ways else ''}if it was asked in both presentation orders, say which in 'order' (ab,"
-            f" ba{'' if found['order'] else '; or --column order=NAME'}), or name the systems in the order shown; if it"
-            f" was asked again, number the runs in 'repeat'{beside}"
+            f" ba{'' if columns['order'] else '; or --column order=NAME'}), or name the systems in the order shown;"
+            f" if it was asked again, number the runs in 'repeat'{beside}"
         )
-        check_unique(made, KEY, where=where, what="verdict", hint=hint)
-        said = pl.lit(False) if unreadable is None else pl.lit(unreadable)
-        why = pl.when(pl.col("invalid") != "").then("invalid").when(said).then(pl.lit(UNREADABLE))
-        lost = made.with_columns(why=why.otherwise(pl.lit(EMPTY))).filter(pl.col("preference").is_null())
-        given = lost.filter(pl.col("invalid") != "")
-        invalid, missing, reasons = given.height, lost.height - given.height, counted(given["invalid"])
+        check_unique(verdicts, KEY, where=where, what="verdict", hint=hint)
+        is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
+        why = pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
+        lost = verdicts.with_columns(why=why.otherwise(pl.lit(EMPTY))).filter(pl.col("preference").is_null())
+        declared_invalid = lost.filter(pl.col("invalid") != "")
+        invalid, missing, reasons = (
+            declared_invalid.height,
+            lost.height - declared_invalid.height,
+            counted(declared_invalid["invalid"]),
+        )
         notes += noted(
             ("missing-verdict", missing, f"{where}: {missing} rows have no verdict and count as not rated"),
             (INVALID, invalid, f"{where}: {invalid} verdicts are invalid and count as not rated ({reasons})"),
             ("spare-chances", spare, f"{where}: chances of {spare} rows without a verdict are not used"),
         )
-        return cls(frame=made.drop_nulls("preference").select(list(SCHEMA)), missing=lost.select(list(MISSING))), notes
+        return cls(
+            frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=lost.select(list(MISSING))
+        ), notes
 
     def where(self, keep: pl.Expr) -> Preferences:
         """The rows, of verdicts and of missing ones, that meet a condition on what both have."""
@@ -152,9 +158,9 @@ class Preferences:
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
         """First and second opinions: `second` and `answered` (whether there is a preference) are of the rows that this
         was made from, in their order."""
-        given, lost = second.filter(answered), second.filter(~answered)
-        first = Preferences(frame=self.frame.filter(~given), missing=self.missing.filter(~lost))
-        return first, Preferences(frame=self.frame.filter(given), missing=self.missing.filter(lost))
+        is_second, lost = second.filter(answered), second.filter(~answered)
+        first = Preferences(frame=self.frame.filter(~is_second), missing=self.missing.filter(~lost))
+        return first, Preferences(frame=self.frame.filter(is_second), missing=self.missing.filter(lost))
 
     @property
     def asked(self) -> Preferences:
@@ -223,24 +229,24 @@ def option(role: str, name: str) -> str:
 
 def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """p_a, p_tie and p_b, all of them or none in a row; a tie that nobody speaks of has chance 0."""
-    made = pl.DataFrame([number_column(frame, name, where=where) for name in CHANCES])
+    probabilities = pl.DataFrame([number_column(frame, name, where=where) for name in CHANCES])
     if set(CHANCES).isdisjoint(frame.columns):
-        return made.get_columns()
-    for own in made.iter_columns():
-        refuse_values(own, ~own.is_between(0, 1), where=where, allowed="a chance from 0 to 1")
-    given = made.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    ends = made.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
+        return probabilities.get_columns()
+    for column in probabilities.iter_columns():
+        refuse_values(column, ~column.is_between(0, 1), where=where, allowed="a chance from 0 to 1")
+    present = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    ends = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
     refuse(
-        given & ~ends,
+        present & ~ends,
         lambda rows, _: f"{where}: of p_a, p_tie, p_b some are empty in row {rows}; give all three, or none",
     )
-    made = made.with_columns(p_tie=pl.when(given).then(pl.col("p_tie").fill_null(0.0)))
-    total = made.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
+    probabilities = probabilities.with_columns(p_tie=pl.when(present).then(pl.col("p_tie").fill_null(0.0)))
+    total = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
     refuse(
         (total - 1).abs() > WHOLE,
         lambda rows, at: f"{where}: p_a, p_tie, p_b sum to {total[at]:g} in row {rows}; their sum must be 1",
     )
-    return made.get_columns()
+    return probabilities.get_columns()
 
 
 def _seconds(frame: pl.DataFrame, *, where: str) -> pl.Series:
@@ -249,8 +255,8 @@ def _seconds(frame: pl.DataFrame, *, where: str) -> pl.Series:
     return seconds
 
 
-def _check_values(made: pl.DataFrame, *, where: str) -> None:
-    values, orders, systems = made["preference"], made["order"], made["system_a"]
+def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
+    values, orders, systems = verdicts["preference"], verdicts["order"], verdicts["system_a"]
     refuse(
         ~values.is_in([1.0, 0.0, -1.0]),
         lambda rows, first: (
@@ -259,14 +265,14 @@ def _check_values(made: pl.DataFrame, *, where: str) -> None:
         ),
     )
     refuse(
-        values.is_not_null() & (made["invalid"] != ""),
+        values.is_not_null() & (verdicts["invalid"] != ""),
         lambda rows, first: (
-            f"{where}: row {rows} has a preference, and is invalid ({made['invalid'][first]!r}); a verdict that counts"
-            " has no reason in 'invalid'"
+            f"{where}: row {rows} has a preference, and is invalid ({verdicts['invalid'][first]!r});"
+            " a verdict that counts has no reason in 'invalid'"
         ),
     )
     refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
     refuse(
-        systems == made["system_b"],
+        systems == verdicts["system_b"],
         lambda rows, first: f"{where}: row {rows} compares {systems[first]!r} with itself; a verdict needs two systems",
     )

@@ -56,7 +56,7 @@ class Ratings:
         )
         if frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one rating")
-        made = pl.DataFrame(
+        ratings = pl.DataFrame(
             [
                 label_column(frame, "item", where=where, empty=True),
                 label_column(frame, "system", where=where),
@@ -67,35 +67,35 @@ class Ratings:
             ]
         )
         hint = "give each run of a rater its own number in a column 'repeat', or take the doubled row out"
-        check_unique(made, KEY, where=where, what="rating", hint=hint)
-        _check_size(made, where=where)
+        check_unique(ratings, KEY, where=where, what="rating", hint=hint)
+        _check_size(ratings, where=where)
         why = label_column(frame, "invalid", where=where, empty=True)
         refuse(
-            made["score"].is_not_null() & (why != ""),
+            ratings["score"].is_not_null() & (why != ""),
             lambda rows, first: (
                 f"{where}: row {rows} has a score, and is invalid ({why[first]!r}); a score that counts has no"
                 " reason in 'invalid'"
             ),
         )
-        given = why.filter(why != "")
-        missing = made["score"].null_count() - given.len()
-        invalid = f"{where}: {given.len()} scores are invalid and count as not rated ({counted(given)})"
+        reasons = why.filter(why != "")
+        missing = ratings["score"].null_count() - reasons.len()
+        invalid = f"{where}: {reasons.len()} scores are invalid and count as not rated ({counted(reasons)})"
         notes += noted(
             ("missing-score", missing, f"{where}: {missing} {unit} have no score and count as not rated"),
-            ("invalid-score", given.len(), invalid),
+            ("invalid-score", reasons.len(), invalid),
         )
-        return cls(frame=made.drop_nulls("score")), notes
+        return cls(frame=ratings.drop_nulls("score")), notes
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
         """First and second opinions: `second` and `answered` (whether there is a score) are of the rows that this was
         made from, in their order."""
-        given = second.filter(answered)
-        return Ratings(frame=self.frame.filter(~given)), Ratings(frame=self.frame.filter(given))
+        is_second = second.filter(answered)
+        return Ratings(frame=self.frame.filter(~is_second)), Ratings(frame=self.frame.filter(is_second))
 
 
-def _check_size(made: pl.DataFrame, *, where: str) -> None:
+def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
     """Refuse raters whose scores are so large or small that their squares are beyond what a number can hold."""
-    largest = made.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
+    largest = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
     for rater, score in largest.filter((pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)).iter_rows():
         if score:
             beyond = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"

@@ -45,11 +45,11 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     by_text, with_text = _by_text(study)
     groups = list(by_text)
     sides = [_cells(study, raters) for raters in (people, others)]
-    alike = [*_everywhere(pl.concat(sides)), *(own for cells in sides for own in _by_cells(cells))]
-    groups += [own for own in alike if not with_text.issuperset(own)]
+    sets = [*_everywhere(pl.concat(sides)), *(copies for cells in sides for copies in _by_cells(cells))]
+    groups += [copies for copies in sets if not with_text.issuperset(copies)]
     clusters = dict(study.items.frame.select("item", "cluster").iter_rows())
-    found = ({clusters.get(item) or item for item in group} for group in groups)
-    return _united([group for group, names in zip(groups, found, strict=True) if len(names) > 1])
+    clusters_of = ({clusters.get(item) or item for item in group} for group in groups)
+    return _united([group for group, names in zip(groups, clusters_of, strict=True) if len(names) > 1])
 
 
 def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
@@ -57,21 +57,25 @@ def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.Dat
     cluster."""
     labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
     missing = labels.to_frame().join(items, on="item", how="anti")
-    made = pl.concat([items, missing], how="diagonal").with_columns(pl.col("cluster", "group", "dataset").fill_null(""))
-    named = dict(made.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows())
+    frame = pl.concat([items, missing], how="diagonal").with_columns(
+        pl.col("cluster", "group", "dataset").fill_null("")
+    )
+    named = dict(frame.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows())
     joined = _united([tuple(dict.fromkeys(named[item] for item in group)) for group in groups])
     new = {name: group[0] for group in joined for name in group}
     inside = {item for item, name in named.items() if name in new}
-    cluster = [new[named[item]] if item in inside else own for item, own in made.select("item", "cluster").iter_rows()]
-    return made.with_columns(cluster=pl.Series(cluster, dtype=pl.String))
+    cluster = [
+        new[named[item]] if item in inside else former for item, former in frame.select("item", "cluster").iter_rows()
+    ]
+    return frame.with_columns(cluster=pl.Series(cluster, dtype=pl.String))
 
 
 def repeated_message(groups: list[tuple[str, ...]]) -> str:
     """What a note says of repeated items."""
-    shown = listed((" = ".join(own[:4]) + (" = ..." if own[4:] else "") for own in groups), limit=3)
-    copies = sum(len(own) - 1 for own in groups)
+    examples = listed((" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in groups), limit=3)
+    copies = sum(len(group) - 1 for group in groups)
     return (
-        f"{copies} items repeat another item under a different name, with equal texts or scores ({shown}); each such"
+        f"{copies} items repeat another item under a different name, with equal texts or scores ({examples}); each such"
         " group is resampled as one cluster, but estimates count it several times: keep one item of each group"
     )
 
@@ -88,9 +92,9 @@ def _by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
         .join(sources.select("item", "source", "context", "images"), on="item", how="left", maintain_order="left")
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
-    said = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
-    told = whole.filter(pl.col("n") > 1, said | (pl.col("length") >= LEAST_TEXT))
-    return _groups(told, "outputs", "n", "source", "context", "images"), set(whole["item"])
+    has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
+    distinctive = whole.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
+    return _groups(distinctive, "outputs", "n", "source", "context", "images"), set(whole["item"])
 
 
 def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
@@ -99,12 +103,12 @@ def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     scores = study.ratings.frame.filter(mine).select(
         "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
     )
-    said = study.preferences.frame.filter(mine).select(
+    verdicts = study.preferences.frame.filter(mine).select(
         "item",
         cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
         value=pl.col("preference").cast(pl.Float64),
     )
-    return pl.concat([scores, said])
+    return pl.concat([scores, verdicts])
 
 
 def _items(cells: pl.DataFrame) -> pl.DataFrame:
@@ -121,7 +125,7 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     times = gcd(*map(len, kinds))
     if _too_few(whole) or times < 2 or whole["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
-    return [tuple(own[i :: len(own) // times]) for own in kinds for i in range(len(own) // times)]
+    return [tuple(items[i :: len(items) // times]) for items in kinds for i in range(len(items) // times)]
 
 
 def _by_cells(cells: pl.DataFrame) -> list[tuple[str, ...]]:
@@ -131,8 +135,8 @@ def _by_cells(cells: pl.DataFrame) -> list[tuple[str, ...]]:
         return []
     groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
     checked = groups[:MOST_CHECKED]
-    copies = sum(len(own) - 1 for own in checked)
-    return groups if copies and copies > _near(cells, whole, [own[0] for own in checked]) else []
+    copies = sum(len(group) - 1 for group in checked)
+    return groups if copies and copies > _near(cells, whole, [group[0] for group in checked]) else []
 
 
 def _too_few(whole: pl.DataFrame) -> bool:
@@ -157,8 +161,8 @@ def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
 
 
 def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
-    found = frame.group_by(keys, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
-    return [tuple(own) for own in found["item"].to_list()]
+    sets = frame.group_by(keys, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
+    return [tuple(items) for items in sets["item"].to_list()]
 
 
 def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -166,11 +170,11 @@ def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     group_of: dict[str, list[str]] = {}
     for group in groups:
         for label in group:
-            small, large = sorted((group_of.setdefault(own, [own]) for own in (group[0], label)), key=len)
+            small, large = sorted((group_of.setdefault(item, [item]) for item in (group[0], label)), key=len)
             if small is not large:
                 large += small
                 group_of |= dict.fromkeys(small, large)
     members: dict[int, list[str]] = {}
     for label, joined in group_of.items():
         members.setdefault(id(joined), []).append(label)
-    return [tuple(own) for own in members.values() if len(own) > 1]
+    return [tuple(items) for items in members.values() if len(items) > 1]

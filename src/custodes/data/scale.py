@@ -34,10 +34,10 @@ class Scale:
     @classmethod
     def seen(cls, scores: NDArray[np.float64]) -> Scale:
         """The range of the scores a rater gave (NaN ignored)."""
-        given = scores[np.isfinite(scores)]
-        if not given.size:
+        defined = scores[np.isfinite(scores)]
+        if not defined.size:
             return cls(low=np.nan, high=np.nan, n=0)
-        return cls(low=float(given.min()), high=float(given.max()), n=given.size)
+        return cls(low=float(defined.min()), high=float(defined.max()), n=defined.size)
 
     def comparable(self, other: Scale) -> bool:
         """Whether averaging scores of the two makes sense: equal declared bounds, or ranges that overlap enough."""

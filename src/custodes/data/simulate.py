@@ -50,8 +50,10 @@ class SimulatedMetric:
 
     def __post_init__(self) -> None:
         kinds = declared(SimulatedMetric)
-        for own in fields(self):
-            object.__setattr__(self, own.name, argument(own.name, getattr(self, own.name), kinds[own.name]))
+        for attribute in fields(self):
+            object.__setattr__(
+                self, attribute.name, argument(attribute.name, getattr(self, attribute.name), kinds[attribute.name])
+            )
         _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
         _check_range("missing", self.missing, 0, 1)
         for name, value in (("noise", self.noise), ("levels", self.levels)):
@@ -149,7 +151,7 @@ def simulate(
     >>> made.study.metrics, made.truth.better.round(2).tolist()  # normal cdf of 1 / (0.7 * sqrt 2)
     (('m',), [[0.84]])
     """
-    aspects, groups = ([own] if isinstance(own, str) else own for own in (aspects, groups))
+    aspects, groups = ([names] if isinstance(names, str) else names for names in (aspects, groups))
     recipe = {
         "items": items,
         "quality": quality,
@@ -293,7 +295,7 @@ def _check(
     metrics: Sequence[SimulatedMetric],
     groups: Sequence[str],
 ) -> None:
-    if not isinstance(metrics, Sequence) or not all(isinstance(own, SimulatedMetric) for own in metrics):
+    if not isinstance(metrics, Sequence) or not all(isinstance(simulated, SimulatedMetric) for simulated in metrics):
         raise OptionError(f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)")
     if not (annotators or metrics):
         raise OptionError("simulate: nobody rates; give annotators or metrics")

@@ -81,7 +81,7 @@ class Study:
         }
         parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
         parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
-        sizes = ", ".join(f"{len(own)} {name}" for name, own in parts.items() if len(own))
+        sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items() if len(part))
         aspects = listed(filter(None, self.aspects))
         return visible(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
 
@@ -115,8 +115,8 @@ class Study:
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
         """Rater, aspect, item of all ratings and verdicts of some raters."""
         chosen = pl.col("rater").is_in(list(raters))
-        frames = (own.select("rater", "aspect", "item") for own in (self.ratings.frame, self.preferences.frame))
-        return pl.concat([kept(own, chosen) for own in frames])
+        frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
+        return pl.concat([kept(frame, chosen) for frame in frames])
 
     def with_cache(self) -> Study:
         """The same study with a cache, for several questions: what they share is computed once, and stays in memory as
@@ -145,18 +145,18 @@ class Study:
         study = self
         if raters is not None:
             described, notes = study.raters.described(raters, where=raters_name)
-            kept = [note for note in study.notes if note.rule != UNTOLD]
-            again = described.untold() if len(kept) < len(study.notes) else []
-            study = replace(study, raters=described, notes=(*kept, *again, *notes))
+            remaining = [note for note in study.notes if note.rule != UNTOLD]
+            again = described.untold() if len(remaining) < len(study.notes) else []
+            study = replace(study, raters=described, notes=(*remaining, *again, *notes))
             _check_own_systems(study, where=raters_name)
         if items is not None:
-            made, notes = Items.make(items, where=items_name)
-            found = _items_notes(study, made, where=items_name)
-            study = replace(study, items=made, notes=(*study.notes, *notes, *found))
+            item_table, notes = Items.make(items, where=items_name)
+            item_notes = _items_notes(study, item_table, where=items_name)
+            study = replace(study, items=item_table, notes=(*study.notes, *notes, *item_notes))
         if not study.digest:
             return study
-        said = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
-        return replace(study, digest=digest_of(study.digest, *said))
+        tables = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
+        return replace(study, digest=digest_of(study.digest, *tables))
 
     @checked
     def select(
@@ -176,10 +176,13 @@ class Study:
         so does a study without people or without metrics, unless `one_side` is enough.
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        same = ("selected", *(own if own is None or isinstance(own, str) else tuple(own) for own in chosen.values()))
-        made = self.once(same, lambda: self._selected(**chosen, one_side=one_side))
-        if one_side or (made.humans and made.metrics):
-            return made
+        same = (
+            "selected",
+            *(choice if choice is None or isinstance(choice, str) else tuple(choice) for choice in chosen.values()),
+        )
+        result = self.once(same, lambda: self._selected(**chosen, one_side=one_side))
+        if one_side or (result.humans and result.metrics):
+            return result
         return self._selected(**chosen, one_side=False)  # which is refused, or not what it is with one side enough
 
     def _selected(
@@ -202,8 +205,8 @@ class Study:
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
-        known = _labels(study._rows_of(people or candidates), "aspect")
-        aspects = select_labels(aspect, known, option="aspect", what="aspect")
+        labels = _labels(study._rows_of(people or candidates), "aspect")
+        aspects = select_labels(aspect, labels, option="aspect", what="aspect")
         judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
         notes = [
@@ -220,10 +223,14 @@ class Study:
             members = self._items_in(group)
             notes += self._whole_systems_left(keep, group)
             keep &= pl.col("item").is_in(members.implode())
-        wanted = list(chosen_systems)
-        rated = keep & pl.col("system").is_in(wanted)
+        system_names = list(chosen_systems)
+        rated = keep & pl.col("system").is_in(system_names)
         # Without a choice a system counts even if every verdict on it is missing.
-        among = pl.lit(True) if systems is None else pl.col("system_a").is_in(wanted) & pl.col("system_b").is_in(wanted)
+        among = (
+            pl.lit(True)
+            if systems is None
+            else pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+        )
         pairs = self.preferences.where(keep & among)
         left = [name for name in self.systems if name not in chosen_systems]
         sided = (
@@ -238,11 +245,11 @@ class Study:
         notes += noted(
             ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
             ("sides", self.sides, sided),
-            (REPEATED, sum(len(own) - 1 for own in repeated), repeated_message(repeated)),
+            (REPEATED, sum(len(copies) - 1 for copies in repeated), repeated_message(repeated)),
             (TASTES if assigned.p_value <= CLEAR else "one-annotator", len(assigned.groups), assigned.message),
         )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
-        made = replace(
+        result = replace(
             study,
             ratings=Ratings(frame=kept(self.ratings.frame, rated)),
             preferences=pairs,
@@ -253,7 +260,7 @@ class Study:
             items=replace(self.items, frame=in_one_cluster(self.items.frame, groups)) if groups else self.items,
             notes=tuple(notes),
         )
-        return made if self.cache is None else made.with_cache()
+        return result if self.cache is None else result.with_cache()
 
     def _chosen_people(self, human: Patterns, *, needed: bool = True) -> tuple[tuple[str, ...], list[Note]]:
         kinds = self.raters.kind
@@ -275,8 +282,8 @@ class Study:
     def whose_people(self) -> str:
         """How to say who is a person, where nobody is."""
         kinds = self.raters.kind
-        alike = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
-        hint = f"; these look like people: {listed(alike)}" if alike else ""
+        likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
+        hint = f"; these look like people: {listed(likely)}" if likely else ""
         more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
         return (
             f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
@@ -290,8 +297,8 @@ class Study:
         tokens = [word for word in words or [] if word in ("@aspect", "@noaspect")]
         if tokens:
             with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])
-            wanted = {"@aspect" in tokens, "@noaspect" not in tokens}
-            candidates = tuple(c for c in candidates if (c in with_aspect) in wanted)
+            allowed = {"@aspect" in tokens, "@noaspect" not in tokens}
+            candidates = tuple(c for c in candidates if (c in with_aspect) in allowed)
             if not candidates:
                 raise OptionError(f"metrics={metrics!r} leaves no metric; {listed(tokens)} selects by having an aspect")
             words = [word for word in words or [] if word not in tokens] or None
@@ -323,7 +330,7 @@ class Study:
         rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)
         usable = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
         strangers = rows.filter(~pl.col("rater").is_in(list(usable)))
-        told = [
+        entries = [
             (
                 "aspect-without-people",
                 group.height,
@@ -331,7 +338,7 @@ class Study:
             )
             for (aspect,), group in strangers.group_by("aspect", maintain_order=True)
         ]
-        return noted(*told)
+        return noted(*entries)
 
     def _items_in(self, group: Patterns) -> pl.Series:
         groups = _labels(self.items.frame, "group")
@@ -382,15 +389,15 @@ def join(studies: Sequence[Study]) -> Study:
                 raise InputError(f"rater {rater!r} is human in one input and metric in another; rename one")
         a, b = joined.outputs, other.outputs
         outputs, differ = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
-        given = other.preferences.frame
+        frame = other.preferences.frame
         if joined.sides and other.sides:  # files of one benchmark repeat what is right
             same = [*KEY, "preference"]
-            given = given.join(joined.preferences.frame, on=same, how="anti", maintain_order="left")
+            frame = frame.join(joined.preferences.frame, on=same, how="anti", maintain_order="left")
         raters, unlike = joined.raters.joined(other.raters)
         joined = replace(
             joined,
             ratings=_both_ratings(joined.ratings, other.ratings, "rating"),
-            preferences=_both(joined.preferences, replace(other.preferences, frame=given), "verdict"),
+            preferences=_both(joined.preferences, replace(other.preferences, frame=frame), "verdict"),
             second=_both(joined.second, other.second, "second opinion"),
             second_ratings=_both_ratings(joined.second_ratings, other.second_ratings, "second opinion"),
             looks=pl.concat([joined.looks, other.looks]),
@@ -409,10 +416,10 @@ def digest_of(*texts: str) -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
-def _rows(own: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _rows(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """All rows of verdicts, without a column of seconds that nobody knows."""
-    known = own.frame[SECONDS].null_count() < own.frame.height
-    return own.frame if known else own.frame.drop(SECONDS), own.missing
+    has_seconds = preferences.frame[SECONDS].null_count() < preferences.frame.height
+    return preferences.frame if has_seconds else preferences.frame.drop(SECONDS), preferences.missing
 
 
 def _both_ratings(a: Ratings, b: Ratings, what: str) -> Ratings:
@@ -429,8 +436,8 @@ def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> p
     doubled = both.filter(pl.struct(key).is_duplicated())
     if doubled.height:
         row = doubled.row(0, named=True)
-        shown = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
-        raise InputError(f"two inputs hold the same {what} ({shown}); take one out, or rename the rater")
+        description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
+        raise InputError(f"two inputs hold the same {what} ({description}); take one out, or rename the rater")
     return both
 
 
@@ -463,23 +470,23 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
             f"joining {a.name} and {b.name} matches nothing: no item and system in common ({'; '.join(unlike)});"
             " use the same labels in both"
         )
-    told = []
+    entries = []
     for name, frame in ((a.name, mine), (b.name, other)):
         alone = frame.height - shared
-        told.append(("partial-join", alone, f"join: {alone} of {frame.height} outputs of {name} have no match"))
-    return noted(*told)
+        entries.append(("partial-join", alone, f"join: {alone} of {frame.height} outputs of {name} have no match"))
+    return noted(*entries)
 
 
 def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     labels = study.item_labels()
     if not labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
         labels = study.outputs.texts["item"].unique(maintain_order=True)
-    known = items.frame["item"]
-    unknown = labels.filter(~labels.is_in(known.implode()))
+    declared = items.frame["item"]
+    unknown = labels.filter(~labels.is_in(declared.implode()))
     if unknown.len() == labels.len():
         raise InputError(
-            f"{where}: none of its items is in the data ({listed(known, limit=3)} against {listed(labels, limit=3)})"
-            f"{suggestion(str(known[0]), list(labels)) if known.len() else ''}"
+            f"{where}: none of its items is in the data ({listed(declared, limit=3)} against {listed(labels, limit=3)})"
+            f"{suggestion(str(declared[0]), list(labels)) if declared.len() else ''}"
         )
     message = f"{where}: {unknown.len()} of {labels.len()} rated items are not in it ({listed(unknown, limit=3)})"
     return noted(("items-not-described", unknown.len(), message))
@@ -487,9 +494,9 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
 
 def _check_own_systems(study: Study, *, where: str) -> None:
     """Refuse a rater's own system that is no system here."""
-    for rater, own in study.raters.own_systems.items():
+    for rater, patterns in study.raters.own_systems.items():
         try:
-            select_labels(own, study.systems, option="own_system", what="system")
+            select_labels(patterns, study.systems, option="own_system", what="system")
         except OptionError as error:
             raise InputError(f"{where}: {rater!r}: {error}") from None
 

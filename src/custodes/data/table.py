@@ -108,9 +108,9 @@ def check_columns(
     frame: pl.DataFrame, *, where: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> list[Note]:
     """Raise if a required column is missing or an unknown one looks like a slip; a note names those not used."""
-    known = [*required, *optional]
+    allowed = [*required, *optional]
     missing = [name for name in required if name not in frame.columns]
-    extra = [name for name in frame.columns if name not in known]
+    extra = [name for name in frame.columns if name not in allowed]
     if missing:
         near = suggestion(missing[0], extra)
         hint = near.replace("did you mean", "is it") if near else ""
@@ -119,7 +119,7 @@ def check_columns(
             f" needed: {', '.join(required)}"
         )
     for name in extra:
-        close = suggestion(name, [label for label in known if label not in frame.columns], cutoff=SLIP)
+        close = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
         if close:
             raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or take it out")
     return noted(("unused-columns", len(extra), f"{where}: columns not used: {listed(extra)}"))
@@ -297,11 +297,11 @@ def counted(words: pl.Series) -> str:
     return listed((f"{word} {count}" for word, count in counts.iter_rows()), limit=8)
 
 
-def refuse(mask: pl.Series, told: Callable[[str, int], str]) -> None:
+def refuse(mask: pl.Series, message: Callable[[str, int], str]) -> None:
     """Raise where a mask is true, with a message from the numbers of the rows and the place of the first."""
     places = mask.fill_null(False).arg_true()
     if places.len():
-        raise InputError(told(listed(places + 1, limit=5), int(places[0])))
+        raise InputError(message(listed(places + 1, limit=5), int(places[0])))
 
 
 def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: str) -> None:

@@ -61,17 +61,17 @@ class MergingPlan:
         if len(self.people) > 1:
             people = combine_annotators(people, "vote")
         people = people.with_columns(nw.lit(HUMAN).alias("rater"))
-        return nw.concat([own.select(*columns) for own in (people, decided.filter(~human))])
+        return nw.concat([frame.select(*columns) for frame in (people, decided.filter(~human))])
 
     def sign(self) -> nw.Expr:
         """The sign of `low`, from the words of a row; null without a verdict."""
         first = nw.when(nw.col("a") == nw.col("low")).then(nw.lit(1)).otherwise(nw.lit(-1))
         words = self._meanings("sign", self.said["a"] < self.said["b"])
-        made = nw.when(self._by_name("a")).then(first).otherwise(nw.when(self._by_name("b")).then(-1 * first))
+        expression = nw.when(self._by_name("a")).then(first).otherwise(nw.when(self._by_name("b")).then(-1 * first))
         for value in (1, 0, -1):
-            if own := [word for word, meant in words.items() if meant == value]:
-                made = nw.when(nw.col("said").is_in(own)).then(value * first).otherwise(made)
-        return made
+            if matching := [word for word, meant in words.items() if meant == value]:
+                expression = nw.when(nw.col("said").is_in(matching)).then(value * first).otherwise(expression)
+        return expression
 
     def _by_name(self, side: str) -> nw.Expr:
         return nw.col("said") == nw.col(side)
@@ -80,12 +80,12 @@ class MergingPlan:
         """1 where `low` was shown first, -1 where `high` was, 0 unknown."""
         first = nw.when(nw.col("a") == nw.col("low")).then(nw.lit(1)).otherwise(nw.lit(-1))
         forward = np.where(self.said["a"] < self.said["b"], 1, -1)
-        own = dict(zip(self.said["shown"], (self.said["order"] * forward).to_list(), strict=True))
-        made: nw.Expr = nw.lit(0)
+        orders = dict(zip(self.said["shown"], (self.said["order"] * forward).to_list(), strict=True))
+        expression: nw.Expr = nw.lit(0)
         for value in (1, -1):
-            if words := [word for word, meant in own.items() if meant == value]:
-                made = nw.when(nw.col("shown").is_in(words)).then(value * first).otherwise(made)
-        return made
+            if words := [word for word, meant in orders.items() if meant == value]:
+                expression = nw.when(nw.col("shown").is_in(words)).then(value * first).otherwise(expression)
+        return expression
 
     def _meanings(self, column: str, forward: pl.Series) -> dict[str, int | None]:
         """Words that mean the same in every row, of the first column; the rest must name a system to the letter."""
@@ -125,8 +125,8 @@ def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[An
             " in both presentation orders, say which in 'order' (ab, ba); if again, number the runs in 'repeat'"
         )
     merged = merge_orders(plan.signed(rows), plan.orders)
-    told = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
-    half, torn = int(told["half"].sum()), int(told["contradictory"].sum())
+    counts = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
+    half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
     left = "left out" if plan.orders == "consistent" else "taken as the sign of the mean"
     return plan.combined(merged), noted(
         ("half-judged", half, f"{half} comparisons left out: asked in both orders and answered in one"),

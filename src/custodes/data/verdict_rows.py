@@ -25,9 +25,9 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
     kinds are told, and whether the columns are those that we write."""
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
-    sides = next((own for own in SIDES if set(own) <= set(schema)), None)
-    said = next((name for name in SAID if name in schema), None)
-    if "item" not in schema or sides is None or said is None:
+    sides = next((names for names in SIDES if set(names) <= set(schema)), None)
+    verdict = next((name for name in SAID if name in schema), None)
+    if "item" not in schema or sides is None or verdict is None:
         raise InputError(
             f"{WHERE}: columns are {listed(schema)}; needed are item, model_a, model_b (or system_a, system_b) and"
             " winner (or preference)"
@@ -40,35 +40,35 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
         number = schema[name].is_float()  # engines write 1.0 in ways of their own
         return (nw.col(name).cast(nw.Int64) if number else nw.col(name)).cast(nw.String).fill_null(otherwise)
 
-    if schema[said].is_float():
-        odd = collected(rows.filter(nw.col(said) != nw.col(said).cast(nw.Int64)).select(nw.len())).item()
+    if schema[verdict].is_float():
+        odd = collected(rows.filter(nw.col(verdict) != nw.col(verdict).cast(nw.Int64)).select(nw.len())).item()
         if odd:
-            raise InputError(f"{WHERE}: {odd} values of {said!r} are no whole numbers; allowed: 1, 0, -1")
+            raise InputError(f"{WHERE}: {odd} values of {verdict!r} are no whole numbers; allowed: 1, 0, -1")
     item = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
     empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
-    made = rows.select(
+    result = rows.select(
         item.alias("item"),
         text(sides[0]).alias("a"),
         text(sides[1]).alias("b"),
-        text(said).alias("said"),
+        text(verdict).alias("said"),
         text(rater, "" if rater else HUMAN).alias("rater"),
         text("kind").alias("kind"),
         text("aspect").alias("aspect"),
         text("order").alias("shown"),
         text("repeat").alias("repeat"),
         empty.alias("empty"),
-        ((text("invalid") != "") & (text(said) != "")).alias("invalid"),
+        ((text("invalid") != "") & (text(verdict) != "")).alias("invalid"),
     )
-    return made, "kind" in schema or rater is None, set(schema) >= WRITTEN
+    return result, "kind" in schema or rater is None, set(schema) >= WRITTEN
 
 
 def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """How often each rater said each word of each pair, in one pass; refuses labels that are missing."""
     keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
-    made = collected(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
+    survey = collected(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
     kind = pl.col("kind").str.strip_chars().str.to_lowercase()
-    made = made.with_columns(pl.col("n").cast(pl.Int64), kind.alias("kind"))
-    if not made.height:
+    survey = survey.with_columns(pl.col("n").cast(pl.Int64), kind.alias("kind"))
+    if not survey.height:
         raise InputError(f"{WHERE}: no rows; a verdict is needed at least")
     labels = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
     for wrong, what in (
@@ -77,32 +77,37 @@ def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         (pl.col("rater") == "", "name no rater"),
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
-        (pl.any_horizontal(own != own.str.strip_chars() for own in labels), "have a label with space around it"),
+        (
+            pl.any_horizontal(column != column.str.strip_chars() for column in labels),
+            "have a label with space around it",
+        ),
         (pl.col("invalid"), "have a verdict, and a reason in 'invalid' why there is none"),
     ):
-        if n := int(made.filter(wrong)["n"].sum()):
+        if n := int(survey.filter(wrong)["n"].sum()):
             raise InputError(f"{WHERE}: {n} rows {what}; mend them, or take them out of the table")
-    return made.drop("empty", "invalid")
+    return survey.drop("empty", "invalid")
 
 
 def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     """The survey with `system_a` < `system_b`, the `sign` of system_a (null: no verdict) and the `order`."""
     words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     try:
-        said = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
+        meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
     except InputError as problem:
         raise InputError(f"{problem} (rows are those of the words that differ, not of the table)") from None
-    wrong = (words != "") & (said.preference.is_null() | said.place.is_not_null())
+    wrong = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
     if wrong.any():
         bad = survey.filter(wrong).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])
         examples = listed((f"{word[:40]!r} {n:,} times" for word, n in bad.iter_rows()), limit=3)
-        place = ", but for words of the place shown" if said.place.drop_nulls().len() else ""
+        place = ", but for words of the place shown" if meaning.place.drop_nulls().len() else ""
         raise InputError(
             f"{WHERE}: {bad['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read ({examples}); allowed:"
             f" {ALLOWED}, or nothing{place}; mend them, or take them out of the table"
         )
-    shown = survey["shown"].str.to_lowercase().str.replace_all(MARKS, "")
-    order = shown.replace_strict(NAMED | FLAGS | dict.fromkeys(UNKNOWN, 0.0), default=None, return_dtype=pl.Float64)
+    order_words = survey["shown"].str.to_lowercase().str.replace_all(MARKS, "")
+    order = order_words.replace_strict(
+        NAMED | FLAGS | dict.fromkeys(UNKNOWN, 0.0), default=None, return_dtype=pl.Float64
+    )
     if order.is_null().any():
         odd = survey.filter(order.is_null())["shown"].unique().sort()
         raise InputError(
@@ -110,9 +115,9 @@ def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
         )
     forward = np.where(survey["a"] < survey["b"], 1, -1)
     return survey.with_columns(
-        pl.Series("sign", said.preference * forward).cast(pl.Int64),
+        pl.Series("sign", meaning.preference * forward).cast(pl.Int64),
         pl.Series("order", order * forward + 0.0).cast(pl.Int64),
-        (said.unsure & (order < 0)).alias("turned"),
+        (meaning.unsure & (order < 0)).alias("turned"),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),
     )

@@ -72,7 +72,7 @@ def margin_effects(part: Counted, raters: int | None = None) -> Floats:
         return np.full((raters, len(part.counts.system_a)), np.nan)
     cells = part.comparison.cells
     rows = (cells.rows(outcomes(signs), width=3) for signs in cells.signs[:raters])
-    return np.stack([design_effect(margin_of, own).effect for own in rows])
+    return np.stack([design_effect(margin_of, table).effect for table in rows])
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
@@ -80,8 +80,11 @@ def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> lis
     assert part.comparison is not None
     cells = part.comparison.cells
     rows = [cells.rows(joint_outcomes(cells.signs[0], signs), width=15) for signs in cells.signs[1:]]
-    effects = ([design_effect(lambda row, own=own: own(Counts.of_row(row)), of) for of in rows] for own in statistics)  # type: ignore[misc]
-    return [DesignEffect(*(np.stack(values, axis=1) for values in zip(*own, strict=True))) for own in effects]
+    effects = (
+        [design_effect(lambda row, statistic=statistic: statistic(Counts.of_row(row)), of) for of in rows]  # type: ignore[misc]
+        for statistic in statistics
+    )
+    return [DesignEffect(*(np.stack(values, axis=1) for values in zip(*parts, strict=True))) for parts in effects]
 
 
 def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -> Floats:
@@ -108,8 +111,8 @@ def null_effects(part: Counted, *, shared: bool = False, people: bool = False) -
         both = (signs[:1] != ABSENT) & (signs[1:] != ABSENT)
         signs = np.where(both, signs[:1] if people else signs[1:], np.int8(ABSENT))
     effects = []
-    for own in signs:
-        rows = cells.rows(outcomes(own), width=3)
+    for rater_signs in signs:
+        rows = cells.rows(outcomes(rater_signs), width=3)
         wins, _, losses = rows.counts.T
         moves = wins - losses
         effects.append(null_effect(rows.total(wins + losses), rows.total(moves**2), rows.total(moves != 0)))
@@ -125,8 +128,8 @@ def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]
             " documents, p-values are too small and intervals too narrow; give the study with its clusters instead"
         )
         return noted(("counts-without-clusters", True, message))
-    known = np.asarray(people)[np.isfinite(people)]
-    mean = known.mean() if known.size else np.nan
+    defined = np.asarray(people)[np.isfinite(people)]
+    mean = defined.mean() if defined.size else np.nan
     message = (
         f"{len(design.items)} items in {design.n_units} clusters{where}: the variance of people's margins is {mean:.2f}"
         " times that of independent items (design effect, mean over pairs of systems); tests, intervals and"
@@ -135,5 +138,5 @@ def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]
     alone = int(np.isinf(people).sum())
     single = f"{alone} pairs of systems are rated in one cluster only{where}, so nothing is known of how they vary"
     return noted(
-        ("design-effect", True if known.size else 0, message), ("one-cluster", alone, single), aspect=part.aspect
+        ("design-effect", True if defined.size else 0, message), ("one-cluster", alone, single), aspect=part.aspect
     )

@@ -125,7 +125,7 @@ class Comparison:
     def shared(self) -> NDArray[np.bool_]:
         """(metrics,): whether people and the metric have a preference on one pair and item."""
         joint = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
-        return np.array([own.by_all.any() for own in joint], dtype=np.bool_)
+        return np.array([rows.by_all.any() for rows in joint], dtype=np.bool_)
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -136,9 +136,9 @@ class Comparison:
     def whole(self) -> NDArray[np.bool_]:
         """(metrics,): whether nothing but scores of systems can be compared: no pair of outputs is shared with people,
         and of two systems or more both have a score, which the file gives for one of them at least."""
-        given, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
-        people = given_people | (np.isfinite(self.scores.human).any(axis=0) & given)
-        metrics = given | (np.isfinite(self.scores.metrics).any(axis=1) & given_people)
+        metric_from_file, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
+        people = given_people | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
+        metrics = metric_from_file | (np.isfinite(self.scores.metrics).any(axis=1) & given_people)
         return np.asarray(~self.shared & ((people & metrics).sum(axis=1) > 1))
 
     @property
@@ -212,12 +212,12 @@ def too_few(chosen: Study, needed: str) -> str:
 
 def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
     """The same, for a question about outputs; raises `InputError` where metrics have scores of whole systems only."""
-    for own in comparisons:
-        if not own.shared.any():
+    for comparison in comparisons:
+        if not comparison.shared.any():
             raise InputError(
-                f"metrics share scores of whole systems only with people{label_of(own.aspect)}"
-                f" ({listed(own.metrics, limit=3)}), and this question compares outputs; ask agreement, or give scores"
-                " of outputs too"
+                f"metrics share scores of whole systems only with people{label_of(comparison.aspect)}"
+                f" ({listed(comparison.metrics, limit=3)}), and this question compares outputs; ask agreement, or give"
+                " scores of outputs too"
             )
     return comparisons
 
@@ -256,21 +256,25 @@ def compared_by_any(chosen: Study, setting: Setting, aspects: Sequence[str] | No
         raise NotComparableError(too_few(chosen, "a leaderboard compares two or more"))
     comparisons = []
     for aspect in chosen.aspects if aspects is None else aspects:
-        own, label = all_raters(chosen, aspect, setting), label_of(aspect)
-        check_scales(chosen, own)
-        if setting["ties"] == "calibrated" and not np.isfinite(own.scores.human).any():
+        comparison, label = all_raters(chosen, aspect, setting), label_of(aspect)
+        check_scales(chosen, comparison)
+        if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
                 f"ties='calibrated': {chosen.name} has no people's scores to fit thresholds on; give a number, or exact"
             )
-        silent = [name for name in (*(HUMAN,) * bool(own.people), *own.metrics) if name not in own.compared]
+        silent = [
+            name
+            for name in (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
+            if name not in comparison.compared
+        ]
         message = f"compared no two outputs of one item{label}, so they have no leaderboard: {listed(silent)}"
         notes = noted(
-            unpaired_note(own.unpaired, label) if own.people else ("unpaired", 0, ""),
+            unpaired_note(comparison.unpaired, label) if comparison.people else ("unpaired", 0, ""),
             ("no-battle", len(silent), message),
             aspect=aspect,
         )
-        comparisons.append(replace(own, notes=(*own.notes, *notes)))
-    if aspects is None and not any(len(own.preferences) for own in comparisons):
+        comparisons.append(replace(comparison, notes=(*comparison.notes, *notes)))
+    if aspects is None and not any(len(comparison.preferences) for comparison in comparisons):
         raise NotComparableError(f"{chosen.name}: {NO_COMPARISON}")
     return tuple(comparisons)
 
@@ -346,15 +350,15 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
 def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
     """The positions of the items with a score by any of the raters."""
     rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
-    known = pl.Series("item", items, dtype=pl.String)
-    return known.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
+    labels = pl.Series("item", items, dtype=pl.String)
+    return labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
 
 def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
     """Scores (raters, k, systems) of the items at some places as rows, with the thresholds (raters, k) of ties."""
     rater, item, system = np.nonzero(np.isfinite(values))
     columns = {"rater": rater, "item": place[item], "system": system}
-    rows = pl.DataFrame({name: own.astype(np.int32) for name, own in columns.items()})
+    rows = pl.DataFrame({name: positions.astype(np.int32) for name, positions in columns.items()})
     return rows.with_columns(score=pl.Series(values[rater, item, system]), threshold=pl.Series(threshold[rater, item]))
 
 
@@ -363,7 +367,7 @@ def _verdict_rows(
 ) -> pl.DataFrame:
     """Merged verdicts with positions instead of labels; what is not among these is left out."""
     labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
-    codes = {name: pl.Series(label_codes(settled[name], known), dtype=pl.Int32) for name, known in labels.items()}
+    codes = {name: pl.Series(label_codes(settled[name], names), dtype=pl.Int32) for name, names in labels.items()}
     rows = settled.select(sign="preference", order="order").with_columns(**codes)
     return rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
 

@@ -170,7 +170,7 @@ def correction(
     if isinstance(study, OutcomeCounts):
         _check_counts(study, chosen)
     # what looks at all pairs together comes last
-    order = tuple(sorted(chosen, key=lambda own: own.needs_items))
+    order = tuple(sorted(chosen, key=lambda method: method.needs_items))
     rule = _Rule(estimators=order, gamma=gamma, equivalence=equivalence, confidence=confidence)
     answer, generator = partial(_answer, rule=rule), np.random.default_rng(rng)
     answers = list(each(answer, counted(study, setting), rng=generator, progress=progress, desc="correct"))
@@ -210,12 +210,12 @@ def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> Non
 
 
 def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
-    counts, names = part.counts, [own.name for own in rule.estimators]
+    counts, names = part.counts, [method.name for method in rule.estimators]
     effects = {}
     if clustered(part):
-        by_counts = [own for own in rule.estimators if not own.needs_items]
-        effects = dict(zip(by_counts, table_effects(part, *(own.point for own in by_counts)), strict=True))
-    estimates = {own: rule.estimate(own, part, rng, effects.get(own)) for own in rule.estimators}
+        by_counts = [method for method in rule.estimators if not method.needs_items]
+        effects = dict(zip(by_counts, table_effects(part, *(method.point for method in by_counts)), strict=True))
+    estimates = {method: rule.estimate(method, part, rng, effects.get(method)) for method in rule.estimators}
 
     def beside(name: str) -> NDArray[Any]:
         """(metrics, pairs, estimators, ...): what is to be compared lies side by side."""
@@ -223,19 +223,22 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
 
     def aligned(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
         of_metrics = (
-            np.broadcast_to(made, (len(counts.metrics), *made.shape)) if own.needs_items else made.swapaxes(0, 1)
-            for own, made in zip(estimates, values, strict=True)
+            np.broadcast_to(array, (len(counts.metrics), *array.shape)) if method.needs_items else array.swapaxes(0, 1)
+            for method, array in zip(estimates, values, strict=True)
         )
         return np.stack(list(of_metrics), axis=2)
 
     unknown = np.full(counts.paired.shape[:2], np.nan)
-    effect = np.stack([(effects[own].effect if own in effects else unknown).T for own in estimates], axis=2)
+    effect = np.stack([(effects[method].effect if method in effects else unknown).T for method in estimates], axis=2)
     low, high, limit = beside("margin_low"), beside("margin_high"), rule.equivalence
     theta = beside("theta")
     unclear = aligned(estimate.at_threshold(gamma=rule.gamma) for estimate in estimates.values())
     decided = np.where(unclear, 0, decide(theta, gamma=rule.gamma))
     metric, pair, estimator = np.indices(decided.shape).reshape(3, -1)
-    people, annotated = np.array([own.uses_people for own in estimates])[estimator], counts.human.sum(axis=1)[pair]
+    people, annotated = (
+        np.array([method.uses_people for method in estimates])[estimator],
+        counts.human.sum(axis=1)[pair],
+    )
     judged = counts.metric.sum(axis=2)[pair, metric]
     marks = {
         "": ~people & (judged > 0),
@@ -245,8 +248,8 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
     }
     edges, cyclic = [], []
     for m, e in np.ndindex(len(counts.metrics), len(names)):
-        found, circle = ranking_edges(counts, decided[m, :, e])
-        edges += [(counts.metrics[m], names[e], *edge) for edge in found]
+        graph, circle = ranking_edges(counts, decided[m, :, e])
+        edges += [(counts.metrics[m], names[e], *edge) for edge in graph]
         cyclic += [f"{counts.metrics[m]} ({names[e]})"] * circle
     tables = Correction.part(
         part.aspect,

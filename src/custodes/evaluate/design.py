@@ -42,23 +42,23 @@ class Design:
     @classmethod
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """These items and systems as the study describes them."""
-        own, n = tuple(items), len(items)
+        labels, n = tuple(items), len(items)
         if study.items.frame.is_empty():  # every item stands for itself
             return cls(
-                items=own,
+                items=labels,
                 systems=tuple(systems),
-                clusters=own,
+                clusters=labels,
                 units=np.arange(n),
                 weights=np.ones(n),
                 probability=np.full(n, np.nan),
                 group=("",) * n,
                 dataset=("",) * n,
             )
-        frame = study.items.for_items(pl.Series("item", own, dtype=pl.String))
+        frame = study.items.for_items(pl.Series("item", labels, dtype=pl.String))
         named = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
         clusters = tuple(named.unique().sort())  # resamples do not depend on the order of items
         return cls(
-            items=own,
+            items=labels,
             systems=tuple(systems),
             clusters=clusters,
             units=label_codes(named, clusters),

@@ -73,15 +73,15 @@ PARTIAL = (
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
     """Metric x system, a view per aspect; with many systems the table as it is."""
-    made: list[View] = []
+    blocks: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
         if len(systems) > SYSTEMS_ACROSS:
-            made += views(replace(Favoritism.declared()[name], view=None), rows, name)
+            blocks += views(replace(Favoritism.declared()[name], view=None), rows, name)
             continue
         cells = [cell(row) for row in rows.iter_rows(named=True)]
         metrics = rows["metric"].unique(maintain_order=True)
-        made.append(
+        blocks.append(
             View(
                 title=titled(title, aspect),
                 header=("metric", *systems),
@@ -89,7 +89,7 @@ def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callabl
                 numeric=(False, *[True] * len(systems)),
             )
         )
-    return [*made[:-1], *(replace(last, more=more) for last in made[-1:])]
+    return [*blocks[:-1], *(replace(last, more=more) for last in blocks[-1:])]
 
 
 def _favi_cell(row: Mapping[str, Any]) -> str:
@@ -257,7 +257,7 @@ def _answer(
         "favi_high": np.maximum(posterior.high, scores),
     }
     human, metric = paired.sum(axis=3), paired.sum(axis=2)
-    agrees = np.where(n > 0, np.equal(*(np.sign(own[..., 0] - own[..., 2]) for own in (human, metric))), np.nan)
+    agrees = np.where(n > 0, np.equal(*(np.sign(table[..., 0] - table[..., 2]) for table in (human, metric))), np.nan)
     keys = {
         "metric": np.repeat(counts.metrics, len(counts.system_a)),
         "system_a": counts.system_a * len(counts.metrics),
@@ -294,9 +294,9 @@ def _answer(
             "sign_agrees": agrees,
             **{
                 f"decision_{who}": written(
-                    test.decisions(own / null_effects(part, shared=True, people=who == HUMAN)[..., None])
+                    test.decisions(table / null_effects(part, shared=True, people=who == HUMAN)[..., None])
                 )
-                for who, own in ((HUMAN, human), ("metric", metric))
+                for who, table in ((HUMAN, human), ("metric", metric))
             },
             "flip_probability": posterior.flip_probability,
             "design_effect": effect,
@@ -330,18 +330,18 @@ def _posterior(
         return whole, np.full(paired.shape[:2], np.nan)
     effect, human, metric = table_effects(
         part,
-        lambda own: favi_score.favi_score(own.paired),
-        lambda own: margin_of(own.paired.sum(axis=-1)),
-        lambda own: margin_of(own.paired.sum(axis=-2)),
+        lambda table: favi_score.favi_score(table.paired),
+        lambda table: margin_of(table.paired.sum(axis=-1)),
+        lambda table: margin_of(table.paired.sum(axis=-2)),
     )
     # A flip is about both margins, so it counts with the larger of their effects.
     divisors = effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
     ends, flips = (
-        favi_score.favi_posterior(paired / own.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
-        for own in divisors
+        favi_score.favi_posterior(paired / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
+        for divisor in divisors
     )
-    known = np.where(np.isfinite(effect.effect), effect.effect, np.nan).T
-    return ends._replace(flip_probability=flips.flip_probability), known
+    effects = np.where(np.isfinite(effect.effect), effect.effect, np.nan).T
+    return ends._replace(flip_probability=flips.flip_probability), effects
 
 
 def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
@@ -381,8 +381,8 @@ def _overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
     if part.comparison is None:
         return []
     rows = zip(partial_to["metric"], partial_to["finding"], strict=True)
-    found = {str(metric) for metric, finding in rows if finding in (FAVOURED, DISFAVOURED)}
-    metrics = [name for name in part.overall if name in found]
+    affected = {str(metric) for metric, finding in rows if finding in (FAVOURED, DISFAVOURED)}
+    metrics = [name for name in part.overall if name in affected]
     message = (
         f"{listed(metrics)}: no score{label_of(part.aspect)}, so a score without an aspect is compared with it; what"
         " looks like partiality may be quality on another aspect"
@@ -391,7 +391,7 @@ def _overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
 
 
 def _error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:
-    found = (
+    rules = (
         ("favi-no-shared-items", n == 0, "have no item rated by both"),
         ("favi-no-errors", (n > 0) & (errors == 0), "have no error, so their Favi-Score is undefined"),
         (
@@ -407,6 +407,6 @@ def _error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -
             count=int(mask.sum()),
             aspect=aspect,
         )
-        for rule, mask, text in found
+        for rule, mask, text in rules
         if mask.any()
     ]

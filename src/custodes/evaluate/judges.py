@@ -106,10 +106,10 @@ def judged(study: Study, chosen: Study, people: People) -> Judges:
     for k, aspect in enumerate(aspects):
         # Ratings without an aspect do not stand in for one, as elsewhere: all aspects would be alike.
         theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
-        own = [i for i, name in enumerate(chosen.humans) if name in theirs]
-        names = [chosen.humans[i] for i in own]
+        positions = [i for i, name in enumerate(chosen.humans) if name in theirs]
+        names = [chosen.humans[i] for i in positions]
         panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
-        annotators[k, own] = panel.values
+        annotators[k, positions] = panel.values
         if people == "aspects":
             check_same_scale(chosen, names, panel.values, label_of(aspect))
             parts.append((HUMAN, "human", aspect, snapped(mean_of_defined(panel.values, axis=0))))
@@ -127,9 +127,9 @@ def _check_enough(study: Study, scored: pl.DataFrame) -> None:
     if scored.is_empty():
         raise InputError(f"{study.name}: only verdicts here, no scores of single outputs; this question ranks scores")
     for what in ("system", "item"):
-        known = scored[what].unique(maintain_order=True)
-        if known.len() < 2:
-            raise InputError(f"{study.name}: only {known.len()} {what} with scores ({listed(known)}); two are needed")
+        labels = scored[what].unique(maintain_order=True)
+        if labels.len() < 2:
+            raise InputError(f"{study.name}: only {labels.len()} {what} with scores ({listed(labels)}); two are needed")
 
 
 def _assembled(
@@ -153,11 +153,11 @@ def _assembled(
         flat = scores.reshape(len(scores), -1)
         constant = np.nanmin(flat, axis=1) == np.nanmax(flat, axis=1)
     scores[constant] = np.nan
-    stuck = tuple(name for name, own in zip(names, constant, strict=True) if own)
+    stuck = tuple(name for name, is_constant in zip(names, constant, strict=True) if is_constant)
     left_out = [*_strangers(study, chosen, aspects), *((name, "constant: it ranks nothing") for name in stuck)]
     rated = np.isfinite(scores)
     missing = int((~rated[~constant]).sum())
-    told = noted(
+    data_notes = noted(
         ("constant-rater", len(stuck), f"constant, so they rank nothing and are left out: {listed(stuck)}"),
         ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
     )
@@ -175,7 +175,7 @@ def _assembled(
         dates=tuple(dates.get(rater) for rater, *_ in parts),
         constant=stuck,
         left_out=tuple(left_out),
-        notes=(*chosen.notes, *told),
+        notes=(*chosen.notes, *data_notes),
     )
 
 
@@ -185,15 +185,15 @@ def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tu
     whole = set(scored.filter(pl.col("item") == "")["rater"])
     verdicts = set(chosen.preferences.frame["rater"])
     used = set(scored.filter(pl.col("item") != "")["rater"])
-    given = study._rows_of(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
+    rated = study._rows_of(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
     ours = pl.col("aspect").is_in([*aspects, ""])
-    elsewhere = set(given.filter(ours)["rater"])
+    elsewhere = set(rated.filter(ours)["rater"])
     rows = [
         (name, _why_unused(name in whole, name in verdicts))
         for name in (*chosen.humans, *chosen.metrics)
         if name not in used and (name in whole or name in verdicts or name in elsewhere)
     ]
-    strangers = given.filter(~ours)
+    strangers = rated.filter(~ours)
     rows += [
         (name_of(name, aspect), f"no chosen person rated the aspect {aspect!r}")
         for name, aspect in strangers.iter_rows()

@@ -17,11 +17,11 @@ Finding = tuple[str, str, Sequence[str]]
 def named_alike(study: Study) -> Iterator[Finding]:
     """Systems, raters and aspects that a reader would take for one, and that are counted as two."""
     labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
-    for what, own in labels.items():
-        sets = alike(own)
+    for what, names in labels.items():
+        sets = alike(names)
         if sets:
-            shown = listed((" = ".join(map(visible, one)) for one in sets), limit=4)
-            message = f"{what} that look alike and count as different ones: {shown}; give each one name"
+            examples = listed((" = ".join(map(visible, one)) for one in sets), limit=4)
+            message = f"{what} that look alike and count as different ones: {examples}; give each one name"
             yield "look-alikes", message, [label for one in sets for label in one]
 
 

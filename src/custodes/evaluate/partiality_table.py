@@ -36,28 +36,30 @@ def partiality_columns(comparison: Comparison, *, alpha: float, confidence: floa
     placements = [placement_of(comparison, m) for m in range(len(comparison.metrics))]
     result = partiality(placements, alpha=alpha, confidence=confidence)
     sizes = {
-        name: np.stack([win_rate_without(own, shift) for own, shift in zip(placements, shifts, strict=True)], axis=1)
+        name: np.stack(
+            [win_rate_without(placement, shift) for placement, shift in zip(placements, shifts, strict=True)], axis=1
+        )
         for name, shifts in (("", result.shift), ("_low", result.low), ("_high", result.high))
     }
-    known = np.isfinite(result.shift)
+    defined = np.isfinite(result.shift)
     named = result.p_adjusted <= alpha
     finding = np.select(
         [result.reason > 0, named & (result.shift > 0), named], [INCONCLUSIVE, FAVOURED, DISFAVOURED], ""
     )
     _, rank, without = sizes[""]
-    met = np.stack([own.units > 0 for own in placements])
-    order = np.stack([_ranks(own.human) for own in placements])
+    compared = np.stack([placement.units > 0 for placement in placements])
+    order = np.stack([_ranks(placement.human) for placement in placements])
     return {
         "metric": np.repeat(comparison.metrics, len(comparison.systems)),
         "system": comparison.systems * len(comparison.metrics),
-        **{f"partiality{end}": np.where(known, 100 * own[0], np.nan) for end, own in sizes.items()},
+        **{f"partiality{end}": np.where(defined, 100 * values[0], np.nan) for end, values in sizes.items()},
         "p_value": result.p_value,
         "p_adjusted": result.p_adjusted,
         "finding": finding.ravel().tolist(),
         "reason": [REASONS[Reason(code)] for code in result.reason.ravel().tolist()],
-        "rank_human": np.where(met, order, np.nan),
-        "rank": np.where(met, rank, np.nan),
-        "rank_without": np.where(known, without, np.nan),
+        "rank_human": np.where(compared, order, np.nan),
+        "rank": np.where(compared, rank, np.nan),
+        "rank_without": np.where(defined, without, np.nan),
     }
 
 

@@ -61,13 +61,13 @@ def snapped(values: Floats) -> Floats:
     >>> snapped(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
     """
-    known = np.unique(values[np.isfinite(values)])
-    if not known.size:
+    levels = np.unique(values[np.isfinite(values)])
+    if not levels.size:
         return values
-    first = np.concatenate([[True], np.diff(known) > TIE * (known[-1] - known[0])])
-    kept = known[np.flatnonzero(first)[np.cumsum(first) - 1]]
-    place = np.minimum(np.searchsorted(known, np.where(np.isfinite(values), values, known[0])), known.size - 1)
-    return np.where(np.isfinite(values), kept[place], np.nan)
+    first = np.concatenate([[True], np.diff(levels) > TIE * (levels[-1] - levels[0])])
+    representatives = levels[np.flatnonzero(first)[np.cumsum(first) - 1]]
+    place = np.minimum(np.searchsorted(levels, np.where(np.isfinite(values), values, levels[0])), levels.size - 1)
+    return np.where(np.isfinite(values), representatives[place], np.nan)
 
 
 def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
@@ -77,14 +77,14 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
         Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
         for name, scores in zip(people, persons, strict=True)
     ]
-    known = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
-    for name, scale in known[1:]:
-        first, first_scale = known[0]
+    defined = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
+    for name, scale in defined[1:]:
+        first, first_scale = defined[0]
         if not scale.comparable(first_scale):
-            codes = {own: MissingCode.of(persons[people.index(own)]) for own in (first, name)}
-            told = "; ".join(f"{own}: {code}" for own, code in codes.items() if code)
+            codes = {rater: MissingCode.of(persons[people.index(rater)]) for rater in (first, name)}
+            explanations = "; ".join(f"{rater}: {code}" for rater, code in codes.items() if code)
             raise ScalesDifferError(
                 f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to"
                 f" {scale.high:g}) rate on different scales{label}, which are never averaged; "
-                + (told or f"choose people with human={first!r}")
+                + (explanations or f"choose people with human={first!r}")
             )

@@ -183,7 +183,7 @@ def _answer(
     effective = outcomes / divisors[..., None]
     decided, effects = rule.decisions(effective), margin_effects(part)
     graphs = [ranking_edges(counts, signs) for signs in decided]
-    edges = [(rater, *edge) for rater, (own, _) in zip(raters, graphs, strict=True) for edge in own]
+    edges = [(rater, *edge) for rater, (graph, _) in zip(raters, graphs, strict=True) for edge in graph]
     kinds, divergence, again = _errors(part, outcomes, rule=rule, kld=kld, resamples=resamples, rng=rng)
     tables = Ranking.part(
         aspect,
@@ -199,9 +199,9 @@ def _answer(
         errors={
             "metric": counts.metrics,
             **{
-                end: own
+                end: values
                 for i, name in enumerate(ERRORS)
-                for end, own in with_interval(
+                for end, values in with_interval(
                     name, kinds[..., i], confidence, clusters=part.n_clusters, bounds=intervals.SHARE
                 ).items()
             },
@@ -250,9 +250,9 @@ def _errors(
         if block.start == 0:
             first = decided[0]
         again[block] = decision_errors.error_types(first, decided)[:, 0]
-        for m, (own, own_effective) in enumerate(drawn):
+        for m, (counts, own_effective) in enumerate(drawn):
             kinds[block, m] = decision_errors.error_types(decided, rule.decisions(own_effective))
-            divergence[block, m] = mean_of_defined(decision_errors.divergence(own, shares, estimate=kld))
+            divergence[block, m] = mean_of_defined(decision_errors.divergence(counts, shares, estimate=kld))
     return kinds, divergence, again[1:]
 
 
@@ -262,13 +262,13 @@ def _resampled(
     """Slices of 1 + B, and for each (some, pairs, 3) of one rater after the other: the data, and resampled clusters
     where there are any; and the same in effective counts, for sign tests."""
     if part.comparison is None:
-        yield slice(0, 1), ((own, own) for own in outcomes[:, None])
+        yield slice(0, 1), ((counts, counts) for counts in outcomes[:, None])
         return
     check_memory("resamples", resamples, of_resamples(resamples))
     cells = part.comparison.cells
     sums = [_Sums.of(cells, sign, clustered=clustered(part)) for sign in cells.signs]
     for block, times in cells.drawn(resamples, rng, size=3 * cells.n_pairs):
-        yield block, (own.drawn(times) for own in sums)
+        yield block, (rater_sums.drawn(times) for rater_sums in sums)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,12 +292,12 @@ class _Sums:
 
     def drawn(self, times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
         """(b, pairs, 3) twice: as counted, and in effective counts."""
-        own = self.outcomes(times)
-        own = own.reshape(len(own) // 3, 3, -1).transpose(2, 0, 1)
+        counts = self.outcomes(times)
+        counts = counts.reshape(len(counts) // 3, 3, -1).transpose(2, 0, 1)
         if self.moves is None:
-            return own, own
+            return counts, counts
         squares, several = (added(times).T for added in self.moves)
-        return own, own / null_effect(own[..., 0] + own[..., 2], squares, several)[..., None]
+        return counts, counts / null_effect(counts[..., 0] + counts[..., 2], squares, several)[..., None]
 
 
 def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
@@ -311,10 +311,10 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     sides = [
-        (own, rule.one_by_one.p_values(own / null_effects(part, shared=True, people=people)[..., None]))
-        for own, people in ((paired.sum(axis=3), True), (paired.sum(axis=2), False))
+        (table, rule.one_by_one.p_values(table / null_effects(part, shared=True, people=people)[..., None]))
+        for table, people in ((paired.sum(axis=3), True), (paired.sum(axis=2), False))
     ]
-    margins = [np.sign(own[..., 0] - own[..., 2]) for own, _ in sides]
+    margins = [np.sign(table[..., 0] - table[..., 2]) for table, _ in sides]
     together = np.where(margins[0] * margins[1] < 0, np.fmax(sides[0][1], sides[1][1]), np.nan)
     adjusted = adjust(together.ravel(), correction="holm").reshape(together.shape)
     opposite = adjusted <= rule.alpha
@@ -336,8 +336,8 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
     # Over how many items ranks are summed; from counts alone, the largest number behind a pair.
     items = outcomes.sum(axis=2).max(axis=1)
     if part.comparison is not None:
-        said = map(part.comparison.preferences.joint, range(len(raters)))
-        items = np.array([len(np.unique(own.item)) for own in said])
+        joints = map(part.comparison.preferences.joint, range(len(raters)))
+        items = np.array([len(np.unique(joint.item)) for joint in joints])
     if len(raters) > 2:
         raters, items = (*raters, ALL_METRICS), np.append(items, items[1:].max())
         rates = np.concatenate([rates, mean_of_defined(rates[1:], axis=0)[None]])
@@ -347,8 +347,8 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
     # Scaled up where some opponents were never met, so that ranks stay between 1 and the number of systems.
     rank = 1 + mean_of_defined(wins, axis=1) * (len(systems) - 1)
     position = 1 + (rank[:, None] < rank[..., None] - 1e-9).sum(axis=2)
-    best = (kemeny(np.nan_to_num(own, nan=0.5)) for own in wins)
-    place = np.array([np.where(own.exact, np.argsort(own.order) + 1, np.nan) for own in best])
+    best = (kemeny(np.nan_to_num(table, nan=0.5)) for table in wins)
+    place = np.array([np.where(ordering.exact, np.argsort(ordering.order) + 1, np.nan) for ordering in best])
     return {
         "rater": np.repeat(raters, len(systems)),
         "system": systems * len(raters),

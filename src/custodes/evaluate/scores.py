@@ -50,12 +50,12 @@ class ItemScores:
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Some of all items, in ascending order."""
-        _, kept, place = np.intersect1d(self.items, items, return_indices=True)
+        _, rows, place = np.intersect1d(self.items, items, return_indices=True)
         return replace(
             self,
             items=place,
             n_items=len(items),
-            persons=self.persons[:, kept],
-            human=self.human[kept],
-            metrics=self.metrics[:, kept],
+            persons=self.persons[:, rows],
+            human=self.human[rows],
+            metrics=self.metrics[:, rows],
         )

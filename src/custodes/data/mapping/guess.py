@@ -116,21 +116,27 @@ def guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[Columns]:
     """Mappings that may read a table, the likeliest first: of verdicts, of long, of wide tables."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
-    known = {role: [declared.roles[role]] if role in declared.roles else named(role, free) for role in ROLES_GUESSED}
+    candidates = {
+        role: [declared.roles[role]] if role in declared.roles else named(role, free) for role in ROLES_GUESSED
+    }
     numbers = [name for name in free if _is_number(frame[name])]
     if "rater" not in declared.roles:
-        known["rater"] = [name for name in known["rater"] if _may_name(frame[name])]
-    items, systems = _places(frame, free, known)
-    yield from _of(declared, _verdicts(frame, free, known, items), frame.columns)
-    if known["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
+        candidates["rater"] = [name for name in candidates["rater"] if _may_name(frame[name])]
+    items, systems = _places(frame, free, candidates)
+    yield from _of(declared, _verdicts(frame, free, candidates, items), frame.columns)
+    if candidates["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
         return  # of two systems a row: no other shape is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     for shape in (_long, _half_long, _wide):
         for item, system in pairs:
             others = [name for name in numbers if name not in (item, system)]
             base = {"item": item, "system": system}
-            aspects = [name for name in known["aspect"] if normalised(name) != "question" or _varies(frame, name, item)]
-            yield from _of(declared, shape(frame, base, others, {**known, "aspect": aspects}, declared), frame.columns)
+            aspects = [
+                name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
+            ]
+            yield from _of(
+                declared, shape(frame, base, others, {**candidates, "aspect": aspects}, declared), frame.columns
+            )
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
@@ -154,7 +160,7 @@ def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Colu
 
 
 def _places(
-    frame: pl.DataFrame, free: Sequence[str], known: Mapping[str, Sequence[str]]
+    frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]]
 ) -> tuple[list[str], list[str]]:
     """Columns that may be the item and the system: by name, then by how many labels they hold."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
@@ -162,32 +168,32 @@ def _places(
     words = [name for name in labels if not _is_number(frame[name])]
     few = sorted((n for n in words if 2 <= counts[n] <= min(MOST_SYSTEMS, frame.height / 2)), key=counts.__getitem__)
     many = sorted((n for n in labels if counts[n] > 1 and _may_name(frame[n])), key=counts.__getitem__, reverse=True)
-    items = list(dict.fromkeys([*known["item"], *many]))
-    return items[:CHOICES], list(dict.fromkeys([*known["system"], *few]))[:CHOICES]
+    items = list(dict.fromkeys([*candidates["item"], *many]))
+    return items[:CHOICES], list(dict.fromkeys([*candidates["system"], *few]))[:CHOICES]
 
 
 def _verdicts(
-    frame: pl.DataFrame, free: Sequence[str], known: Mapping[str, Sequence[str]], items: Sequence[str]
+    frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]], items: Sequence[str]
 ) -> Guess:
     """Two systems and who is better.
 
     Only a column with a number below 0 is tried as `preference` where it is not named so: there 0 is a tie.
     """
     for (a, b), item in product(sides(free)[:CHOICES], items):
-        for winner in known["winner"][:2]:
+        for winner in candidates["winner"][:2]:
             signs = numbers_of(frame[winner]).lt(0).any()
             for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
                 if role == winner or role == "winner" or signs:
                     base = {"item": item, "system_a": a, "system_b": b, role: winner}
-                    more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
-                    yield {**base, **more, **_others({**base, **more}, known, ("order",))}, ()
+                    more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
+                    yield {**base, **more, **_others({**base, **more}, candidates, ("order",))}, ()
 
 
-def _others(base: Mapping[str, str], known: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
+def _others(base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
     """Further roles that columns have the names of."""
     others: dict[str, str] = {}
     for role in roles:
-        free = [name for name in known[role] if name not in base.values() and name not in others.values()]
+        free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]
         others |= {role: free[0]} if free else {}
     return others
 
@@ -196,12 +202,12 @@ def _long(
     frame: pl.DataFrame,
     base: dict[str, str],
     numbers: Sequence[str],
-    known: Mapping[str, Sequence[str]],
+    candidates: Mapping[str, Sequence[str]],
     declared: Columns,
 ) -> Guess:
     """A row per rating."""
-    scores = [name for name in known["score"] if name in numbers or name in declared.roles.values()]
-    more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
+    scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
+    more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
         if "rater" in more and score not in more.values():
             yield {**base, **more, "score": score}, ()
@@ -212,11 +218,11 @@ def _half_long(
     frame: pl.DataFrame,
     base: dict[str, str],
     numbers: Sequence[str],
-    known: Mapping[str, Sequence[str]],
+    candidates: Mapping[str, Sequence[str]],
     declared: Columns,
 ) -> Guess:
     """A row per rater and output, with a column for each aspect."""
-    more = _others(base, known, ("rater", "repeat"))
+    more = _others(base, candidates, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in more.values()]
     if (
         "rater" not in more
@@ -239,11 +245,11 @@ def _wide(
     frame: pl.DataFrame,
     base: dict[str, str],
     numbers: Sequence[str],
-    known: Mapping[str, Sequence[str]],
+    candidates: Mapping[str, Sequence[str]],
     declared: Columns,
 ) -> Guess:
     """A row per output, with a column for each rater."""
-    more = _others(base, known, ("aspect", "repeat"))
+    more = _others(base, candidates, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in ROLES)]
     patterns, people = people_patterns(frame, scores)

@@ -57,7 +57,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
     present = set(frame.columns)
-    needed = max(COLUMNS, key=lambda own: (len(set(own) & present), own == COLUMNS[1]))
+    needed = max(COLUMNS, key=lambda columns: (len(set(columns) & present), columns == COLUMNS[1]))
     _, left, right, column = needed
     for same in SAME:
         if set(same) <= present:

@@ -138,14 +138,14 @@ def agreement(
     """
     compare_by = value_list("compare_by", compare_by)
     for name in compare_by:
-        one_of("compare_by", name, [own.name for own in STATISTICS.values() if own.best])
+        one_of("compare_by", name, [statistic.name for statistic in STATISTICS.values() if statistic.best])
 
     def answer(
         part: tuple[Comparison, Together], rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         return _answer(*part, flips_of, resamples, tuple(compare_by), confidence, alpha, rng)
 
-    comparisons = [own.of_people for own in compare(study, **setting)]
+    comparisons = [comparison.of_people for comparison in compare(study, **setting)]
     parts = list(zip(comparisons, together(comparisons), strict=True))
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
@@ -190,28 +190,26 @@ def _answer(
     }
     for name, values in draws.items():
         metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
-    for own in STATISTICS.values():
-        if own.chance_column:
-            metrics[own.chance_column.name] = own.chance_of(tester.without)[0]
+    for statistic in STATISTICS.values():
+        if statistic.chance_column:
+            metrics[statistic.chance_column.name] = statistic.chance_of(tester.without)[0]
     standing = standing_columns(tester, draws, differences, confidence=confidence, alpha=alpha)
-    rough = [own.name for own in STATISTICS.values() if 1 < n_units < own.fewest and resamples]
+    rough = [statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples]
     metrics[UNRELIABLE.name] = [rough] * len(comparison.metrics) if rough else None
     words = dict(zip(standing["metric"], standing["group"], strict=True))
     metrics["group"] = [words.get(name) for name in comparison.metrics]
-    best, shown = _shown(comparison, differences, standing)
+    best, places = _shown(comparison, differences, standing)
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
         common=_common(sample),
-        comparisons=_comparison_columns(comparison, differences, shown),
+        comparisons=_comparison_columns(comparison, differences, places),
         standing=standing,
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
-    left = len(differences.pairs) - len(shown) if differences.tests else 0
-    few = (
-        f"{len(shown)} of {len(differences.pairs)} pairs of metrics are in the table comparisons: the {best} that stand"
-    )
-    few += " best with all others; all pairs were tested together"
+    left = len(differences.pairs) - len(places) if differences.tests else 0
+    few = f"{len(places)} of {len(differences.pairs)} pairs of metrics are in the table comparisons: the {best} that"
+    few += " stand best with all others; all pairs were tested together"
     notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
@@ -228,9 +226,9 @@ def _shown(comparison: Comparison, differences: Differences, standing: dict[str,
     return best, np.flatnonzero(among[differences.pairs].any(axis=1))
 
 
-def _comparison_columns(comparison: Comparison, differences: Differences, shown: NDArray[np.intp]) -> dict[str, Any]:
+def _comparison_columns(comparison: Comparison, differences: Differences, places: NDArray[np.intp]) -> dict[str, Any]:
     names = pl.Series(comparison.metrics, dtype=pl.String)
-    first, second = (names.gather(np.tile(side, len(differences.tests))) for side in differences.pairs[shown].T)
+    first, second = (names.gather(np.tile(side, len(differences.tests))) for side in differences.pairs[places].T)
     families = list(differences.tests.values())
     statistics = pl.Series(list(differences.tests), dtype=pl.String)
     numbers = {"difference": "estimate", "difference_low": "low", "difference_high": "high"}
@@ -238,14 +236,14 @@ def _comparison_columns(comparison: Comparison, differences: Differences, shown:
     return {
         "metric_a": first,
         "metric_b": second,
-        "statistic": statistics.gather(np.repeat(np.arange(len(families)), len(shown))),
-        "n": np.tile(differences.n[shown], len(families)),
+        "statistic": statistics.gather(np.repeat(np.arange(len(families)), len(places))),
+        "n": np.tile(differences.n[places], len(families)),
         **{
-            name: np.concatenate([*(getattr(own, field)[shown] for own in families), np.empty(0)])
+            name: np.concatenate([*(getattr(family, field)[places] for family in families), np.empty(0)])
             for name, field in numbers.items()
         },
         "note": np.where(
-            np.concatenate([*(own.at_threshold[shown] for own in families), np.empty(0, dtype=np.bool_)]),
+            np.concatenate([*(family.at_threshold[places] for family in families), np.empty(0, dtype=np.bool_)]),
             AT_THRESHOLD,
             "",
         ).tolist(),
@@ -256,12 +254,12 @@ def _common(sample: Sample) -> dict[str, Any]:
     """All statistics on what people and all metrics rated (that rated anything people did), if that differs."""
     comparison = sample.comparison
     grounds = grounds_of(comparison)
-    some = np.flatnonzero([own.any for own in grounds])
+    some = np.flatnonzero([ground.any for ground in grounds])
     if len(equal_grounds([grounds[m] for m in some])) < 2:
         return {}
     # A metric with scores alone, or with verdicts alone, takes nothing from the other kind.
-    keys = [own.keys for own in grounds if len(own.keys)] or [grounds[0].keys]
-    scored = [own.scored for own in grounds if own.scored is not None and own.scored.any()]
+    keys = [ground.keys for ground in grounds if len(ground.keys)] or [grounds[0].keys]
+    scored = [ground.scored for ground in grounds if ground.scored is not None and ground.scored.any()]
     shared = comparison.only(
         some, scored=np.logical_and.reduce(scored) if scored else None, keys=reduce(np.intersect1d, keys)
     )
@@ -279,12 +277,12 @@ def _ground_notes(sample: Sample) -> list[Note]:
     if are_choices(comparison):
         return []
     label, scored = label_of(comparison.aspect), comparison.scored
-    shared = [own for own in scored if own.any()]
+    shared = [cells for cells in scored if cells.any()]
     different = len(alike(np.stack(shared))) if shared else 0
-    fitted = sum(not system_scores.is_complete(own) for own in shared)
+    fitted = sum(not system_scores.is_complete(cells) for cells in shared)
     rated = np.asarray(scored.any(axis=1))
-    apart = both(rated) & ~sample.system_scores.pairs & ~np.eye(rated.shape[1], dtype=bool)
-    strangers = int(apart.any(axis=0).sum())
+    unconnected = both(rated) & ~sample.system_scores.pairs & ~np.eye(rated.shape[1], dtype=bool)
+    strangers = int(unconnected.any(axis=0).sum())
     return noted(
         (
             "coverage-differs",
@@ -310,8 +308,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
 
 def _told_notes(comparison: Comparison, differences: Differences, standing: dict[str, Any], alpha: float) -> list[Note]:
     """By what the metrics stand, and where nothing can be told of them."""
-    tested = {name: own for name, own in differences.tests.items() if np.isfinite(own.p_adjusted).any()}
-    silent = [name for name, own in tested.items() if not own.significant(alpha).any()]
+    tested = {name: family for name, family in differences.tests.items() if np.isfinite(family.p_adjusted).any()}
+    silent = [name for name, family in tested.items() if not family.significant(alpha).any()]
     by = STATISTICS[standing["statistic"]].label
     return [
         *noted(
@@ -337,7 +335,7 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
     """Name what stayed undefined for a reason that the design of the study does not already give."""
     comparison = sample.comparison
     label = label_of(comparison.aspect)
-    given = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
+    has_system_scores = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
     by_item = STATISTICS["pearson_item"]
     assert by_item.per_item is not None
     within = np.isfinite(sample.per_item(by_item.name, by_item.per_item))
@@ -350,7 +348,7 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
         ),
         (
             "system-scores-given",
-            int(given.sum()),
+            int(has_system_scores.sum()),
             f"system-level scores of the file are used where given{label}; elsewhere the mean over items",
         ),
         (

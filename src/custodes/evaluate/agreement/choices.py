@@ -64,10 +64,10 @@ class Choices:
     @property
     def pairs(self) -> Bools:
         """(metrics, pairs): of which people and metric both made a comparison."""
-        found = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
-        for metric, own in enumerate(found):
-            own[chosen(self._comparison, metric).pair] = True
-        return found
+        result = np.zeros((len(self._comparison.metrics), len(self._comparison.design.pairs)), dtype=bool)
+        for metric, row in enumerate(result):
+            row[chosen(self._comparison, metric).pair] = True
+        return result
 
     @property
     def sample_accuracy(self) -> Floats:
@@ -93,11 +93,11 @@ class Choices:
 
     def _weighted(self, metric: int) -> tuple[Joint, Ints, Floats]:
         """The comparisons that both made, their columns in `times`, and their weights."""
-        own, rows = self._comparison, chosen(self._comparison, metric)
-        column = self._column[own.design.units[rows.item]]
+        comparison, rows = self._comparison, chosen(self._comparison, metric)
+        column = self._column[comparison.design.units[rows.item]]
         here = column >= 0
         rows = Joint(rows.pair[here], rows.item[here], rows.signs[:, here])
-        weights = own.design.item_weights
+        weights = comparison.design.item_weights
         return rows, column[here], np.ones(len(rows.pair)) if weights is None else weights[rows.item]
 
     @cached_property
@@ -106,20 +106,20 @@ class Choices:
         sums = np.empty((4, len(self._comparison.metrics), self._times.shape[1]))
         for metric in range(sums.shape[1]):
             rows, column, weight = self._weighted(metric)
-            human, own = rows.signs
-            for row, which in zip(sums, (human == human, human == own, human == 0, own == 0), strict=True):
+            human, signs = rows.signs
+            for row, which in zip(sums, (human == human, human == signs, human == 0, signs == 0), strict=True):
                 row[metric] = np.bincount(column, weight * which, minlength=sums.shape[2])
         return np.moveaxis(weighted_sums(self._times, sums), 1, 0)
 
     @cached_property
     def _margins(self) -> tuple[Floats, Floats, Floats]:
         """System accuracy (1 + B, metrics), and net wins by people and metric (1 + B, metrics, systems)."""
-        own, n_times, n_metrics = self._comparison, len(self._times), len(self._comparison.metrics)
-        n_pairs, n_systems = len(own.design.pairs), len(own.systems)
+        comparison, n_times, n_metrics = self._comparison, len(self._times), len(self._comparison.metrics)
+        n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
         accuracy = np.empty((n_times, n_metrics))
         people_net, metric_net = np.empty((2, n_times, n_metrics, n_systems))
         side = np.zeros((n_systems, n_pairs))
-        side[own.design.pairs.T, np.arange(n_pairs)] = np.array([[1.0], [-1.0]])
+        side[comparison.design.pairs.T, np.arange(n_pairs)] = np.array([[1.0], [-1.0]])
         for metric in range(n_metrics):
             rows, column, weight = self._weighted(metric)
             shape = {"n_cells": n_pairs, "n_kinds": self._times.shape[1]}
@@ -147,10 +147,10 @@ def chosen(comparison: Comparison, metric: int) -> Joint:
 
 def chosen_items(comparison: Comparison) -> Bools:
     """(metrics, items): whether people and the metric both compared outputs of an item."""
-    found = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
-    for metric, own in enumerate(found):
-        own[chosen(comparison, metric).item] = True
-    return found
+    result = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
+    for metric, row in enumerate(result):
+        row[chosen(comparison, metric).item] = True
+    return result
 
 
 class Ground(NamedTuple):
@@ -179,7 +179,7 @@ def grounds_of(comparison: Comparison) -> list[Ground]:
         rows = chosen(comparison, metric)
         keys.append(rows.pair * len(comparison.items) + rows.item)
     scored = [None] * len(keys) if are_choices(comparison) else list(comparison.scored)
-    return [Ground(*own) for own in zip(scored, keys, strict=True)]
+    return [Ground(*sides) for sides in zip(scored, keys, strict=True)]
 
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:

@@ -135,13 +135,13 @@ class Differences:
         Where all metrics rated the same, these are the `values` (metrics,) themselves. Where they did not, a metric
         does not gain by having rated what is easy. Metrics without a value have no place.
         """
-        known = np.flatnonzero(np.isfinite(values))
+        defined = np.flatnonzero(np.isfinite(values))
         difference = self.tests[name].estimate if name in self.tests else np.full(len(self.pairs), np.nan)
-        told = np.isfinite(difference)
+        tested = np.isfinite(difference)
         level = np.where(np.isfinite(values), values, 0.0)
-        if told.any():
-            first, second = self.pairs[told].T
-            rest = difference[told] - (level[first] - level[second])
+        if tested.any():
+            first, second = self.pairs[tested].T
+            rest = difference[tested] - (level[first] - level[second])
             if np.abs(rest).max() > _SAME:
                 joined, gained = np.zeros((len(values), len(values))), np.zeros(len(values))
                 joined[first, second] = joined[second, first] = -1.0  # normal equations: a Laplacian
@@ -149,7 +149,7 @@ class Differences:
                 np.add.at(gained, first, rest)
                 np.subtract.at(gained, second, rest)
                 level = level + np.linalg.lstsq(joined, gained, rcond=1e-10)[0]
-        return known[np.argsort(-up_to_rounding(level[known]), kind="stable")]
+        return defined[np.argsort(-up_to_rounding(level[defined]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
         """(metrics, metrics): whether the first is significantly better than the second, all pairs tested together at
@@ -158,11 +158,11 @@ class Differences:
         if tests is None or not np.isfinite(tests.p_adjusted).any():
             return None
         n = int(self.pairs.max()) + 1
-        found = np.zeros((n, n), dtype=bool)
+        result = np.zeros((n, n), dtype=bool)
         clear = tests.significant(alpha)
         better = np.where(tests.estimate[clear, np.newaxis] > 0, self.pairs[clear], self.pairs[clear, ::-1])
-        found[better[:, 0], better[:, 1]] = True
-        return found
+        result[better[:, 0], better[:, 1]] = True
+        return result
 
 
 def difference(
@@ -201,8 +201,8 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
         for ground in grounds:
             if statistic.per_item:
                 for some in chunks(len(ground.at), 4 * len(tester.block)):
-                    made, items = difference(statistic, ground.without, ground.first[some], ground.second[some])
-                    draws[:, ground.at[some]], present[:, ground.at[some]] = made, tester.has(items)
+                    gaps, items = difference(statistic, ground.without, ground.first[some], ground.second[some])
+                    draws[:, ground.at[some]], present[:, ground.at[some]] = gaps, tester.has(items)
                 continue
             values = statistic.compute(ground.without)
             draws[:, ground.at] = values[:, ground.first] - values[:, ground.second]
@@ -212,13 +212,13 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
     n_draws = len(tester.sample.times)
 
     def columns(pairs: Ints) -> Floats:
-        made = np.full((len(pairs), n_draws), np.nan)
+        result = np.full((len(pairs), n_draws), np.nan)
         for ground, values in zip(grounds, values_of, strict=True):
             place = np.minimum(np.searchsorted(ground.at, pairs), len(ground.at) - 1)
             here = np.flatnonzero(ground.at[place] == pairs)
-            own = place[here]
-            made[here] = values[ground.first[own]] - values[ground.second[own]]
-        return made
+            positions = place[here]
+            result[here] = values[ground.first[positions]] - values[ground.second[positions]]
+        return result
 
     return multiple_testing.bootstrap_tests(
         columns,

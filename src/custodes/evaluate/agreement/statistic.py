@@ -29,7 +29,7 @@ def drawn_flips(rng: np.random.Generator) -> Callable[[Comparison], NDArray[np.i
     """Flips (`PERMUTATIONS`, clusters) of a comparison, the same in every question and whatever else is drawn from the
     generator."""
     seed = int(rng.spawn(1)[0].integers(2**63))
-    return lambda own: bootstrap.sign_flips(own.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
+    return lambda comparison: bootstrap.sign_flips(comparison.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +66,16 @@ class Sample:
         """What `compute` finds of the scores of the comparison, (metrics, items); NaN where there are only choices."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
-        found: Floats = self._once(name, lambda: read_only(compute(self.comparison)), self.comparison.metric_scores)
-        return found
+        values: Floats = self._once(name, lambda: read_only(compute(self.comparison)), self.comparison.metric_scores)
+        return values
 
     def _once(self, name: str, compute: Callable[[], Any], *of: object) -> Any:
         """What `compute` finds of these arrays: once, also for samples that replace this one's resamples."""
-        known, found = self.memo.get(name, ((), None))
-        if len(known) != len(of) or any(one is not other for one, other in zip(known, of, strict=True)):
-            found = compute()
-            self.memo[name] = of, found
-        return found
+        arrays, value = self.memo.get(name, ((), None))
+        if len(arrays) != len(of) or any(one is not other for one, other in zip(arrays, of, strict=True)):
+            value = compute()
+            self.memo[name] = of, value
+        return value
 
     @cached_property
     def system_scores(self) -> SystemScores:
@@ -89,34 +89,34 @@ class Sample:
             unknown = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
             return SystemScores(people=unknown, metrics=unknown, pairs=both(comparison.metric_system > np.inf))
         rated, scores = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
-        given = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
-        of_people = rated & (scores | given[1][:, np.newaxis])
-        of_metrics = scores & (rated | given[0])
+        from_file = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
+        of_people = rated & (scores | from_file[1][:, np.newaxis])
+        of_metrics = scores & (rated | from_file[0])
         joined = [
-            np.stack([common_items(cells) for cells in own]) | both(told)
-            for own, told in ((of_people, given[0]), (of_metrics, given[1]))
+            np.stack([common_items(cells) for cells in masks]) | both(has_score)
+            for masks, has_score in ((of_people, from_file[0]), (of_metrics, from_file[1]))
         ]
-        people, metrics = np.empty((2, len(self.times), *given[1].shape))
+        people, metrics = np.empty((2, len(self.times), *from_file[1].shape))
         for rows in alike(of_people, of_metrics):
-            own = of_people[rows[0]], of_metrics[rows[0]]
+            pair = of_people[rows[0]], of_metrics[rows[0]]
             sides = (
                 (comparison.human[np.newaxis], comparison.human_system[np.newaxis]),
                 (comparison.metric_scores[rows], comparison.metric_system[rows]),
             )
-            if (own[0] == own[1]).all():  # one fit for all
-                fitted = self._fitted(*map(np.concatenate, zip(*sides, strict=True)), cells=own[0])
+            if (pair[0] == pair[1]).all():  # one fit for all
+                fitted = self._fitted(*map(np.concatenate, zip(*sides, strict=True)), cells=pair[0])
                 people[:, rows], metrics[:, rows] = fitted[:, :1], fitted[:, 1:]
             else:
                 people[:, rows], metrics[:, rows] = (
-                    self._fitted(*side, cells=cells) for side, cells in zip(sides, own, strict=True)
+                    self._fitted(*side, cells=cells) for side, cells in zip(sides, pair, strict=True)
                 )
         return SystemScores(people=people, metrics=metrics, pairs=joined[0] & joined[1])
 
-    def _fitted(self, scores: Floats, given: Floats, *, cells: Bools) -> Floats:
+    def _fitted(self, scores: Floats, from_file: Floats, *, cells: Bools) -> Floats:
         """(1 + B, raters, systems) from some cells (items, systems), or the scores of the file (raters, systems)."""
         design = self.comparison.design
-        made = system_fit(scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights)
-        return np.where(np.isfinite(given), given + np.nan_to_num(made - made[:1], nan=0.0), made)
+        fitted = system_fit(scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights)
+        return np.where(np.isfinite(from_file), from_file + np.nan_to_num(fitted - fitted[:1], nan=0.0), fitted)
 
     def item_mean(self, per_item: Floats) -> Floats:
         """(1 + B, k): the means over items of (k, items), where defined."""
@@ -144,7 +144,7 @@ class Sample:
         """The accuracy with calibrated ties, and the threshold of each metric that gives it: (1 + B, metrics) each."""
         comparison, design = self.comparison, self.comparison.design
         scores = comparison.metric_scores
-        found = self._once(
+        events = self._once(
             "acc_eq",
             lambda: calibrated_accuracy.events(
                 comparison.human,
@@ -157,12 +157,12 @@ class Sample:
             scores,
             design.units,
         )
-        return calibrated_accuracy.calibrated(found, self.times)
+        return calibrated_accuracy.calibrated(events, self.times)
 
 
-def both(told: Bools) -> Bools:
+def both(condition: Bools) -> Bools:
     """(..., systems) -> (..., systems, systems): whether it is so of both."""
-    return np.asarray(told[..., np.newaxis] & told[..., np.newaxis, :])
+    return np.asarray(condition[..., np.newaxis] & condition[..., np.newaxis, :])
 
 
 def alike(*masks: Bools) -> list[NDArray[np.intp]]:

@@ -25,41 +25,41 @@ class Together:
 
     def takes(self, comparison: Comparison) -> bool:
         """Add an aspect, if it is like those that are here."""
-        alike = _are_alike(self._aspects[0], comparison)
-        self._aspects += [comparison] * alike
-        return alike
+        matches = _are_alike(self._aspects[0], comparison)
+        self._aspects += [comparison] * matches
+        return matches
 
     def compute(self, statistic: Statistic, sample: Sample) -> Floats:
         """(1 + B, metrics) of one of these aspects, whose samples all have the same resamples and flips."""
         if statistic.of_people is None or not self._same.size:
             return statistic.compute(sample)
-        own = sample.comparison
-        aspect = next(k for k, other in enumerate(self._aspects) if other is own)
+        comparison = sample.comparison
+        aspect = next(k for k, other in enumerate(self._aspects) if other is comparison)
         same = self._same[aspect]
         with self._lock:
             if statistic.name not in self._found:
                 people = np.stack([other.human for other in self._aspects])
-                self._found[statistic.name] = statistic.of_people(sample, people, own.metric_scores[same])
-        values = np.empty((len(sample.times), len(own.metrics)))
+                self._found[statistic.name] = statistic.of_people(sample, people, comparison.metric_scores[same])
+        values = np.empty((len(sample.times), len(comparison.metrics)))
         values[:, same] = self._found[statistic.name][aspect]
-        rest = np.setdiff1d(np.arange(len(own.metrics)), same)
+        rest = np.setdiff1d(np.arange(len(comparison.metrics)), same)
         if len(rest):
-            values[:, rest] = statistic.of_people(sample, own.human, own.metric_scores[rest])
+            values[:, rest] = statistic.of_people(sample, comparison.human, comparison.metric_scores[rest])
         return values
 
     @cached_property
     def _same(self) -> NDArray[np.intp]:
         """(aspects, k): places of the metrics that share outputs with people and say the same in all aspects."""
         first, *others = self._aspects
-        places = [{name: m for m, name in enumerate(own.metrics)} for own in self._aspects]
+        places = [{name: m for m, name in enumerate(comparison.metrics)} for comparison in self._aspects]
         rated = np.isfinite(first.scores.human)
         same = [
-            [own[name] for own in places]
+            [place[name] for place in places]
             for name, scores in zip(first.metrics, first.scores.metrics, strict=True)
-            if others and (rated & np.isfinite(scores)).any() and all(name in own for own in places)
+            if others and (rated & np.isfinite(scores)).any() and all(name in place for place in places)
             if all(
-                np.array_equal(scores, other.scores.metrics[own[name]], equal_nan=True)
-                for other, own in zip(others, places[1:], strict=True)
+                np.array_equal(scores, other.scores.metrics[place[name]], equal_nan=True)
+                for other, place in zip(others, places[1:], strict=True)
             )
         ]
         return np.array(same, dtype=np.intp).reshape(-1, len(places)).T
@@ -68,13 +68,13 @@ class Together:
 def together(comparisons: Sequence[Comparison]) -> list[Together]:
     """For each aspect, those that it is answered with."""
     groups: list[Together] = []
-    found = []
+    result = []
     for comparison in comparisons:
-        group = next((own for own in groups if own.takes(comparison)), None)
+        group = next((candidate for candidate in groups if candidate.takes(comparison)), None)
         if group is None:
             groups.append(group := Together(comparison))
-        found.append(group)
-    return found
+        result.append(group)
+    return result
 
 
 def _are_alike(one: Comparison, other: Comparison) -> bool:

@@ -225,21 +225,26 @@ def annotators(
                 silent = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {silent}; fill in what they say, or ask the leaderboard of metrics")
         raise OptionError(study.whose_people())
-    parts, told = material(chosen, chosen.humans)
+    parts, data_notes = material(chosen, chosen.humans)
     if not parts:
         raise InputError(f"{study.name}: no person gave a score or verdict ({listed(chosen.humans, limit=3)})")
-    known, who = persons(chosen, chosen.humans, people)
+    person_names, who = persons(chosen, chosen.humans, people)
     generator = np.random.default_rng(rng)
-    answer = partial(_answer, known=known, method=method, resamples=resamples, confidence=confidence)
-    made = list(
+    answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
+    answers = list(
         each(
-            answer, parts, rng=generator, progress=progress, desc="annotators", label=lambda own: own.aspect + own.what
+            answer,
+            parts,
+            rng=generator,
+            progress=progress,
+            desc="annotators",
+            label=lambda part: part.aspect + part.what,
         )
     )
-    for own, (adjusted, flags) in zip(made, _claims([own.tests for own in made], alpha), strict=True):
-        own.tables["annotators"] |= adjusted | {"flags": flags}
-    tables = [Annotators.part(own.aspect, **own.tables) for own in made]
-    notes = [*chosen.notes, *told, *who, *(note for own in made for note in own.notes)]
+    for outcome, (adjusted, flags) in zip(answers, _claims([outcome.tests for outcome in answers], alpha), strict=True):
+        outcome.tables["annotators"] |= adjusted | {"flags": flags}
+    tables = [Annotators.part(outcome.aspect, **outcome.tables) for outcome in answers]
+    notes = [*chosen.notes, *data_notes, *who, *(note for outcome in answers for note in outcome.notes)]
     return Annotators.of(tables, notes)
 
 
@@ -261,13 +266,13 @@ def _answer(
     part: AnnotatorAnswers,
     rng: np.random.Generator,
     *,
-    known: frozenset[str],
+    person_names: frozenset[str],
     method: Method,
     resamples: int,
     confidence: float,
 ) -> _Part:
     times = bootstrap.bootstrap_weights(part.n_units, resamples if part.n_units > 1 else 0, rng)
-    is_person = np.array([name in known for name in part.raters])
+    is_person = np.array([name in person_names for name in part.raters])
     slots = int((~is_person).sum())
     columns, tests = standing_columns(part, is_person, times=times, confidence=confidence)
     chosen, why = chosen_method(part, method, slots=bool(slots)) if not part.continuous else ("", "")
@@ -275,15 +280,17 @@ def _answer(
     together, ends, reasons = {}, np.full((3, len(part.raters)), np.nan), np.full(len(part.raters), reason)
     if chosen:
         # A generator of its own: estimates do not depend on the number of resamples.
-        made = consensus(part, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
-        reason = made.reason
+        model = consensus(part, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
+        reason = model.reason
         few = (part.clusters < FEWEST) | ((columns["doubled"] < FEWEST_SHARED) & (chosen != "majority"))
-        ends = np.where(is_person & ~few, np.stack([made.competence, made.low, made.high]), np.nan)
-        alike = np.isnan(made.competence) & (chosen != "majority")
+        ends = np.where(is_person & ~few, np.stack([model.competence, model.low, model.high]), np.nan)
+        no_variation = np.isnan(model.competence) & (chosen != "majority")
         reasons = np.where(
-            few, FEW_SHARED, np.where(alike, ALIKE, np.where(part.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason))
+            few,
+            FEW_SHARED,
+            np.where(no_variation, ALIKE, np.where(part.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason)),
         )
-        together = label_columns(part, made)
+        together = label_columns(part, model)
     columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
     columns["reason"] = np.where(is_person, reasons, SLOT)
     tables = {
@@ -299,25 +306,25 @@ def _answer(
 
 def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], list[list[str]]]]:
     """Of every part: adjusted p-values, and flags; all tests of all people count."""
-    sizes = [len(own.side) for own in tests]
-    flat = np.concatenate([np.concatenate([own.side, own.little]) for own in tests])
+    sizes = [len(test.side) for test in tests]
+    flat = np.concatenate([np.concatenate([test.side, test.little]) for test in tests])
     adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([2 * n for n in sizes])[:-1]))
-    made = []
-    for own, n in zip(tests, sizes, strict=True):
+    result = []
+    for test, n in zip(tests, sizes, strict=True):
         side, little = np.split(next(adjusted), [n])
         flags = [
             [
                 word
                 for word, claimed in (
-                    (FIRST if own.first[w] else SECOND, side[w] <= alpha),
+                    (FIRST if test.first[w] else SECOND, side[w] <= alpha),
                     (LITTLE, little[w] <= alpha),
                 )
                 if claimed
             ]
             for w in range(n)
         ]
-        made.append(({"side_p": side, "little_p": little}, flags))
-    return made
+        result.append(({"side_p": side, "little_p": little}, flags))
+    return result
 
 
 def _notes(

@@ -58,7 +58,7 @@ class Consensus(NamedTuple):
 
 def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tuple[str, str]:
     """The method to use, and why that one."""
-    own = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
+    counts = np.bincount(part.answers.worker[part.both], minlength=len(part.raters))
     doubled = int(part.doubled.sum())
     if method != "auto":
         if method != "majority" and not doubled:
@@ -71,7 +71,7 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
         return "majority", "slots are not known to be one person each"
     if len(part.raters) < FEWEST_PEOPLE or doubled < FEWEST_DOUBLED:
         return "majority", f"fewer than {FEWEST_PEOPLE} people or {FEWEST_DOUBLED} tasks that several answered"
-    middle = float(np.median(own))
+    middle = float(np.median(counts))
     if middle >= ENOUGH:
         return "dawid-skene", f"half of the people answered {middle:g} tasks or more that others answered, too"
     return "mace", f"half of the people answered only {middle:g} tasks or fewer that others answered, too"
@@ -98,15 +98,15 @@ def consensus(
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
         return Consensus(method, posterior, _kappa(answers, posterior, least=LEAST), nobody, nobody, BY_MACE)
-    made = dawid_skene(answers, iterations=MOST_STEPS)
-    competence = _kappa(answers, made.posterior, least=LEAST)
+    model = dawid_skene(answers, iterations=MOST_STEPS)
+    competence = _kappa(answers, model.posterior, least=LEAST)
     if not _enough(part):
-        return Consensus(method, made.posterior, competence, nobody, nobody, SPARSE)
+        return Consensus(method, model.posterior, competence, nobody, nobody, SPARSE)
 
     def resampled(drawn: Floats) -> Floats:
         weight = several * drawn[part.unit]
         weighted = replace(answers, weight=weight)
-        fit = dawid_skene(weighted, iterations=ITERATIONS, start=made.posterior)
+        fit = dawid_skene(weighted, iterations=ITERATIONS, start=model.posterior)
         return _kappa(weighted, fit.posterior, least=0.0)
 
     draws = [resampled(drawn) for drawn in times[1 : 1 + MOST_RESAMPLES]]
@@ -119,7 +119,7 @@ def consensus(
     )
     unknown = np.isnan(competence)
     low, high = (np.where(unknown, np.nan, end) for end in (low, high))
-    return Consensus(method, made.posterior, competence, low, high, "")
+    return Consensus(method, model.posterior, competence, low, high, "")
 
 
 def _enough(part: AnnotatorAnswers) -> bool:
@@ -140,17 +140,17 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floa
     return ratio(same - by_chance, np.where(varies, 1 - by_chance, 0.0)).round(12) + 0.0
 
 
-def label_columns(part: AnnotatorAnswers, made: Consensus) -> dict[str, Any]:
+def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     """The columns of `labels`."""
-    asked, best = part.answers.n_votes, majority_label(np.nan_to_num(made.posterior))
+    n_answers, best = part.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
     undecided = best == UNKNOWN
     verdicts = part.what == VERDICTS
     if verdicts:
         best = np.where(undecided, OUTCOMES.index("tie"), best)
         words = list(OUTCOMES)
     else:
-        words = [f"{own:g}" for own in part.labels]
-    chances = made.posterior.T if verdicts else np.full((3, len(asked)), np.nan)
+        words = [f"{label:g}" for label in part.labels]
+    chances = model.posterior.T if verdicts else np.full((3, len(n_answers)), np.nan)
     at = np.maximum(best, 0)
     values = np.array(part.labels)
     tasks = part.tasks
@@ -161,9 +161,9 @@ def label_columns(part: AnnotatorAnswers, made: Consensus) -> dict[str, Any]:
         **{name: tasks[name].to_list() if verdicts else blank for name in ("system_a", "system_b")},
         "system": blank if verdicts else tasks["system"].to_list(),
         "label": [words[k] if verdicts or not open_ else None for k, open_ in zip(at, undecided, strict=True)],
-        "chance": np.where(undecided & ~np.full(len(at), verdicts), np.nan, made.posterior[np.arange(len(at)), at]),
+        "chance": np.where(undecided & ~np.full(len(at), verdicts), np.nan, model.posterior[np.arange(len(at)), at]),
         **dict(zip(("p_a", "p_tie", "p_b"), chances, strict=True)),
-        "expected": made.posterior @ values,
-        "answers": asked,
-        "method": made.method,
+        "expected": model.posterior @ values,
+        "answers": n_answers,
+        "method": model.method,
     }

@@ -28,10 +28,10 @@ def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozen
     """
     if people != "auto":
         return frozenset(raters if people == "persons" else ()), []
-    said = study.raters.frame.filter(pl.col("person"))["rater"]
-    told = frozenset(raters) & frozenset(said)
-    slots = _slots(study, [name for name in raters if name not in told])
-    assumed = sorted(frozenset(raters) - told - slots)
+    names = study.raters.frame.filter(pl.col("person"))["rater"]
+    declared = frozenset(raters) & frozenset(names)
+    slots = _slots(study, [name for name in raters if name not in declared])
+    assumed = sorted(frozenset(raters) - declared - slots)
     how = "say so with people='persons' or 'slots', or in the column 'person' of a raters table"
     return frozenset(raters) - slots, noted(
         (
@@ -50,7 +50,7 @@ def is_numbered(name: str) -> bool:
     >>> is_numbered("annotator2"), is_numbered("human_b"), is_numbered("beatrix"), is_numbered("A2X9QK")
     (True, True, False, False)
     """
-    return all(own in HUMAN or len(own) <= 1 for own in map(stem, parts(name)))
+    return all(word in HUMAN or len(word) <= 1 for word in map(stem, parts(name)))
 
 
 def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
@@ -69,7 +69,7 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     names = {name: "_".join(stem(part) for part in parts(name) if len(stem(part)) > 1) for name in likely}
     rows = rows.with_columns(like=pl.col("rater").replace_strict(names, return_dtype=pl.String))
     tasks = rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
-    own = rows.group_by("like", "rater").len("own").join(tasks, on="like")
-    several = own.filter(pl.len().over("like") > 1)
+    numbers = rows.group_by("like", "rater").len("own").join(tasks, on="like")
+    several = numbers.filter(pl.len().over("like") > 1)
     whole = several.filter((pl.col("own") >= WHOLE * pl.col("tasks")).all().over("like"))
     return frozenset(whole["rater"])

@@ -82,32 +82,32 @@ def material(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswer
     """All that some raters of a selected study answered, second opinions too, aspect by aspect; one answer a person and
     task."""
     ours = pl.col("rater").is_in(list(raters))
-    asked, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
-    both = Preferences(frame=pl.concat([asked.frame, second.frame]), missing=pl.concat([asked.missing, second.missing]))
-    verdicts, told = both.settled("mean")
+    first, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
+    both = Preferences(frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing]))
+    verdicts, order_notes = both.settled("mean")
     rated = pl.concat([chosen.ratings.frame, chosen.second_ratings.frame])
     scores = rated.filter(ours & (pl.col("item") != ""))
     key = ["item", "system", "rater", "aspect"]
     single = scores.group_by(key).agg(pl.col("score").sort_by("repeat").first())
     again = scores.height - single.height
     aspects = pl.concat([verdicts["aspect"], single["aspect"]]).unique(maintain_order=True)
-    found = []
+    result = []
     for aspect in sorted(aspects):
-        own = verdicts.filter(pl.col("aspect") == aspect)
-        if own.height:
-            found.append(_verdicts(chosen, aspect, own, both.frame.filter(pl.col("aspect") == aspect)))
+        settled = verdicts.filter(pl.col("aspect") == aspect)
+        if settled.height:
+            result.append(_verdicts(chosen, aspect, settled, both.frame.filter(pl.col("aspect") == aspect)))
         rated = single.filter(pl.col("aspect") == aspect)
         if rated.height:
-            found.append(_ratings(chosen, aspect, rated))
+            result.append(_ratings(chosen, aspect, rated))
     message = f"{again} scores that a person gave again of the same output left out: the first counts"
-    return found, [*told, *noted(("scored-again", again, message))]
+    return result, [*order_notes, *noted(("scored-again", again, message))]
 
 
 def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> AnnotatorAnswers:
     pair = pl.struct("system_a", "system_b")
     raters = tuple(rows["rater"].unique().sort())
-    shown = raw.with_columns(shown=pl.col("order").replace_strict(SHOWN, return_dtype=pl.Int8))
-    shown = shown.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
+    ordered = raw.with_columns(shown=pl.col("order").replace_strict(SHOWN, return_dtype=pl.Int8))
+    ordered = ordered.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
     seconds = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,
@@ -119,10 +119,10 @@ def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) 
         raters=raters,
         labels=(1.0, 0.0, -1.0),
         seconds=np.array([seconds[name] for name in raters], dtype=np.float64),
-        sided_worker=label_codes(shown["rater"], raters),
-        sided_pair=shown.select(pair.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        sign=shown["preference"].to_numpy(),
-        order=shown["shown"].to_numpy(),
+        sided_worker=label_codes(ordered["rater"], raters),
+        sided_pair=ordered.select(pair.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        sign=ordered["preference"].to_numpy(),
+        order=ordered["shown"].to_numpy(),
     )
 
 

@@ -41,10 +41,10 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
     ends: dict[str, Any] = {"confidence": confidence, "clusters": units, "bounds": intervals.CORRELATION}
     enough = doubled >= FEW_DOUBLES
     undefined = np.full(len(times), np.nan)
-    met = coincidences(answers, units=part.unit, n_units=part.n_units)
-    of_labels = bootstrap.weighted_sums(times, np.moveaxis(met, 0, -1))
-    known = moments(answers.task, part.value, units=part.unit, n_units=part.n_units)
-    of_numbers = bootstrap.weighted_sums(times, known.T)
+    coincidence = coincidences(answers, units=part.unit, n_units=part.n_units)
+    of_labels = bootstrap.weighted_sums(times, np.moveaxis(coincidence, 0, -1))
+    moment_sums = moments(answers.task, part.value, units=part.unit, n_units=part.n_units)
+    of_numbers = bootstrap.weighted_sums(times, moment_sums.T)
     drawn = {name: undefined if part.continuous or not enough else alpha(of_labels, scale=name) for name in SCALES}
     return {
         "what": part.what,
@@ -54,8 +54,8 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
         "answers": int(both.sum()),
         **{
             name: value
-            for scale, own in drawn.items()
-            for name, value in with_interval(f"alpha_{scale}", own, **ends).items()
+            for scale, values in drawn.items()
+            for name, value in with_interval(f"alpha_{scale}", values, **ends).items()
         },
         **with_interval("alpha_interval", interval_alpha(of_numbers) if enough else undefined, **ends),
         "reason": "" if enough else TOO_FEW.format(FEW_DOUBLES),
@@ -66,22 +66,22 @@ def people_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> 
     """The row of `people`."""
     answers = part.answers
     counts = np.bincount(answers.worker, minlength=len(part.raters))
-    made = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
-    reach = intervals.student_quantile(confidence, len(part.raters)) * made.error
-    known, several = not slots, len(part.raters) >= FEWEST_PEOPLE
-    icc = made.icc if known else np.nan
+    tastes = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
+    reach = intervals.student_quantile(confidence, len(part.raters)) * tastes.error
+    are_persons, several = not slots, len(part.raters) >= FEWEST_PEOPLE
+    icc = tastes.icc if are_persons else np.nan
     return {
         "what": part.what,
         "people": len(part.raters),
         "answers": len(answers),
         "largest": float(counts.max() / counts.sum()),
         "gini": gini(counts),
-        "effective": effective_number(counts) if known else np.nan,
+        "effective": effective_number(counts) if are_persons else np.nan,
         "icc": icc,
-        "icc_low": max(icc - reach, -1.0) if np.isfinite(reach) and known and several else np.nan,
-        "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and known and several else np.nan,
-        "alike": made.answers_per_annotator,
-        "design_effect": made.effect if known else np.nan,
+        "icc_low": max(icc - reach, -1.0) if np.isfinite(reach) and are_persons and several else np.nan,
+        "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and are_persons and several else np.nan,
+        "alike": tastes.answers_per_annotator,
+        "design_effect": tastes.effect if are_persons else np.nan,
     }
 
 

@@ -57,7 +57,7 @@ def standing_columns(
         "answers": number,
         "share": ratio(number, number.sum()),
         "doubled": np.bincount(answers.worker[part.both], minlength=n),
-        **{name: own * unknown for name, own in agreement.items()},
+        **{name: values * unknown for name, values in agreement.items()},
         "decided": sided.decided,
         "first": sided.share * unknown,
         "ties": ratio(ties, number) if part.what == VERDICTS else np.nan,
@@ -79,8 +79,8 @@ def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict
     low, high = intervals.cluster_intervals(
         drawn, part.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
     )
-    told = np.where(part.clusters >= FEWEST, drawn[0], np.nan)
-    return {"agreement": told, "agreement_low": low, "agreement_high": high}
+    estimate = np.where(part.clusters >= FEWEST, drawn[0], np.nan)
+    return {"agreement": estimate, "agreement_low": low, "agreement_high": high}
 
 
 def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
@@ -93,8 +93,8 @@ def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Fl
         size = (some.stop - some.start, part.n_units)
         place = (worker[inside] - some.start) * size[1] + unit[inside]
         sums, counts = (
-            np.bincount(place, weights=own, minlength=size[0] * size[1]).reshape(size).astype(np.float64)
-            for own in (values[inside], np.ones(len(place)))
+            np.bincount(place, weights=numbers, minlength=size[0] * size[1]).reshape(size).astype(np.float64)
+            for numbers in (values[inside], np.ones(len(place)))
         )
         yield some, sums, counts
 
@@ -112,11 +112,11 @@ class _Compared(NamedTuple):
 def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
     """Compare each annotator with the others, of whom only the `trusted` count, on the same tasks."""
     answers = part.answers
-    found = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
-    clusters, others = _positive(part, found.others)
-    _, chance = _positive(part, found.agreement)
-    _, little = _positive(part, HALF * found.others - found.agreement)
-    equal = np.isnan(found.spread) & (part.clusters >= FEWEST)
+    peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
+    clusters, others = _positive(part, peers.others)
+    _, chance = _positive(part, peers.agreement)
+    _, little = _positive(part, HALF * peers.others - peers.agreement)
+    equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
     few, disagree = clusters < FEWEST, ~(others <= LEVEL)
     above = chance <= LEVEL
     reason = np.select([equal, few, disagree, above], [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE], "")

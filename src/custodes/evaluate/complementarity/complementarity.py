@@ -43,9 +43,9 @@ GAPS = {
 def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
     """The rows of a table that matter most, where it is long."""
 
-    def excerpt(made: Complementarity) -> pl.DataFrame:
-        frame = made.to_frame(name)
-        metrics = made.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
+    def excerpt(answer: Complementarity) -> pl.DataFrame:
+        frame = answer.to_frame(name)
+        metrics = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
         near = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
         return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(near))
 
@@ -243,7 +243,9 @@ def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     matrix = rankings.square(distances.kept[0])
     by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
     kinds = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
-    order = np.concatenate([own[ordination.leaf_order(matrix[np.ix_(own, own)])] for own in kinds]).tolist()
+    order = np.concatenate(
+        [members[ordination.leaf_order(matrix[np.ix_(members, members)])] for members in kinds]
+    ).tolist()
     return [order.index(i) if i in order else None for i in range(len(matrix))]
 
 
@@ -251,8 +253,8 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
     rules, once = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
     sums = np.zeros((2, len(rules), len(KINDS)))
     for part in rankings.blocks(1):
-        own = rank_distance.rank_distances_by_rule(rankings.values, *rankings.pairs[:, part], rules=rules)
-        means = np.concatenate([rankings.mean(distances, once) for distances in own.values()])
+        by_rule = rank_distance.rank_distances_by_rule(rankings.values, *rankings.pairs[:, part], rules=rules)
+        means = np.concatenate([rankings.mean(distances, once) for distances in by_rule.values()])
         sums += defined_sums(means, [rankings.kind[part]], len(KINDS))
     return {
         "distance": [rule for rule in rules for _ in KINDS],
@@ -299,8 +301,8 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
 
 def _mixed_notes(rankings: Rankings, people: People) -> list[Note]:
     """Whether human-human says more than how people agree."""
-    who, own = rankings.who, rankings.who.of_kind("human")
-    several = all(len({names[i] for i in own}) > 1 for names in (who.raters, who.rater_aspects))
+    who, humans = rankings.who, rankings.who.of_kind("human")
+    several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
     message = (
         "human-human averages pairs of two people on one aspect, of one person's aspects, and of neither; choose one"
         " aspect to see how people agree"

@@ -41,14 +41,14 @@ class Rankings:
     @classmethod
     def of(cls, who: Judges, level: Level) -> Rankings:
         """The rankings of those who tell things of a unit apart."""
-        made = cls(who=who, level=level)
-        rated = np.isfinite(made.values)
-        low, high = (np.where(rated, made.values, end) for end in (np.inf, -np.inf))
+        rankings = cls(who=who, level=level)
+        rated = np.isfinite(rankings.values)
+        low, high = (np.where(rated, rankings.values, end) for end in (np.inf, -np.inf))
         flat = ~(low.min(axis=2) < high.max(axis=2)).any(axis=1)
         stuck = tuple(who.names[i] for i in np.flatnonzero(flat & who.varies))
         if not stuck:
-            return made
-        reason = f"never tells {made.thing}s of {'an item' if level == 'system' else 'a system'} apart"
+            return rankings
+        reason = f"never tells {rankings.thing}s of {'an item' if level == 'system' else 'a system'} apart"
         message = f"{reason}, so left out (it may vary otherwise): {listed(stuck)}"
         fewer = replace(
             who,
@@ -119,36 +119,36 @@ class Distances:
         cls, rankings: Rankings, rule: rank_distance.Rule, times: Floats, confidence: float, progress: Progress
     ) -> Distances:
         """Of every two raters; `times` (1 + B, clusters) says how often each cluster of items is there."""
-        columns, kept, n_units = [], [], rankings.who.design.n_units
+        columns, samples, n_units = [], [], rankings.who.design.n_units
         n, (first, second) = len(rankings.values), rankings.pairs
         human = np.array(rankings.who.kinds) != METRIC
         groups = (rankings.kind, *(len(KINDS) + 2 * a + ~human[b] for a, b in ((first, second), (second, first))))
         sums = np.zeros((2, len(times), len(KINDS) + 2 * n))
         blocks = rankings.blocks(len(times))
         for part in progress(blocks, total=len(blocks), desc="complementarity"):
-            own, draws = _draws(rankings, part, rule, times)
+            values, draws = _draws(rankings, part, rule, times)
             ends = with_interval("complementarity", draws, confidence, clusters=n_units, bounds=intervals.SHARE)
-            columns.append({**ends, "n": np.isfinite(own).sum(axis=1)})
-            kept.append(draws[: 1 + KEPT])
+            columns.append({**ends, "n": np.isfinite(values).sum(axis=1)})
+            samples.append(draws[: 1 + KEPT])
             sums += defined_sums(draws, [group[part] for group in groups], sums.shape[-1])
         mean = ratio(*sums)
         return cls(
             columns={name: np.concatenate([block[name] for block in columns]) for name in columns[0]},
             kinds=mean[:, : len(KINDS)],
             raters=mean[:, len(KINDS) :].reshape(-1, n, 2),
-            kept=np.concatenate(kept, axis=1),
+            kept=np.concatenate(samples, axis=1),
         )
 
 
 def _draws(rankings: Rankings, part: slice, rule: rank_distance.Rule, times: Floats) -> tuple[Floats, Floats]:
     """Distances (pairs, units), and their means in every resample (1 + B, pairs)."""
     if rankings.level == "system":
-        own = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, part], rule=rule)
-        return own, rankings.mean(own, times)
-    own, influence = rank_distance.rank_distance_influence(rankings.values, *rankings.pairs[:, part], rule=rule)
+        distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, part], rule=rule)
+        return distances, rankings.mean(distances, times)
+    distances, influence = rank_distance.rank_distance_influence(rankings.values, *rankings.pairs[:, part], rule=rule)
     design = rankings.who.design
     by_unit = bootstrap.unit_sums(influence, units=design.units, n_units=design.n_units)
-    return own, np.clip(rankings.mean(own, times) + (times - 1) @ by_unit.T, 0.0, 1.0)
+    return distances, np.clip(rankings.mean(distances, times) + (times - 1) @ by_unit.T, 0.0, 1.0)
 
 
 def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:

@@ -46,7 +46,7 @@ def structure(
     who, space = rankings.who, _space(rankings, times)
     linked = np.unique(rankings.pairs[:, np.isfinite(distances.kept[0])])  # at a distance of somebody
     alone = np.setdiff1d(np.flatnonzero(who.varies), linked)
-    made = Structure(
+    result = Structure(
         tables={},
         summary={},
         left_out=[
@@ -69,8 +69,8 @@ def structure(
         explained = ordination.explained_variance(space.points, column_weights=space.column_weights)
         by_name = np.argsort([who.names[i] for i in space.kept])  # draws do not depend on the order of raters
         null = ordination.null_explained(space.points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
-        made.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
-        made.summary.update(
+        result.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
+        result.summary.update(
             raters=len(space.kept),
             rankings=rankings.values.shape[1],
             ranked=space.points.shape[2],
@@ -85,23 +85,22 @@ def structure(
         )
     if len(space.kept) >= FEWEST:
         x, y = ordination.coordinates(space.points[0], k=2).T
-        made.tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
+        result.tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
     if len(linked) >= FEWEST:
-        similarity, apart = _similarity(rankings, distances, linked)
-        unlike = (
-            f"{apart} pairs of raters ranked nothing in common; for the clusters they are as similar as the average"
-        )
-        made.notes.extend(noted(("unconnected-raters", apart, unlike)))
+        similarity, unconnected = _similarity(rankings, distances, linked)
+        unlike = f"{unconnected} pairs of raters ranked nothing in common; for the clusters they are as similar as the"
+        unlike += " average"
+        result.notes.extend(noted(("unconnected-raters", unconnected, unlike)))
         seed = int(rng.integers(2**31))
-        found = communities.communities(similarity[0], seed=seed)
-        kept, rand = communities.stability(similarity[1:], found, seed=seed)
-        made.tables["clusters"] = {**labelled(who, linked), "cluster": found + 1, "stability": kept}
-        made.summary.update(
-            clusters=int(found.max()) + 1,
-            modularity=communities.modularity(similarity[0], found),
+        labels = communities.communities(similarity[0], seed=seed)
+        stable, rand = communities.stability(similarity[1:], labels, seed=seed)
+        result.tables["clusters"] = {**labelled(who, linked), "cluster": labels + 1, "stability": stable}
+        result.summary.update(
+            clusters=int(labels.max()) + 1,
+            modularity=communities.modularity(similarity[0], labels),
             clusters_agreement=rand.mean() if len(rand) else None,
         )
-    return made
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)

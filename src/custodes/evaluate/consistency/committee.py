@@ -56,14 +56,16 @@ def _alike(part: Material, judges: list[int], used: Bools, times: Floats, ends: 
     """How alike the judges err, and how many they amount to."""
     errors = 1 - correct(part.signs[judges][:, used], part.people[used])
     correlation = error_correlation(errors, units=part.unit[used], weights=times)
-    made = with_interval("correlation", correlation, bounds=intervals.CORRELATION, **ends)
+    columns = with_interval("correlation", correlation, bounds=intervals.CORRELATION, **ends)
     # The more alike, the fewer.
-    made |= {
-        "effective": effective_size(len(judges), made["correlation"]),
-        "effective_low": effective_size(len(judges), made["correlation_high"]),
-        "effective_high": effective_size(len(judges), made["correlation_low"]),
+    columns |= {
+        "effective": effective_size(len(judges), columns["correlation"]),
+        "effective_low": effective_size(len(judges), columns["correlation_high"]),
+        "effective_high": effective_size(len(judges), columns["correlation_low"]),
     }
-    return {"judges": len(judges), "comparisons": int(used.sum())} | {name: float(own) for name, own in made.items()}
+    return {"judges": len(judges), "comparisons": int(used.sum())} | {
+        name: float(value) for name, value in columns.items()
+    }
 
 
 def _panels(
@@ -84,14 +86,16 @@ def _panels(
         values = np.stack([every, subset, single, *right])
     accuracy = mean_of(values, units=unit, weights=times)
     gain = mean_of(values - single, units=unit, weights=times).round(12)
-    gain[:, [own == BEST for own in labels]] = np.nan  # against itself
+    gain[:, [label == BEST for label in labels]] = np.nan  # against itself
     one, each, cost, counted = _one_verdict(study, part, judges, used)
-    spent = [sum(cost[j] * each[j] for j in own) if len({counted[j] for j in own}) == 1 else np.nan for own in members]
-    alone = [own[0] if len(own) == 1 else None for own in members]
+    spent = [
+        sum(cost[j] * each[j] for j in panel) if len({counted[j] for j in panel}) == 1 else np.nan for panel in members
+    ]
+    alone = [panel[0] if len(panel) == 1 else None for panel in members]
     return {
         "panel": labels,
-        "judges": [[names[j] for j in own] for own in members],
-        "size": [len(own) for own in members],
+        "judges": [[names[j] for j in panel] for panel in members],
+        "size": [len(panel) for panel in members],
         **with_interval("accuracy", accuracy, bounds=intervals.SHARE, **ends),
         **with_interval("gain", gain, bounds=intervals.ANY, **ends),
         "one_verdict": np.array([np.nan if j is None else one[j] for j in alone]),
@@ -119,13 +123,13 @@ def _one_verdict(
     rows = part.asked.drop_nulls("preference").filter(pl.col("comparison").is_in(key.tolist()))
     place = np.searchsorted(key, rows["comparison"].to_numpy())
     right = correct(rows["preference"].to_numpy(), part.people[used][place])
-    own = rows.select("rater", "comparison").with_columns(right=right)
-    by = own.group_by("rater", "comparison").agg(pl.col("right").mean(), pl.len().alias("n"))
+    answers = rows.select("rater", "comparison").with_columns(right=right)
+    by = answers.group_by("rater", "comparison").agg(pl.col("right").mean(), pl.len().alias("n"))
     means = {r: (m, n) for r, m, n in by.group_by("rater").agg(pl.col("right").mean(), pl.col("n").mean()).iter_rows()}
-    known = [means.get(r, (np.nan, np.nan)) for r in judges]
-    one = np.array([right if n > 1 else np.nan for right, n in known])
+    values = [means.get(r, (np.nan, np.nan)) for r in judges]
+    one = np.array([right if n > 1 else np.nan for right, n in values])
     # A score is of one output, and a comparison needs two.
-    each = np.array([2.0 if np.isnan(n) else n for _, n in known])
-    said = study.raters.only([part.raters[r] for r in judges]).frame
-    cost = np.array([own or np.nan for own in said["cost"]], dtype=np.float64)
-    return one, each, cost, said["cost_unit"].to_list()
+    each = np.array([2.0 if np.isnan(n) else n for _, n in values])
+    raters = study.raters.only([part.raters[r] for r in judges]).frame
+    cost = np.array([price or np.nan for price in raters["cost"]], dtype=np.float64)
+    return one, each, cost, raters["cost_unit"].to_list()

@@ -41,36 +41,36 @@ def confidence_columns(
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """The columns of `confidence` and of `reliability`, and the test of each rater who gave chances beside people."""
     rows = _forecasts(study, part, setting)
-    made: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
-    found = []
-    for (rater,), own in rows.group_by("rater", maintain_order=True):
-        name, unit = part.raters[int(str(rater))], own["unit"].to_numpy()
-        chances = _chances(own)
-        outcome = 1 - own["people"].to_numpy().astype(np.int64)
+    findings = []
+    for (rater,), answers in rows.group_by("rater", maintain_order=True):
+        name, unit = part.raters[int(str(rater))], answers["unit"].to_numpy()
+        chances = _chances(answers)
+        outcome = 1 - answers["people"].to_numpy().astype(np.int64)
         sure, right = sure_and_right(chances, outcome)
         bins = bins_of(sure)
-        known = known_variance(chances, own["comparison"].to_numpy())
-        tested = surer_than_right(sure, right, least_variance=known, units=unit, confidence=confidence)
-        together = _together(own)
+        variance = known_variance(chances, answers["comparison"].to_numpy())
+        tested = surer_than_right(sure, right, least_variance=variance, units=unit, confidence=confidence)
+        together = _together(answers)
         few = len(np.unique(unit)) < FEWEST
         ends = [np.nan if few else POINTS * float(end) for end in (tested.low, tested.high)]
         surer, reason = POINTS * float(tested.estimate), TOO_FEW if few else ""
         p_value = np.nan if few else float(tested.p_value)
-        found.append(Finding(part.aspect, name, CONFIDENCE, "", surer, ends[0], ends[1], p_value, reason))
+        findings.append(Finding(part.aspect, name, CONFIDENCE, "", surer, ends[0], ends[1], p_value, reason))
         error, by_chance = expected_error(sure, right, bins, units=unit)
-        one = {"rater": name, "comparisons": len(together), "verdicts": len(own)}
+        one = {"rater": name, "comparisons": len(together), "verdicts": len(answers)}
         one |= {"sure": sure.mean(), "confirmed": right.mean()}
-        made.append(
+        results.append(
             one
             | {"overconfidence": surer, "overconfidence_low": ends[0], "overconfidence_high": ends[1]}
             | {"calibration_error": error, "by_chance": by_chance, "reason": reason}
             | _scores(together, part.n_units, times, confidence)
         )
         curves.append(_curve(name, sure, right, bins, unit, confidence))
-    whole = {name: np.array([own[name] for own in made]) for name in made[0]} if made else {}
-    curve = {name: np.concatenate([own[name] for own in curves]) for name in curves[0]} if curves else {}
-    return whole, curve, found
+    whole = {name: np.array([row[name] for row in results]) for name in results[0]} if results else {}
+    curve = {name: np.concatenate([row[name] for row in curves]) for name in curves[0]} if curves else {}
+    return whole, curve, findings
 
 
 def _forecasts(study: Study, part: Material, setting: Setting) -> pl.DataFrame:
@@ -79,13 +79,13 @@ def _forecasts(study: Study, part: Material, setting: Setting) -> pl.DataFrame:
 
     Each row is a forecast by itself: the mean of two that are right is less sure than what comes, and so are those that
     agree. So only `orders='first'` leaves any out."""
-    own = study.preferences.where(pl.col("rater").is_in(list(study.metrics)))
-    own = own if own.frame["p_a"].count() else Preferences.empty()
+    preferences = study.preferences.where(pl.col("rater").is_in(list(study.metrics)))
+    preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
     first_alone = setting["orders"] == "first"
-    settled, _ = own.settled("first" if first_alone else "mean")
-    said = of_aspect(own.frame, part.aspect).join(settled, on=COMPARISON, how="semi", maintain_order="left")
-    said = said.unique(COMPARISON, keep="first", maintain_order=True) if first_alone else said
-    forecast = said.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
+    settled, _ = preferences.settled("first" if first_alone else "mean")
+    verdicts = of_aspect(preferences.frame, part.aspect).join(settled, on=COMPARISON, how="semi", maintain_order="left")
+    verdicts = verdicts.unique(COMPARISON, keep="first", maintain_order=True) if first_alone else verdicts
+    forecast = verdicts.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
     systems = part.design.systems
     first, second = (label_codes(forecast[name], systems) for name in ("system_a", "system_b"))
     placed = forecast.select(*CHANCES, "order").with_columns(
@@ -100,10 +100,10 @@ def _forecasts(study: Study, part: Material, setting: Setting) -> pl.DataFrame:
     return judged.sort("rater", maintain_order=True)
 
 
-def _together(own: pl.DataFrame) -> pl.DataFrame:
+def _together(rows: pl.DataFrame) -> pl.DataFrame:
     """A row per comparison of one rater: the mean of its chances over orders, of each over its repeats."""
     key = ("comparison", "people", "unit")
-    by_order = own.group_by(*key, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
+    by_order = rows.group_by(*key, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
     return by_order.group_by(key, maintain_order=True).agg(pl.col(CHANCES).mean())
 
 
@@ -118,13 +118,15 @@ def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) 
     chances, unit, outcome = _chances(rows), rows["unit"].to_numpy(), 1 - rows["people"].to_numpy().astype(np.int64)
     number = np.bincount(unit, minlength=n_units)
     still = np.broadcast_to(constant_forecast(outcome), chances.shape)
-    own, plain = (np.bincount(unit, weights=brier(said, outcome), minlength=n_units) for said in (chances, still))
-    total, mine, constant = (times @ each for each in (number, own, plain))
+    actual, plain = (
+        np.bincount(unit, weights=brier(forecast, outcome), minlength=n_units) for forecast in (chances, still)
+    )
+    total, mine, constant = (times @ each for each in (number, actual, plain))
     ends: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit))}
-    made = with_interval("brier", ratio(mine, total), bounds=LARGEST_BRIER, **ends)
+    result = with_interval("brier", ratio(mine, total), bounds=LARGEST_BRIER, **ends)
     left = with_interval("left", ratio(mine, constant), bounds=intervals.POSITIVE, **ends)
-    made |= {"skill": 1 - left["left"], "skill_low": 1 - left["left_high"], "skill_high": 1 - left["left_low"]}
-    return {name: float(column) for name, column in made.items()} | {"constant": float(plain.sum() / len(outcome))}
+    result |= {"skill": 1 - left["left"], "skill_low": 1 - left["left_high"], "skill_high": 1 - left["left_low"]}
+    return {name: float(column) for name, column in result.items()} | {"constant": float(plain.sum() / len(outcome))}
 
 
 def _curve(name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confidence: float) -> dict[str, Any]:

@@ -279,22 +279,22 @@ def consistency(
     answer = partial(_answer, chosen, owned, setting=full, confidence=confidence, resamples=resamples)
     parts = materials(chosen, full)
     answers = list(each(answer, parts, rng=generator, progress=progress, desc="consistency"))
-    found = [own for part in answers for own in part.found]
-    columns = finding_columns(found, alpha=alpha)
+    findings = [finding for part in answers for finding in part.found]
+    columns = finding_columns(findings, alpha=alpha)
     aspects = columns.pop("aspect", np.zeros(0, dtype=str))
     tables = [
         Consistency.part(
             part.aspect,
             **part.tables,
-            findings={name: own[aspects == part.aspect] for name, own in columns.items()} if part.found else {},
+            findings={name: values[aspects == part.aspect] for name, values in columns.items()} if part.found else {},
         )
         for part in answers
     ]
     same = chosen.preferences.frame.height - chosen.preferences.asked.frame.height
-    told = f"{same} ties of outputs that are the same to the letter left out: the judge was not asked for them"
-    notes = [*chosen.notes, *(note for part in answers for note in part.notes), *noted(("not-asked", same, told))]
-    made = Consistency.of(tables, notes)
-    return Consistency.of(tables, [*notes, *_notes(made, study)])
+    message = f"{same} ties of outputs that are the same to the letter left out: the judge was not asked for them"
+    notes = [*chosen.notes, *(note for part in answers for note in part.notes), *noted(("not-asked", same, message))]
+    outcome = Consistency.of(tables, notes)
+    return Consistency.of(tables, [*notes, *_notes(outcome, study)])
 
 
 class _Part(NamedTuple):
@@ -318,11 +318,11 @@ def _answer(
     orders, confusion, by_position = order_columns(study, part, times, confidence)
     of_missing, of_length = rng.spawn(2)  # estimates do not depend on the number of resamples
     missing = missing_columns(part, times, confidence, of_missing)
-    own = owned.get(part.aspect, [])
-    length, by_length = length_columns(part, own, confidence, of_length)
+    of_own_systems = owned.get(part.aspect, [])
+    length, by_length = length_columns(part, of_own_systems, confidence, of_length)
     committee, panels = committee_columns(study, part, times, confidence)
     sure, reliability, by_confidence = confidence_columns(study, part, setting, times, confidence)
-    found = [*by_position, *by_length, *own, *failure_findings(part.aspect, missing), *by_confidence]
+    findings = [*by_position, *by_length, *of_own_systems, *failure_findings(part.aspect, missing), *by_confidence]
     cells = confusion.pop("cells", np.zeros((0, 9)))
     tables = {
         "orders": orders,
@@ -330,7 +330,7 @@ def _answer(
         "repeats": repeat_columns(part, times, confidence),
         "missing": missing,
         "length": length,
-        "own": own_columns(own),
+        "own": own_columns(of_own_systems),
         "confidence": sure,
         "reliability": reliability,
         "committee": committee,
@@ -340,16 +340,16 @@ def _answer(
     notes += noted(
         ("item-weights", part.design.item_weights is not None, "item weights do not act here: every item counts once")
     )
-    return _Part(part.aspect, tables, found, notes)
+    return _Part(part.aspect, tables, findings, notes)
 
 
-def _notes(made: Consistency, study: Study) -> list[Note]:
+def _notes(answer: Consistency, study: Study) -> list[Note]:
     """What the tables do not say."""
-    alone = made.orders.filter(pl.col("both") == 0)["rater"].unique(maintain_order=True)
+    alone = answer.orders.filter(pl.col("both") == 0)["rater"].unique(maintain_order=True)
     rest = pl.col("one_order") - pl.col("half")
-    half, single = made.orders.filter(pl.col("half") > 0), made.orders.filter((pl.col("both") > 0) & (rest > 0))
-    inconclusive = made.findings.filter(pl.col("finding") == INCONCLUSIVE)
-    nothing = all(frame.is_empty() for frame in made.tables().values())
+    half, single = answer.orders.filter(pl.col("half") > 0), answer.orders.filter((pl.col("both") > 0) & (rest > 0))
+    inconclusive = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
+    nothing = all(frame.is_empty() for frame in answer.tables().values())
     return noted(
         (
             "nothing-examined",
@@ -383,7 +383,7 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
         (
             "inconclusive",
             inconclusive.height,
-            f"{inconclusive.height} of {made.findings.height} tests are inconclusive:"
+            f"{inconclusive.height} of {answer.findings.height} tests are inconclusive:"
             f" {listed(inconclusive['reason'].unique(maintain_order=True), limit=3)}",
         ),
     )

@@ -36,20 +36,22 @@ class Finding(NamedTuple):
     reason: str = ""
 
 
-def finding_columns(found: Sequence[Finding], *, alpha: float) -> dict[str, Any]:
+def finding_columns(findings: Sequence[Finding], *, alpha: float) -> dict[str, Any]:
     """The columns of `findings` with their aspect, adjusted for all of them (Holm)."""
-    if not found:
+    if not findings:
         return {}
-    adjusted = adjust(np.array([own.p_value for own in found], dtype=np.float64), correction="holm")
-    columns = {COLUMNS.get(name, name): np.array([getattr(own, name) for own in found]) for name in Finding._fields}
-    said = [_said(own, p, alpha) for own, p in zip(found, adjusted, strict=True)]
-    return columns | {"p_adjusted": adjusted, "finding": np.array(said)}
+    adjusted = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
+    columns = {
+        COLUMNS.get(name, name): np.array([getattr(finding, name) for finding in findings]) for name in Finding._fields
+    }
+    labels = [_said(finding, p, alpha) for finding, p in zip(findings, adjusted, strict=True)]
+    return columns | {"p_adjusted": adjusted, "finding": np.array(labels)}
 
 
 COLUMNS = {"low": "estimate_low", "high": "estimate_high"}
 
 
-def _said(own: Finding, adjusted: float, alpha: float) -> str:
+def _said(finding: Finding, adjusted: float, alpha: float) -> str:
     if np.isnan(adjusted):
         return INCONCLUSIVE
-    return SAID[own.kind][int(own.estimate < 0)] if adjusted <= alpha else ""
+    return SAID[finding.kind][int(finding.estimate < 0)] if adjusted <= alpha else ""

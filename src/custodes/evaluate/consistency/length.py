@@ -45,27 +45,27 @@ def length_columns(
 
     Comparisons of a rater's own systems are left out: what it adds to these would pass for a taste for their length.
     """
-    people, known = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
+    people, has_length = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
     generators = labelled_generators(part.raters, rng)
     rows: list[dict[str, Any]] = []
-    found = []
-    for r, own in enumerate(part.signs):
+    findings = []
+    for r, signs in enumerate(part.signs):
         others = [p for p in people if p != r]
         mine = [part.design.systems.index(o.about) for o in owned if o.rater == part.raters[r]]
-        used = known & (own != ABSENT) & ~np.isin(part.design.pairs[part.pair], mine).any(axis=1)
+        used = has_length & (signs != ABSENT) & ~np.isin(part.design.pairs[part.pair], mine).any(axis=1)
         if not used.any() or not part.length[used].any():
             continue
         panel = _slots(part.signs[others][:, used], generators[r])
-        bias, reason = _beyond(own[used], panel, part, used, confidence)
+        bias, reason = _beyond(signs[used], panel, part, used, confidence)
         mean_people = mean_of_defined(np.where(panel != ABSENT, panel, np.nan), axis=0)
-        slopes = logit_slopes(own[used], mean_people, part.length[used], units=part.unit[used], confidence=confidence)
+        slopes = logit_slopes(signs[used], mean_people, part.length[used], units=part.unit[used], confidence=confidence)
         excess, low, high = map(_points_of_margin, (bias.excess, bias.low, bias.high))
-        found.append(Finding(part.aspect, part.raters[r], LENGTH, "", excess, low, high, bias.p_value, reason))
+        findings.append(Finding(part.aspect, part.raters[r], LENGTH, "", excess, low, high, bias.p_value, reason))
         rows.append(
             {
                 "rater": part.raters[r],
                 "comparisons": int(used.sum()),
-                "longer": float(np.mean(_longer(own[used], part.length[used]))),
+                "longer": float(np.mean(_longer(signs[used], part.length[used]))),
                 **_columns("plain", slopes, 0),
                 **_columns("given_people", slopes, 1),
                 **_columns("people", slopes, 2),
@@ -75,7 +75,7 @@ def length_columns(
                 "reason": reason,
             }
         )
-    return {name: np.array([own[name] for own in rows]) for name in rows[0]} if rows else {}, found
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}, findings
 
 
 def _points_of_margin(correlation: float) -> float:
@@ -83,13 +83,13 @@ def _points_of_margin(correlation: float) -> float:
     return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 
 
-def _longer(own: Signs, length: Floats) -> Floats:
+def _longer(signs: Signs, length: Floats) -> Floats:
     """1 where the longer output won, 1/2 for a tie; of outputs that differ."""
     differ = length != 0
-    return np.asarray((1 + own[differ] * np.sign(length[differ])) / 2)
+    return np.asarray((1 + signs[differ] * np.sign(length[differ])) / 2)
 
 
-def _beyond(own: Signs, people: Signs, part: Material, used: Bools, confidence: float) -> tuple[LengthBias, str]:
+def _beyond(signs: Signs, people: Signs, part: Material, used: Bools, confidence: float) -> tuple[LengthBias, str]:
     rated = (people != ABSENT).any(axis=0)
     present = (people[:, :] != ABSENT).any(axis=1).sum() if people.size else 0
     if not rated.any():
@@ -97,10 +97,10 @@ def _beyond(own: Signs, people: Signs, part: Material, used: Bools, confidence: 
     if len(np.unique(part.unit[used][rated])) < FEWEST:
         return LengthBias.unknown(), TOO_FEW
     pair = part.pair[used]
-    if len(np.unique(part.unit[used][in_telling_strata(rated, own, people, pair)])) < FEWEST:
+    if len(np.unique(part.unit[used][in_telling_strata(rated, signs, people, pair)])) < FEWEST:
         return LengthBias.unknown(), FEW_OF_A_PAIR
-    made = length_bias(own, people, part.length[used], strata=pair, units=part.unit[used], confidence=confidence)
-    return made, "" if made.identified else ONE_PERSON if present < 2 else NO_AGREEMENT
+    bias = length_bias(signs, people, part.length[used], strata=pair, units=part.unit[used], confidence=confidence)
+    return bias, "" if bias.identified else ONE_PERSON if present < 2 else NO_AGREEMENT
 
 
 def _slots(people: Signs, rng: np.random.Generator) -> Signs:

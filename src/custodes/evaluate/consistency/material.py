@@ -53,7 +53,7 @@ class Material:
 
     def of_kind(self, kind: str) -> list[int]:
         """The positions of people ('human') or metrics."""
-        return [r for r, own in enumerate(self.kinds) if own == kind]
+        return [r for r, value in enumerate(self.kinds) if value == kind]
 
     @property
     def n_units(self) -> int:
@@ -70,17 +70,17 @@ def materials(study: Study, setting: Setting) -> list[Material]:
 
     Raises `InputError` where nobody gave a verdict or scores of two outputs of one item.
     """
-    own = list(study.aspects)
+    aspects = list(study.aspects)
     verdicts = study.preferences
     more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
-    made = [_material(study, aspect, setting, compared=True) for aspect in own]
-    made += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*own})]
-    if not any(part.asked.height or part.signs.shape[1] for part in made):
+    parts = [_material(study, aspect, setting, compared=True) for aspect in aspects]
+    parts += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
+    if not any(part.asked.height or part.signs.shape[1] for part in parts):
         raise InputError(
             f"{study.name}: nobody gave a verdict, or scores of two outputs of one item; a judge is examined by what"
             " it prefers"
         )
-    return made
+    return parts
 
 
 def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) -> Material:
@@ -144,31 +144,31 @@ def _runs(scores: pl.DataFrame) -> pl.DataFrame:
 
 def _compared(study: Study, part: Material, setting: Setting) -> Material:
     """With one sign a rater and comparison."""
-    asked = study.preferences.asked
+    queried = study.preferences.asked
     # a study without ties of equal outputs shares its comparisons with other questions
-    unchanged = asked.frame.height == study.preferences.frame.height
-    own = all_raters(study if unchanged else replace(study, preferences=asked), part.aspect, setting)
-    check_scales(study, own)
-    items = label_codes(pl.Series(own.items, dtype=pl.String), part.design.items)
-    systems = label_codes(pl.Series(own.systems, dtype=pl.String), part.design.systems)
-    n_pairs, pairs = len(part.design.pairs), systems[own.design.pairs]
+    unchanged = queried.frame.height == study.preferences.frame.height
+    comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
+    check_scales(study, comparison)
+    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
+    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
+    n_pairs, pairs = len(part.design.pairs), systems[comparison.design.pairs]
     place_of_pair = pair_codes(pairs[:, 0], pairs[:, 1], len(part.design.systems))
 
     def places(rows: Comparisons) -> Ints:
         return np.asarray(items[rows.item] * n_pairs + place_of_pair[rows.pair])
 
-    tables = (own.annotators, own.preferences)
-    known = np.unique(np.concatenate([places(rows) for rows in tables]))
-    if known.size * len(part.raters) > MOST_SIGNS:
+    tables = (comparison.annotators, comparison.preferences)
+    keys = np.unique(np.concatenate([places(rows) for rows in tables]))
+    if keys.size * len(part.raters) > MOST_SIGNS:
         raise InputError(
-            f"{study.name}: {known.size} comparisons x {len(part.raters)} raters are too many for this question; select"
+            f"{study.name}: {keys.size} comparisons x {len(part.raters)} raters are too many for this question; select"
             " fewer raters or systems"
         )
-    signs = np.full((len(part.raters) + 1, known.size), ABSENT, dtype=np.int8)
+    signs = np.full((len(part.raters) + 1, keys.size), ABSENT, dtype=np.int8)
     for rows in tables:
         rater = label_codes(pl.Series(rows.raters, dtype=pl.String), part.raters)[rows.rater]  # people together: -1
-        signs[rater, np.searchsorted(known, places(rows))] = rows.sign
-    item_of, pair_of = np.divmod(known, max(1, n_pairs))
+        signs[rater, np.searchsorted(keys, places(rows))] = rows.sign
+    item_of, pair_of = np.divmod(keys, max(1, n_pairs))
     first, second = part.design.pairs[pair_of].T
     return replace(
         part,

@@ -33,7 +33,7 @@ def missing_columns(part: Material, times: Floats, confidence: float, rng: np.ra
     for (rater,), rows in part.asked.group_by("rater", maintain_order=True):
         place = int(str(rater))
         blocks += _of_rater(part, part.raters[place], rows, times, confidence, generators[place])
-    return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]} if blocks else {}
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
 
 
 def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
@@ -78,34 +78,34 @@ def _of_rater(
         rows["why"].eq(EMPTY).fill_null(False).to_numpy(),
         rows["why"].ne(EMPTY).fill_null(False).to_numpy(),
     ]
-    made = []
+    tables = []
     for by, values, members in splits:
-        kept = [k for k, own in enumerate(members) if own.any()]
-        if not kept or (by not in (ALL, REASON) and len(kept) < 2):
+        levels = [k for k, mask in enumerate(members) if mask.any()]
+        if not levels or (by not in (ALL, REASON) and len(levels) < 2):
             continue
-        inside = [members[k] for k in kept]
+        inside = [members[k] for k in levels]
         p_value = np.nan if by in (ALL, REASON) else _p_value(by, failed, inside, tenth, unit, rng)
         # A reason is a share of all that was asked, the others are what was asked of them.
-        of = [np.ones_like(failed)] * len(kept) if by == REASON else inside
-        asked = np.stack([np.bincount(unit[own], minlength=part.n_units) for own in of])
-        lost = np.stack([np.bincount(unit[own & failed], minlength=part.n_units) for own in inside])
-        drawn = (bootstrap.weighted_sums(times, own) for own in (lost, asked))
+        of = [np.ones_like(failed)] * len(levels) if by == REASON else inside
+        queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in of])
+        lost = np.stack([np.bincount(unit[mask & failed], minlength=part.n_units) for mask in inside])
+        drawn = (bootstrap.weighted_sums(times, counts) for counts in (lost, queried))
         shares = with_interval("failed", ratio(*drawn), confidence, clusters=part.n_units, bounds=intervals.SHARE)
-        made.append(
+        tables.append(
             {
-                "rater": [rater] * len(kept),
-                "by": [by] * len(kept),
-                "value": [values[k] for k in kept],
-                "asked": asked.sum(axis=1),
+                "rater": [rater] * len(levels),
+                "by": [by] * len(levels),
+                "value": [values[k] for k in levels],
+                "asked": queried.sum(axis=1),
                 **{
-                    name: np.array([np.nan if by == REASON else own[member].mean() for member in inside])
-                    for name, own in zip(("ties", "empty", "unreadable"), kinds, strict=True)
+                    name: np.array([np.nan if by == REASON else kind_rows[member].mean() for member in inside])
+                    for name, kind_rows in zip(("ties", "empty", "unreadable"), kinds, strict=True)
                 },
                 **shares,
-                "p_value": np.full(len(kept), p_value),
+                "p_value": np.full(len(levels), p_value),
             }
         )
-    return made
+    return tables
 
 
 def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
@@ -119,9 +119,9 @@ def _by_reason(rows: pl.DataFrame) -> list[tuple[str, list[str], list[Any]]]:
 
 def _tenths(words: Floats) -> Floats:
     """In which tenth of its verdicts each lies by the words of both outputs, from 0; NaN unknown."""
-    known = np.isfinite(words)
-    cuts = np.quantile(words[known], np.arange(1, TENTHS) / TENTHS) if known.any() else np.zeros(TENTHS - 1)
-    return np.where(known, np.searchsorted(cuts, np.where(known, words, 0.0), side="left"), np.nan)
+    has_text = np.isfinite(words)
+    cuts = np.quantile(words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
+    return np.where(has_text, np.searchsorted(cuts, np.where(has_text, words, 0.0), side="left"), np.nan)
 
 
 def _p_value(
@@ -129,8 +129,8 @@ def _p_value(
 ) -> float:
     if failed.sum() < LEAST_FAILURES or len(inside) * failed.size > MOST_FEATURES:
         return np.nan
-    known = np.isfinite(tenth) if by == LENGTH else np.any(inside, axis=0)
+    usable = np.isfinite(tenth) if by == LENGTH else np.any(inside, axis=0)
     # The tenths are one trend, and of two orders one says all.
     features = [tenth] if by == LENGTH else inside[:1] if by == ORDER else inside
-    chosen = np.stack([own[known] for own in features]).astype(np.float64)
-    return uneven_p(failed[known], chosen, units=unit[known], draws=DRAWS, rng=rng)
+    chosen = np.stack([feature[usable] for feature in features]).astype(np.float64)
+    return uneven_p(failed[usable], chosen, units=unit[usable], draws=DRAWS, rng=rng)

@@ -26,21 +26,21 @@ def order_columns(
     study: Study, part: Material, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """The columns of `orders` and of `confusion`, and the test of the first slot of raters whose orders are known."""
-    known = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
-    if known.is_empty():
+    verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    if verdicts.is_empty():
         return {}, {}, []
-    raters, n_units = known["rater"].unique().sort().to_numpy(), part.n_units
-    tables = _tables(known, raters, n_units)  # (raters, units, 9)
+    raters, n_units = verdicts["rater"].unique().sort().to_numpy(), part.n_units
+    tables = _tables(verdicts, raters, n_units)  # (raters, units, 9)
     drawn = bootstrap.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
     total = drawn.sum(axis=(-1, -2))
     to_first, to_second = drawn[..., 0, 2], drawn[..., 2, 0]
-    wins = bootstrap.weighted_sums(times, _slot_wins(known, raters, n_units))
-    test = _test(known, raters, n_units, confidence)
-    shown = known.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
-    counts = dict(shown.agg((pl.col("orders") == 2).sum()).iter_rows())
+    wins = bootstrap.weighted_sums(times, _slot_wins(verdicts, raters, n_units))
+    test = _test(verdicts, raters, n_units, confidence)
+    by_comparison = verdicts.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
+    counts = dict(by_comparison.agg((pl.col("orders") == 2).sum()).iter_rows())
     answered_once = study.preferences.asked.half().filter(aspect=part.aspect)
     half = dict(answered_once.group_by("rater").len().iter_rows())
-    alone = dict(shown.agg((pl.col("orders") == 1).sum()).iter_rows())
+    alone = dict(by_comparison.agg((pl.col("orders") == 1).sum()).iter_rows())
     ends: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
     columns: dict[str, Any] = {
         "rater": [part.raters[r] for r in raters],
@@ -63,18 +63,18 @@ def order_columns(
     cells = drawn[0].reshape(len(raters), 9)[seen].astype(np.int64)
     confusion = {"rater": [part.raters[r] for r in raters[seen]], "cells": cells}
     names = ("rater", "margin", "margin_low", "margin_high", "reason")
-    found = [
+    findings = [
         Finding(part.aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))
         for rater, margin, low, high, reason, p_value in zip(
             *(columns[name] for name in names), test.p_value, strict=True
         )
     ]
-    return columns, confusion if seen.any() else {}, found
+    return columns, confusion if seen.any() else {}, findings
 
 
-def _tables(known: pl.DataFrame, raters: Any, n_units: int) -> Floats:
+def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """(raters, units, 9): what the first system got shown first, by what it got shown second; run beside run."""
-    sides = [known.filter(pl.col("order") == order).select(*KEY, "run", "unit", "preference") for order in (1, -1)]
+    sides = [verdicts.filter(pl.col("order") == order).select(*KEY, "run", "unit", "preference") for order in (1, -1)]
     both = sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
     cell = (1 - both["preference"]) * 3 + 1 - both["preference_ba"]
     place = np.searchsorted(raters, both["rater"].to_numpy()) * n_units + both["unit"].to_numpy()
@@ -82,23 +82,23 @@ def _tables(known: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     return flat.reshape(len(raters), n_units, 9).astype(np.float64)
 
 
-def _slot_wins(known: pl.DataFrame, raters: Any, n_units: int) -> Floats:
+def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """(raters, 2, units): wins of what was shown first, and of what was shown second."""
-    first = known["preference"].to_numpy() * known["order"].to_numpy()
-    rater, unit = np.searchsorted(raters, known["rater"].to_numpy()), known["unit"].to_numpy()
+    first = verdicts["preference"].to_numpy() * verdicts["order"].to_numpy()
+    rater, unit = np.searchsorted(raters, verdicts["rater"].to_numpy()), verdicts["unit"].to_numpy()
     won = np.zeros((len(raters), 2, n_units))
     for side, sign in enumerate((1, -1)):
         np.add.at(won, (rater[first == sign], side, unit[first == sign]), 1.0)
     return won
 
 
-def _test(known: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
+def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
     """The margin of the first slot: within comparisons shown in both orders, else within pairs of systems.
 
     Within a stratum the verdict is regressed on the order, so a pair that is mostly shown in one order does no harm.
     """
     both = pl.col("order").n_unique().over(KEY) > 1
-    rows = known.with_columns(
+    rows = verdicts.with_columns(
         within=both, stratum=pl.when(both).then(pl.col("comparison")).otherwise(-1 - pl.col("pair"))
     )
     by = ["rater", "stratum"]
@@ -110,12 +110,12 @@ def _test(known: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> 
     score, size = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
     rater = np.searchsorted(raters, rows["rater"].to_numpy())
     place, shape = rater * n_units + rows["unit"].to_numpy(), (len(raters), n_units)
-    binned = (np.bincount(place, weights=own, minlength=len(raters) * n_units) for own in (score, size))
-    sums, sizes = (np.asarray(own, dtype=np.float64).reshape(shape) for own in binned)
+    binned = (np.bincount(place, weights=values, minlength=len(raters) * n_units) for values in (score, size))
+    sums, sizes = (np.asarray(flat, dtype=np.float64).reshape(shape) for flat in binned)
     # The mean of a stratum is fitted to it: residuals are too small, but for comparisons, whose rows move together.
     number = rows["n"].to_numpy()
     lost = np.where(rows["within"].to_numpy(), 1.0, number / np.maximum(number - 1, 1))
-    plain, mended = (np.bincount(rater, weights=own * score**2, minlength=len(raters)) for own in (1.0, lost))
+    plain, mended = (np.bincount(rater, weights=factor * score**2, minlength=len(raters)) for factor in (1.0, lost))
     return slot_test(
         sums, sizes, wider=np.where(plain > 0, mended / np.maximum(plain, 1e-300), 1.0), confidence=confidence
     )

@@ -29,7 +29,7 @@ def own_systems(
         rater: select_labels(patterns, study.systems, option="own_system", what="system")
         for rater, patterns in chosen.raters.own_systems.items()
     }
-    present = {rater: [own for own in systems if own in chosen.systems] for rater, systems in named.items()}
+    present = {rater: [system for system in systems if system in chosen.systems] for rater, systems in named.items()}
     if not any(present.values()):
         return {}
     if not (chosen.humans and chosen.metrics):
@@ -38,38 +38,43 @@ def own_systems(
         comparisons = with_outputs(compared(chosen, setting))
     except CustodesError as error:
         return {aspect: _untested(aspect, present, str(error)) for aspect in chosen.aspects}
-    return {own.aspect: _of_aspect(present, own, alpha=alpha, confidence=confidence) for own in comparisons}
+    return {
+        comparison.aspect: _of_aspect(present, comparison, alpha=alpha, confidence=confidence)
+        for comparison in comparisons
+    }
 
 
 def _untested(aspect: str, present: Mapping[str, Sequence[str]], reason: str) -> list[Finding]:
-    return [Finding(aspect, rater, OWN, own, reason=reason) for rater, systems in present.items() for own in systems]
+    return [
+        Finding(aspect, rater, OWN, system, reason=reason) for rater, systems in present.items() for system in systems
+    ]
 
 
 def _of_aspect(
     present: Mapping[str, Sequence[str]], comparison: Comparison, *, alpha: float, confidence: float
 ) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for rater, systems in present.items():
         if rater not in comparison.metrics:
-            found += _untested(comparison.aspect, {rater: systems}, PERSON) if rater in comparison.people else []
+            findings += _untested(comparison.aspect, {rater: systems}, PERSON) if rater in comparison.people else []
             continue
         placement = placement_of(comparison, comparison.metrics.index(rater))
         for system in systems:
             s = comparison.systems.index(system)
-            made = partiality([placement], alpha=alpha, confidence=confidence, systems=[s])
-            shifts: list[Any] = [made.shift[0], made.low[0], made.high[0]]
-            known = np.isfinite(made.shift[0][s])
-            ends = [POINTS * float(win_rate_without(placement, own)[0][s]) if known else np.nan for own in shifts]
-            reason = REASONS[Reason(made.reason[0][s])]
-            p_value = np.nan if reason else float(made.p_adjusted[0][s])
-            found.append(Finding(comparison.aspect, rater, OWN, system, ends[0], ends[1], ends[2], p_value, reason))
-    return found
+            tested = partiality([placement], alpha=alpha, confidence=confidence, systems=[s])
+            shifts: list[Any] = [tested.shift[0], tested.low[0], tested.high[0]]
+            defined = np.isfinite(tested.shift[0][s])
+            ends = [POINTS * float(win_rate_without(placement, shift)[0][s]) if defined else np.nan for shift in shifts]
+            reason = REASONS[Reason(tested.reason[0][s])]
+            p_value = np.nan if reason else float(tested.p_adjusted[0][s])
+            findings.append(Finding(comparison.aspect, rater, OWN, system, ends[0], ends[1], ends[2], p_value, reason))
+    return findings
 
 
-def own_columns(found: Sequence[Finding]) -> dict[str, Any]:
+def own_columns(findings: Sequence[Finding]) -> dict[str, Any]:
     """The columns of `own`."""
-    if not found:
+    if not findings:
         return {}
-    _, rater, _, system, estimate, low, high, _, reason = map(np.array, zip(*found, strict=True))
+    _, rater, _, system, estimate, low, high, _, reason = map(np.array, zip(*findings, strict=True))
     bounds = {"partiality": estimate, "partiality_low": low, "partiality_high": high}
     return {"rater": rater, "system": system, **bounds, "reason": reason}

@@ -24,10 +24,10 @@ def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str
         .group_by(*KEY, "order")
         .agg(pl.len().alias("n"), *((pl.col("preference") == 1 - k).sum().alias(way) for k, way in enumerate(WAYS)))
     )
-    alike = sum((pl.col(way) * (pl.col(way) - 1) for way in WAYS), pl.lit(0)) / (pl.col("n") * (pl.col("n") - 1))
+    equal = sum((pl.col(way) * (pl.col(way) - 1) for way in WAYS), pl.lit(0)) / (pl.col("n") * (pl.col("n") - 1))
     within = (
         counts.filter(pl.col("n") > 1)
-        .with_columns(alike=alike)
+        .with_columns(alike=equal)
         .group_by(KEY)
         .agg(pl.col("alike").mean(), pl.col("n").sum())
     )
@@ -56,15 +56,16 @@ def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str
 def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) -> list[Floats]:
     """(1 + B, raters): agreement of runs; agreement between orders, and that of runs where both orders were shown."""
     across = rows["across"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    alike, both = rows["alike"].to_numpy(), np.isfinite(across)
+    equal, both = rows["alike"].to_numpy(), np.isfinite(across)
     at = place * n_units + rows["unit"].to_numpy()
 
-    def mean(values: Floats, kept: Any) -> Floats:
+    def mean(values: Floats, chosen: Any) -> Floats:
         sums = [
-            np.bincount(at[kept], weights=own[kept], minlength=n * n_units) for own in (values, np.ones(len(values)))
+            np.bincount(at[chosen], weights=weights[chosen], minlength=n * n_units)
+            for weights in (values, np.ones(len(values)))
         ]
-        total, number = (times @ own.reshape(n, n_units).T for own in sums)
+        total, number = (times @ flat.reshape(n, n_units).T for flat in sums)
         return ratio(total, number)
 
-    every = np.ones(len(alike), dtype=np.bool_)
-    return [mean(alike, every), mean(across, both), mean(alike, both)]
+    every = np.ones(len(equal), dtype=np.bool_)
+    return [mean(equal, every), mean(across, both), mean(equal, both)]

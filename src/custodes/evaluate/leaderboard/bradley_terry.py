@@ -227,10 +227,10 @@ def fit_corrected(
     if not 0 < labels < len(rows):
         return replace(result, reason=f"people judged {'all' if labels else 'none'} of its battles")
     human_sign = np.where(labelled, human.sign[place], ABSENT).astype(np.int8)
-    known = design.probability[rows.item]
-    probability = known if np.isfinite(known).all() else None
-    if probability is None and np.isfinite(known).any():
-        some = [design.items[i] for i in np.unique(rows.item[np.isnan(known)])]
+    probabilities = design.probability[rows.item]
+    probability = probabilities if np.isfinite(probabilities).all() else None
+    if probability is None and np.isfinite(probabilities).any():
+        some = [design.items[i] for i in np.unique(rows.item[np.isnan(probabilities)])]
         return replace(
             result, reason=f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})"
         )
@@ -363,8 +363,8 @@ def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool
 
     `pair` and `order` of rows (n,), and the `number` of comparisons of each row, 1 if None.
     """
-    known = np.abs(order) == 1
-    if not known.any() or np.average(known, weights=number) < KNOWN_ORDERS:
+    is_known = np.abs(order) == 1
+    if not is_known.any() or np.average(is_known, weights=number) < KNOWN_ORDERS:
         return False
     return bool(np.intersect1d(pair[order == 1], pair[order == -1]).size)
 

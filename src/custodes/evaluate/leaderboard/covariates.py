@@ -33,10 +33,10 @@ class Covariate:
         n_systems = len(comparisons.systems)
         item = label_codes(self.rows["item"], comparisons.items)
         system = label_codes(self.rows["system"], comparisons.systems)
-        known = np.flatnonzero((item >= 0) & (system >= 0))
-        output = item[known] * n_systems + system[known]
+        inside = np.flatnonzero((item >= 0) & (system >= 0))
+        output = item[inside] * n_systems + system[inside]
         order = np.argsort(output)
-        output, value = output[order], self.rows["value"].to_numpy()[known][order]
+        output, value = output[order], self.rows["value"].to_numpy()[inside][order]
         first, second = (
             _value_of(comparisons.item.astype(np.int64) * n_systems + side, output, value)
             for side in (comparisons.first, comparisons.second)
@@ -44,12 +44,12 @@ class Covariate:
         return first - second
 
 
-def _value_of(wanted: Ints, output: Ints, value: Floats) -> Floats:
+def _value_of(outputs: Ints, output: Ints, value: Floats) -> Floats:
     """The value of each wanted output among sorted ones; NaN for an output without one."""
     if not output.size:
-        return np.full(len(wanted), np.nan)
-    at = np.searchsorted(output, wanted).clip(max=output.size - 1)
-    return np.where(output[at] == wanted, value[at], np.nan)
+        return np.full(len(outputs), np.nan)
+    at = np.searchsorted(output, outputs).clip(max=output.size - 1)
+    return np.where(output[at] == outputs, value[at], np.nan)
 
 
 def check_names(names: Sequence[str], study: Study) -> None:

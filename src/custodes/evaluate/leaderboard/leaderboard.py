@@ -48,20 +48,20 @@ FEW_RATERS = 3
 """So many raters are all shown where no table is named; of more only people and what corrects them."""
 
 
-def best_corrected(made: Leaderboard) -> pl.DataFrame:
+def best_corrected(board: Leaderboard) -> pl.DataFrame:
     """The row of `corrected` with the largest saving of each aspect, where anything was corrected."""
-    rows = made.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
+    rows = board.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
     return rows.unique("aspect", keep="first", maintain_order=True)
 
 
-def main_rows(made: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
+def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
     """The rows of people, by themselves and corrected by the metric that saves most; all where few raters are there or
     no people."""
-    raters = made.systems["rater"]
+    raters = board.systems["rater"]
     if raters.n_unique() <= FEW_RATERS or HUMAN not in raters:
         return table
-    best = best_corrected(made).select("aspect", rater=CORRECTED + pl.col("metric"))
-    people = made.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
+    best = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
+    people = board.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
     return table.join(pl.concat([people, best]), on=["aspect", "rater"], how="semi", maintain_order="left")
 
 

@@ -42,7 +42,7 @@ class Battles:
     def where(self, chosen: NDArray[Any]) -> Battles:
         """Some of them: a mask or positions."""
         held = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return replace(self, **{name: own[chosen] for name, own in held.items() if own is not None})
+        return replace(self, **{name: column[chosen] for name, column in held.items() if column is not None})
 
     @property
     def clusters(self) -> Ints:
@@ -96,11 +96,11 @@ class Battles:
 
         Source: Ford 1957; Davidson 1970 for ties.
         """
-        made, sign = self.where(self.counted), self.sign[self.counted]
+        battles, sign = self.where(self.counted), self.sign[self.counted]
         won, lost = sign >= 0, sign <= 0
         return _connected(
-            np.concatenate([made.first[won], made.second[lost]]),
-            np.concatenate([made.second[won], made.first[lost]]),
+            np.concatenate([battles.first[won], battles.second[lost]]),
+            np.concatenate([battles.second[won], battles.first[lost]]),
             n_systems,
             strongly=True,
         )
@@ -113,8 +113,8 @@ def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
 
     graph = coo_array((np.ones(len(start), dtype=np.int64), (start, end)), shape=(n, n)).tocsr()
     label = connected_components(graph, directed=True, connection="strong" if strongly else "weak")[1]
-    _, at, own = np.unique(label, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(at))[own])
+    _, at, code = np.unique(label, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(at))[code])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +149,9 @@ def kinds(battles: Battles, weight: Floats | Ints) -> Kinds:
     sign = (battles.sign * turn).astype(np.int8)
     code = low * (int(high.max(initial=0)) + 1) + high
     for column in covariates.T:
-        values, own = np.unique(column, return_inverse=True)
+        values, level = np.unique(column, return_inverse=True)
         _, code = np.unique(code, return_inverse=True)  # small again, or products would grow out of an integer
-        code = code * len(values) + own
+        code = code * len(values) + level
     _, at, kind = np.unique(code, return_index=True, return_inverse=True)
     outcomes = np.bincount(3 * kind + 1 - sign, weights=weight, minlength=3 * len(at)).astype(np.float64)
     return Kinds(

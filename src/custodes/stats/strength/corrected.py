@@ -92,8 +92,8 @@ def corrected(
     moved = people.tilted((used @ control).sum(axis=0))
     estimate = moved.fit.coefficients
     # Human residuals at the moved estimate, corrected for the leverage of the battles with human ratings.
-    own = moved.scores(moved.residual(estimate), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
-    scores = csr_array(moved.corrected(csr_array(own)) + used @ of_metric(1.0 - labelled))
+    unit_scores = moved.scores(moved.residual(estimate), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
+    scores = csr_array(moved.corrected(csr_array(unit_scores)) + used @ of_metric(1.0 - labelled))
     covariance, covariance_alone = (
         people.covariance(rows, inverse, scores=alone)
         for rows, inverse in ((scores, moved.fit.inverse), (alone, fit.inverse))
@@ -121,18 +121,18 @@ def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
     n_units = scores.shape[0]
     products = inverse.T @ inverse
     # summed over systems: the moves of people times those of the control, and the squares of these
-    cross, own = np.zeros((2, n_units))
+    cross, squares = np.zeros((2, n_units))
     for some in chunks(n_units, len(products)):
         turned = control[some] @ products
         cross[some] = -scores[some].multiply(turned).sum(axis=1)
-        own[some] = control[some].multiply(turned).sum(axis=1)
+        squares[some] = control[some].multiply(turned).sum(axis=1)
     fold = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS
     power = np.zeros(n_units)
     for k in range(_FOLDS):
         others = fold != k
-        total = own[others].sum()
+        total = squares[others].sum()
         if total > 0:
             share = cross[others].sum() / total
-            error = ((cross - share * own)[others] ** 2).sum() / total**2
+            error = ((cross - share * squares)[others] ** 2).sum() / total**2
             power[~others] = np.clip(share - error / share, 0.0, 1.0) if share > 0 else 0.0
     return power

@@ -45,7 +45,7 @@ class Fit:
 
 
 def fit(
-    made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
+    kinds: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
 ) -> Fit | None:
     """Maximum likelihood by Newton's method; None where there is no maximum, which a penalty mends.
 
@@ -56,16 +56,16 @@ def fit(
     """
     from scipy.sparse import csr_array, hstack
 
-    n_kinds, n_systems = len(made.first), len(component)
+    n_kinds, n_systems = len(kinds.first), len(component)
     rows, ones = np.arange(n_kinds), np.ones(n_kinds)
     pairs = csr_array(
-        (np.concatenate([ones, -ones]), (np.tile(rows, 2), np.concatenate([made.first, made.second]))),
+        (np.concatenate([ones, -ones]), (np.tile(rows, 2), np.concatenate([kinds.first, kinds.second]))),
         shape=(n_kinds, n_systems),
     )
-    design = csr_array(hstack([pairs, csr_array(made.covariates)]))
-    ties = made.outcomes[:, 1]
+    design = csr_array(hstack([pairs, csr_array(kinds.covariates)]))
+    ties = kinds.outcomes[:, 1]
     has_ties = not ties_are_half and bool(ties.sum() > 0)
-    n, total = made.outcomes.sum(axis=1), (made.outcomes[:, 0] - made.outcomes[:, 2]) / 2
+    n, total = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
     width = design.shape[1] + has_ties
     level = np.zeros((width, width))  # strengths of a component could all move by as much: a projection
     same = component[:, np.newaxis] == component
@@ -85,8 +85,8 @@ def fit(
     for _ in range(_STEPS):
         if penalised:
             _, _, variance = _moments(design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties))
-            own = inverted(information_of(design, n, variance, has_ties=has_ties), level)
-            pseudo = pseudo if own is None else n * leverage(made, variance, own, has_ties=has_ties)
+            covariance = inverted(information_of(design, n, variance, has_ties=has_ties), level)
+            pseudo = pseudo if covariance is None else n * leverage(kinds, variance, covariance, has_ties=has_ties)
         eta = design @ coefficients[: design.shape[1]]
         mean, tie, variance = _moments(eta, _log_nu(coefficients, has_ties))
         if (not penalised or tilt is not None) and np.abs(eta).max(initial=0) > _DIVERGED:
@@ -121,21 +121,21 @@ def fit(
     )
 
 
-def leverage(made: Kinds, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
+def leverage(kinds: Kinds, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
     """How much of the information that a fit needs one battle of each kind brings: (kinds,), p in all.
 
     The trace of its information (of half a sign and of a tie) times the inverse of everybody's.
     """
-    k = made.covariates.shape[1]
+    k = kinds.covariates.shape[1]
     n_systems = len(inverse) - k - has_ties
-    first, second, own = made.first, made.second, inverse[n_systems : n_systems + k, n_systems : n_systems + k]
+    first, second, block = kinds.first, kinds.second, inverse[n_systems : n_systems + k, n_systems : n_systems + k]
     spread = inverse[first, first] + inverse[second, second] - 2 * inverse[first, second]
     across = inverse[:, n_systems : n_systems + k]
-    spread = spread + 2 * ((across[first] - across[second]) * made.covariates).sum(axis=1)
-    spread = spread + ((made.covariates @ own) * made.covariates).sum(axis=1)
+    spread = spread + 2 * ((across[first] - across[second]) * kinds.covariates).sum(axis=1)
+    spread = spread + ((kinds.covariates @ block) * kinds.covariates).sum(axis=1)
     total = variance[:, 0] * spread
     if has_ties:
-        of_tie = inverse[first, -1] - inverse[second, -1] + made.covariates @ inverse[n_systems : n_systems + k, -1]
+        of_tie = inverse[first, -1] - inverse[second, -1] + kinds.covariates @ inverse[n_systems : n_systems + k, -1]
         total = total + 2 * variance[:, 2] * of_tie + variance[:, 1] * inverse[-1, -1]
     return np.asarray(np.clip(total, 0.0, None))
 

@@ -36,12 +36,12 @@ def p_random(metric: Fitted, judged: Bools) -> float:
     side = np.where(eta < 0, -1.0, 1.0)
     half, tie = metric.residual(fit.coefficients).T
     scalar = np.stack([np.abs(eta), half * side, tie, *(half * column for column in design[:, n_systems:].toarray().T)])
-    own = design[:, :n_systems]
-    enough = np.asarray(abs(own).sum(axis=0)) * share >= _LEAST
-    asked = [csr_array(scalar.T), abs(own)[:, enough], diags_array(half) @ own[:, enough]]
-    p_values = [_unrelated(csr_array(features), judged - share, unit) for features in asked]
-    told = [p for p in p_values if np.isfinite(p)]
-    return min(1.0, len(told) * min(told)) if told else np.nan
+    indicators = design[:, :n_systems]
+    enough = np.asarray(abs(indicators).sum(axis=0)) * share >= _LEAST
+    candidates = [csr_array(scalar.T), abs(indicators)[:, enough], diags_array(half) @ indicators[:, enough]]
+    p_values = [_unrelated(csr_array(features), judged - share, unit) for features in candidates]
+    finite = [p for p in p_values if np.isfinite(p)]
+    return min(1.0, len(finite) * min(finite)) if finite else np.nan
 
 
 def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
@@ -64,13 +64,13 @@ def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
         spread = (sums.T @ sums).toarray() - across - across.T + rest @ rest * np.outer(mean, mean)
         effective = float((rest**2).sum() ** 2 / (rest**4).sum()) if rest.any() else 0.0
     scale = np.sqrt(spread.diagonal().clip(0.0))
-    kept = scale > _SAME * max(1.0, float(scale.max(initial=0.0)))
-    if not kept.any():
+    varying = scale > _SAME * max(1.0, float(scale.max(initial=0.0)))
+    if not varying.any():
         return np.nan
-    values, vectors = np.linalg.eigh(spread[np.ix_(kept, kept)] / np.outer(scale[kept], scale[kept]))
-    own = values > _SAME
-    rank = int(own.sum())
-    square = float((((total[kept] / scale[kept]) @ vectors[:, own]) ** 2 / values[own]).sum())
+    values, vectors = np.linalg.eigh(spread[np.ix_(varying, varying)] / np.outer(scale[varying], scale[varying]))
+    positive = values > _SAME
+    rank = int(positive.sum())
+    square = float((((total[varying] / scale[varying]) @ vectors[:, positive]) ** 2 / values[positive]).sum())
     if effective <= rank + 1:
         return np.nan
     return float(fdtrc(rank, effective - rank, square * (effective - rank) / (rank * (effective - 1))))

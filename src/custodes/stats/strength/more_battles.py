@@ -17,7 +17,7 @@ MOST_PAIRS = 20_000
 _OF_EQUALS = 0.25  # information on the log odds of a battle without a tie between equal systems
 
 
-def more_battles(made: Strengths, met: PairRates, apart: Bools, *, confidence: float) -> Floats:
+def more_battles(strengths: Strengths, pairs: PairRates, different: Bools, *, confidence: float) -> Floats:
     """Number of further battles of each pair with which `ranks` would decide it with probability one half: (pairs,).
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
@@ -31,38 +31,46 @@ def more_battles(made: Strengths, met: PairRates, apart: Bools, *, confidence: f
     """
     from scipy.special import ndtr, stdtrit
 
-    n_pairs = len(met.first)
-    undecided = ~apart[met.first, met.second]
-    battles, untied = met.outcomes.sum(axis=1), met.outcomes[:, 0] + met.outcomes[:, 2]
-    if len(made.draws) < 3 or n_pairs > MOST_PAIRS or made.n_units < 2 or not undecided.any() or not untied.any():
+    n_pairs = len(pairs.first)
+    undecided = ~different[pairs.first, pairs.second]
+    battles, untied = pairs.outcomes.sum(axis=1), pairs.outcomes[:, 0] + pairs.outcomes[:, 2]
+    if (
+        len(strengths.draws) < 3
+        or n_pairs > MOST_PAIRS
+        or strengths.n_units < 2
+        or not undecided.any()
+        or not untied.any()
+    ):
         return np.full(n_pairs, np.nan)
-    known = np.flatnonzero(np.isfinite(made.draws[0]))
-    covariance = np.atleast_2d(np.cov(made.draws[1:, known], rowvar=False))
-    first, second = np.searchsorted(known, met.first), np.searchsorted(known, met.second)
+    defined = np.flatnonzero(np.isfinite(strengths.draws[0]))
+    covariance = np.atleast_2d(np.cov(strengths.draws[1:, defined], rowvar=False))
+    first, second = np.searchsorted(defined, pairs.first), np.searchsorted(defined, pairs.second)
     variance, varies = variance_of_differences(covariance, first, second)
-    t = ratio(np.abs(made.draws[0, met.first] - made.draws[0, met.second]), np.sqrt(np.maximum(variance, 0.0)))
+    t = ratio(
+        np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]), np.sqrt(np.maximum(variance, 0.0))
+    )
     tested = undecided & varies
     if not tested.any():
         return np.full(n_pairs, np.nan)
     quantile = NormalMaximum(covariance, first[tested], second[tested]).quantile(1 - confidence)
     # Battles of one pair hardly add to the degrees of freedom of the fit.
-    freedom = max(1.0, made.n_units - 1)
+    freedom = max(1.0, strengths.n_units - 1)
     critical = -float(stdtrit(freedom, float(ndtr(-quantile))))
-    bounded = made.bounded[met.first] & made.bounded[met.second] & varies
+    bounded = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & varies
     gain = information_gain(
         np.where(bounded, t, np.nan), ratio(np.ones(n_pairs), _OF_EQUALS * variance), critical=critical
     )
     rate = (untied + untied.sum() / battles.sum()) / (battles + 1)
-    win = 1 / (1 + np.exp(-np.abs(made.draws[0, met.first] - made.draws[0, met.second])))
+    win = 1 / (1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])))
     information = rate * win * (1 - win)  # of one battle, if all are independent
-    added = _information_to_add(gain, variance, _model_variance(met, battles * information, len(made.bounded)))
-    more = np.ceil(ratio(added * battles, information * met.effective))
+    added = _information_to_add(gain, variance, _model_variance(pairs, battles * information, len(strengths.bounded)))
+    more = np.ceil(ratio(added * battles, information * pairs.effective))
     return np.where(undecided & np.isfinite(more) & (more > 0), more, np.nan)
 
 
-def _model_variance(met: PairRates, information: Floats, n_systems: int) -> Floats:
+def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
     """The variance of the difference of each pair (pairs,) by the information of the battles of each (pairs,)."""
-    first, second = met.first, met.second
+    first, second = pairs.first, pairs.second
     whole = np.zeros((n_systems, n_systems))
     whole[first, second] = whole[second, first] = -information
     np.fill_diagonal(whole, -whole.sum(axis=1))

@@ -30,7 +30,7 @@ class Ranks:
     p_adjusted: Floats
 
 
-def ranks(made: Strengths, *, confidence: float) -> Ranks:
+def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
     """Rank systems, with ranks that hold for all of them at once with at least this confidence.
 
     All pairs of a component are tested at once (the largest t, stepped down); a system's lowest rank is one more than
@@ -49,28 +49,28 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
     Source: Romano and Wolf 2005; ranks from differences: Mogstad, Romano, Shaikh and Wilhelm 2024; Klein, Wright and
     Wieczorek 2020.
     """
-    estimate, n = made.draws[0], made.draws.shape[1]
+    estimate, n = strengths.draws[0], strengths.draws.shape[1]
     p_adjusted, at_threshold = np.full((n, n), np.nan), np.zeros((n, n), dtype=np.bool_)
-    known = np.flatnonzero(np.isfinite(estimate))
-    first, second = np.triu_indices(len(known), k=1)
-    met = made.component[known[first]] == made.component[known[second]]
-    first, second = first[met], second[met]
-    if len(made.draws) > 1:
+    defined = np.flatnonzero(np.isfinite(estimate))
+    first, second = np.triu_indices(len(defined), k=1)
+    connected = strengths.component[defined[first]] == strengths.component[defined[second]]
+    first, second = first[connected], second[connected]
+    if len(strengths.draws) > 1:
         tested = pair_tests(
-            estimate[known],
-            np.atleast_2d(np.cov(made.draws[1:, known], rowvar=False)),
+            estimate[defined],
+            np.atleast_2d(np.cov(strengths.draws[1:, defined], rowvar=False)),
             first,
             second,
-            n_units=made.n_units,
+            n_units=strengths.n_units,
             alpha=1 - confidence,
         )
-        pairs = known[first], known[second]
-        for values, found in ((p_adjusted, tested.p_adjusted), (at_threshold, tested.at_threshold)):
-            values[pairs] = values[pairs[::-1]] = found
+        pairs = defined[first], defined[second]
+        for values, tests in ((p_adjusted, tested.p_adjusted), (at_threshold, tested.at_threshold)):
+            values[pairs] = values[pairs[::-1]] = tests
     with np.errstate(invalid="ignore"):
-        apart = (p_adjusted <= 1 - confidence) & ~at_threshold
+        different = (p_adjusted <= 1 - confidence) & ~at_threshold
         above = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b is above a
-    same = made.component[:, np.newaxis] == made.component
+    same = strengths.component[:, np.newaxis] == strengths.component
     there = np.isfinite(estimate)
 
     def count(pairs: Any) -> NDArray[np.int64]:
@@ -78,9 +78,9 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
 
     return Ranks(
         rank=count(above) + there,
-        low=count(apart & above) + there,
-        high=np.where(there, same.sum(axis=1) - (apart & above.T & same).sum(axis=1), -1),
-        apart=apart,
+        low=count(different & above) + there,
+        high=np.where(there, same.sum(axis=1) - (different & above.T & same).sum(axis=1), -1),
+        apart=different,
         at_threshold=at_threshold,
         p_adjusted=p_adjusted,
     )

@@ -21,7 +21,7 @@ _NONE = 1e-300  # instead of 0 in a denominator
 _TAIL = 0.975  # where draws are as wide as Student's t
 
 
-def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, unit: Ints) -> Any:
+def leverage_corrected(scores: Any, fit: Fit, kinds: Kinds, *, weight: Floats, unit: Ints) -> Any:
     """Scores without the shrinkage of having been fitted: (I - H A)^-1/2 times each, H the cluster's own information.
 
     So the covariance is unbiased if the model holds (CR2; a jackknife, CR3, makes intervals of 20 systems with 200
@@ -32,27 +32,27 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, un
     """
     from scipy.sparse import csr_array, diags_array
 
-    n_units, kind = scores.shape[0], own.kind
-    each = leverage(own, made.variance, made.inverse, has_ties=made.has_ties)
+    n_units, kind = scores.shape[0], kinds.kind
+    each = leverage(kinds, fit.variance, fit.inverse, has_ties=fit.has_ties)
     total = np.bincount(unit, weights=weight * each[kind], minlength=n_units)
     light = (total <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
     factor = np.where(light, 1 / np.sqrt(1 - np.minimum(total, _MOST)), 1.0)
     corrected = csr_array(diags_array(factor) @ scores)
     if light.all():
         return corrected
-    values, vectors = np.linalg.eigh(made.inverse)
+    values, vectors = np.linalg.eigh(fit.inverse)
     root = vectors * np.sqrt(values.clip(0.0))
     order = np.argsort(unit, kind="stable")
     start = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy = np.flatnonzero(~light)
     more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
     # As arrays rows take a tenth of the time; many would not fit.
-    whole = _dense(made.design)
+    whole = _dense(fit.design)
     for i, u in enumerate(heavy):
         battles = order[start[u] : start[u + 1]]
         some, at = np.unique(kind[battles], return_inverse=True)
         often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        information = information_of(_dense(whole[some]), often, made.variance[some], has_ties=made.has_ties)
+        information = information_of(_dense(whole[some]), often, fit.variance[some], has_ties=fit.has_ties)
         share, axes = np.linalg.eigh(root.T @ information @ root)
         share = share.clip(1e-9, _MOST)
         gain = (1 / np.sqrt(1 - share) - 1) / share
@@ -66,7 +66,7 @@ def _dense(design: Any) -> Any:
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
-def clusters_behind(made: Fit, own: Kinds, battles: Battles, *, n_systems: int) -> Floats:
+def clusters_behind(fit: Fit, kinds: Kinds, battles: Battles, *, n_systems: int) -> Floats:
     """How many equal clusters the error of each strength rests on: (systems,); inf where all are battles of weight 1.
 
     (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c what a
@@ -78,22 +78,22 @@ def clusters_behind(made: Fit, own: Kinds, battles: Battles, *, n_systems: int) 
     from scipy.sparse import csr_array
 
     weight, unit = battles.weight, battles.unit
-    n_units, n_kinds = int(unit.max()) + 1, len(own.first)
+    n_units, n_kinds = int(unit.max()) + 1, len(kinds.first)
     shared = (np.bincount(unit)[unit] > 1) | (weight != 1)
     behind = np.full(n_systems, np.inf)
     if not shared.any():
         return behind
-    often = csr_array((weight[shared], (unit[shared], own.kind[shared])), shape=(n_units, n_kinds))
-    everything = np.bincount(own.kind, weights=weight * battles.often, minlength=n_kinds)
-    moves = made.inverse[: made.design.shape[1], :n_systems]
+    often = csr_array((weight[shared], (unit[shared], kinds.kind[shared])), shape=(n_units, n_kinds))
+    everything = np.bincount(kinds.kind, weights=weight * battles.often, minlength=n_kinds)
+    moves = fit.inverse[: fit.design.shape[1], :n_systems]
     for some in chunks(n_systems, n_kinds):
-        added = (made.design @ moves[:, some]) ** 2 * made.variance[:, :1]
+        added = (fit.design @ moves[:, some]) ** 2 * fit.variance[:, :1]
         products = battles.clusters @ ((often @ added) ** 2 - often @ added**2)
         behind[some] = (everything @ added) ** 2 / np.maximum(products, _NONE)
     return behind
 
 
-def widened(covariance: Floats, made: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
+def widened(covariance: Floats, fit: Fit, scores: Any, *, behind: Floats, n_units: float) -> Floats:
     """The covariance (p, p) with more variance of strengths that rest on few clusters, so that normal draws are as wide
     as Student's t with as many degrees less one.
 
@@ -106,20 +106,20 @@ def widened(covariance: Floats, made: Fit, scores: Any, *, behind: Floats, n_uni
     freedom = np.clip(np.minimum(behind, n_units) - 1, 1.0, None)
     wider = (stdtrit(freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
     middle = (scores.T @ scores).toarray()
-    effect = max(1.0, float((middle * made.inverse).sum() / np.linalg.matrix_rank(made.inverse)))
+    effect = max(1.0, float((middle * fit.inverse).sum() / np.linalg.matrix_rank(fit.inverse)))
     variance = covariance.diagonal()[:n]
     more = covariance.copy()
-    more[np.arange(n), np.arange(n)] += wider * np.maximum(variance, made.inverse.diagonal()[:n] * effect)
+    more[np.arange(n), np.arange(n)] += wider * np.maximum(variance, fit.inverse.diagonal()[:n] * effect)
     return more
 
 
-def of_penalty(made: Fit) -> Floats:
+def of_penalty(fit: Fit) -> Floats:
     """Second moments of the scores of battles that the penalty added, half of them won and half lost."""
-    residual = made.residual(made.coefficients)
+    residual = fit.residual(fit.coefficients)
     win, loss = residual[:, 0], residual[:, 2]
     second = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
     moments = np.stack([second[:, 0, 0], second[:, 1, 1], second[:, 0, 1]], axis=1)
-    return information_of(made.design, made.pseudo, moments, has_ties=made.has_ties)
+    return information_of(fit.design, fit.pseudo, moments, has_ties=fit.has_ties)
 
 
 def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats:

@@ -67,10 +67,10 @@ def strengths(
     Source: Davidson 1970; Liang and Zeger 1986 for the covariance by clusters; Kline and Santos 2012 for the bootstrap
     of scores.
     """
-    made = fitted(battles, n_systems=n_systems, ties=ties)
-    scores = made.corrected(made.scores(made.residual(made.fit.coefficients), has_ties=made.fit.has_ties))
-    covariance = made.covariance(scores, made.fit.inverse, scores=scores)
-    return made.strengths(made.fit.coefficients, covariance, resamples, rng)
+    model = fitted(battles, n_systems=n_systems, ties=ties)
+    scores = model.corrected(model.scores(model.residual(model.fit.coefficients), has_ties=model.fit.has_ties))
+    covariance = model.covariance(scores, model.fit.inverse, scores=scores)
+    return model.strengths(model.fit.coefficients, covariance, resamples, rng)
 
 
 def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Floats, Floats]:
@@ -126,8 +126,8 @@ class Fitted:
 
     def residual(self, coefficients: Floats) -> Floats:
         """What each battle is above expectation at any coefficients, weighted: (n, 2), in half signs and in ties."""
-        own = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
-        return np.asarray(own * self.battles.weight[:, np.newaxis])
+        residuals = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
+        return np.asarray(residuals * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats, *, has_ties: bool) -> Any:
         """Sum residuals (n, 2) by cluster: sparse (units, p).
@@ -189,25 +189,25 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
     It has none if a component is not one circle, if covariates tell every winner, or if all battles are ties. Raises
     InputError as `strengths`.
     """
-    own = battles.where(battles.counted)
-    if not len(own.weight):
+    rows = battles.where(battles.counted)
+    if not len(rows.weight):
         raise InputError("no battle with a verdict and a weight above 0")
-    own = replace(own, weight=own.weight / np.average(own.weight, weights=own.often))
-    component = own.components(n_systems)
-    bounded = _bounded(component, own.circles(n_systems))
-    made, half = kinds(own, own.weight * own.often), ties == "half"
-    decided = bool((own.sign != 0).any())  # of ties alone nu would be infinite, and nothing would vary
-    found = None
+    rows = replace(rows, weight=rows.weight / np.average(rows.weight, weights=rows.often))
+    component = rows.components(n_systems)
+    bounded = _bounded(component, rows.circles(n_systems))
+    table, half = kinds(rows, rows.weight * rows.often), ties == "half"
+    decided = bool((rows.sign != 0).any())  # of ties alone nu would be infinite, and nothing would vary
+    solution = None
     if decided and bounded.all():
-        found = fit(made, component=component, ties_are_half=half, penalised=False)
-    if found is None:
+        solution = fit(table, component=component, ties_are_half=half, penalised=False)
+    if solution is None:
         bounded = bounded if not (decided and bounded.all()) else np.bincount(component)[component] == 1
-        found = fit(made, component=component, ties_are_half=half, penalised=True)
-        assert found is not None  # a penalty keeps it finite
+        solution = fit(table, component=component, ties_are_half=half, penalised=True)
+        assert solution is not None  # a penalty keeps it finite
     return Fitted(
-        fit=found,
-        battles=own,
-        made=made,
+        fit=solution,
+        battles=rows,
+        made=table,
         component=component,
         bounded=bounded,
         ties=ties,
@@ -218,8 +218,8 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
 def _bounded(component: Ints, circle: Ints) -> Bools:
     """Systems of the one largest circle of their component; of none, where several are as large."""
     bounded = np.ones(len(component), dtype=np.bool_)
-    for own in range(int(component.max()) + 1):
-        member = component == own
+    for number in range(int(component.max()) + 1):
+        member = component == number
         size = np.bincount(circle[member])
         largest = np.flatnonzero(size == size.max())
         bounded[member] = (circle[member] == largest[0]) & (len(largest) == 1)

@@ -73,10 +73,10 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
         if start == 0:
             drawn[:, 0] = times
         points_won, number = np.asarray(won @ drawn), np.asarray(fought @ drawn)  # (pairs, size)
-        share, met = ratio(points_won, number), number > 0
-        mine, other = np.where(met, share, 0.0), np.where(met, 1 - share, 0.0)
+        share, present = ratio(points_won, number), number > 0
+        mine, other = np.where(present, share, 0.0), np.where(present, 1 - share, 0.0)
         total = np.asarray(of_low @ mine + of_high @ other)
-        draws[start : start + size] = ratio(total, np.asarray((of_low + of_high) @ met)).T
+        draws[start : start + size] = ratio(total, np.asarray((of_low + of_high) @ present)).T
     return draws
 
 
@@ -99,11 +99,11 @@ def _clusters(battles: Battles, n_systems: int) -> Floats:
     often = np.tile(battles.often, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
     if n_units < len(battles.unit):  # else every battle is a cluster
-        fought, own = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
-        system, weight = fought // n_units, np.asarray(np.bincount(own, weights=weight), dtype=np.float64)
+        fought, code = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
+        system, weight = fought // n_units, np.asarray(np.bincount(code, weights=weight), dtype=np.float64)
         often = battles.clusters[fought % n_units]
     total, squares, number = (
-        np.bincount(system, weights=own * often, minlength=n_systems) for own in (weight, weight**2, weight > 0)
+        np.bincount(system, weights=values * often, minlength=n_systems) for values in (weight, weight**2, weight > 0)
     )
     return np.maximum(np.nan_to_num(ratio(total**2, squares)), np.minimum(number, 2))
 
@@ -143,18 +143,18 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     n_units, effective, clusters = int(unit.max(initial=-1)) + 1, most, outcomes.sum(axis=1)
     clustered = n_units < len(unit)
     if clustered:
-        together, own = np.unique(pair * n_units + unit, return_inverse=True)
+        together, code = np.unique(pair * n_units + unit, return_inverse=True)
         clustered, of = len(together) < len(unit), together // n_units
     if clustered:
-        moved = np.bincount(own, weights=weight * (sign - margin[pair]))
-        weighed = np.bincount(own, weights=weight)
+        moved = np.bincount(code, weights=weight * (sign - margin[pair]))
+        weighed = np.bincount(code, weights=weight)
         number = battles.clusters[together % n_units]
         clusters = np.bincount(of, weights=number, minlength=n).astype(np.int64)
         by_cluster = np.bincount(of, weights=number * moved**2, minlength=n) * ratio(clusters, clusters - 1)
-        alike = ratio(total**2, np.bincount(of, weights=number * weighed**2, minlength=n))
+        equal = ratio(total**2, np.bincount(of, weights=number * weighed**2, minlength=n))
         spread = ratio(summed(weight * (sign - margin[pair]) ** 2), total)
         # Where nothing varies, nothing tells whether a cluster says one thing or many.
-        effective = np.where(spread > 0, np.fmin(ratio(spread * total**2, by_cluster), most), alike)
+        effective = np.where(spread > 0, np.fmin(ratio(spread * total**2, by_cluster), most), equal)
     tail = (1 + confidence) / 2
     reach = stdtrit(np.maximum(clusters - 1, 1), tail) if clustered else np.full(n, ndtri(tail))
     low, high = _adjusted(win, loss, effective, np.where(clustered & (clusters < 2), np.nan, reach))

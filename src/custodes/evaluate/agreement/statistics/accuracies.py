@@ -20,9 +20,9 @@ def guessing(sample: Sample) -> Floats:
 
 
 def _population_margins(sample: Sample) -> Floats:
-    own = sample.comparison
-    pairs = np.zeros((len(own.metrics), len(own.systems), len(own.systems)), dtype=np.bool_)
-    pairs[:, *own.design.pairs.T] = sample.choices.pairs
+    comparison = sample.comparison
+    pairs = np.zeros((len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_)
+    pairs[:, *comparison.design.pairs.T] = sample.choices.pairs
     return accuracy.pairwise_accuracy(*sample.population_wins, pairs=pairs)
 
 

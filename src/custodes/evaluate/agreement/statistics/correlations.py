@@ -51,8 +51,8 @@ def _over_outputs(sample: Sample, *, kind: Kind) -> Floats:
 
 
 def _computed(level: str, kind: Kind) -> Callable[[Sample], Floats]:
-    own: Callable[[Sample], Floats] = partial(COMPUTE[level], kind=kind)
-    return own if level == "system" else of_outputs(own)  # of systems the file may have scores
+    compute: Callable[[Sample], Floats] = partial(COMPUTE[level], kind=kind)
+    return compute if level == "system" else of_outputs(compute)  # of systems the file may have scores
 
 
 COMPUTE = {"system": _over_systems, "item": _within_items, "global": _over_outputs}
