@@ -176,10 +176,8 @@ class Study:
         so does a study without people or without metrics, unless `one_side` is enough.
         """
         chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        same = (
-            "selected",
-            *(choice if choice is None or isinstance(choice, str) else tuple(choice) for choice in chosen.values()),
-        )
+        choices = (c if c is None or isinstance(c, str) else tuple(c) for c in chosen.values())
+        same = ("selected", *choices)
         result = self.once(same, lambda: self._selected(**chosen, one_side=one_side))
         if one_side or (result.humans and result.metrics):
             return result
@@ -226,11 +224,8 @@ class Study:
         system_names = list(chosen_systems)
         rated = keep & pl.col("system").is_in(system_names)
         # Without a choice a system counts even if every verdict on it is missing.
-        among = (
-            pl.lit(True)
-            if systems is None
-            else pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
-        )
+        both = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+        among = pl.lit(True) if systems is None else both
         pairs = self.preferences.where(keep & among)
         left = [name for name in self.systems if name not in chosen_systems]
         sided = (
