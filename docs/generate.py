@@ -1,4 +1,4 @@
-"""Makes the reference pages (cli.md, api.md, results.md, extras.md, metrics.md) from the code. Run by `make docs`."""
+"""Makes the pages of docs/reference from the code. Run by `make docs`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import custodes as cu
 from custodes import cli
 from custodes.annotate.check_study import StudyCheck
 from custodes.annotate.completion_codes import Reconciled
+from custodes.annotate.plan import rows
 from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import Status
 from custodes.answers.result import Provenance, Result
@@ -311,10 +312,27 @@ def metrics() -> str:
     return "\n".join([*lines, ""])
 
 
+def study_plan() -> str:
+    """Every key of the plan of an annotation study."""
+    lines = [
+        "# Keys of a study plan",
+        "",
+        MADE,
+        "The TOML file of [`annotate new --plan`](../howto/plan-a-study.md); `--write-plan` writes one with all keys.",
+        "",
+        "| key | default | meaning |",
+        "|---|---|---|",
+    ]
+    for section, key, default, meaning in rows():
+        name = f"[{section}] {key}" if section else key
+        lines.append(f"| `{name}` | {_cell(default or '(empty)')} | {_cell(meaning)} |")
+    return "\n".join([*lines, ""])
+
+
 def pages() -> dict[Path, str]:
     """Path to content of every generated page."""
     made = {"cli": command_line(), "api": python(), "results": results(), "extras": extras()}
-    made["metrics"] = metrics()
+    made |= {"metrics": metrics(), "study-plan": study_plan()}
     folder = DOCS / "reference"
     return {folder / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in made.items()}
 

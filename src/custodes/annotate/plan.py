@@ -31,43 +31,51 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     text: Annotated[
         str,
-        Meta(description="what people are asked; else: Which response is better? (rate: How good is this response?)"),
+        Meta(description="the question; default: Which response is better? (rate: How good is this response?)"),
     ] = ""
     mode: Annotated[
         Literal["compare", "rate"],
-        Meta(description="compare: which of two outputs is better; rate: how good one output is"),
+        Meta(description="compare two outputs, or rate one output"),
     ] = "compare"
     aspects: Annotated[
         tuple[str, ...],
-        Meta(description='what is answered by itself, each on the same page; the first one closes pairs; [""] is none'),
+        Meta(description='aspects that are answered separately, on one page; the first one closes pairs; [""] is none'),
     ] = ("",)
-    equal: Annotated[bool, Meta(description="whether people may say that both are equal")] = True
-    both_bad: Annotated[bool, Meta(description="whether they may say that both are equal because both are bad")] = False
-    scale: Annotated[tuple[int, int], Meta(description="of a rating: the least and the most, whole numbers")] = (1, 5)
+    equal: Annotated[bool, Meta(description="allow the answer that both are equal")] = True
+    both_bad: Annotated[bool, Meta(description="allow the answer that both are equally bad")] = False
+    scale: Annotated[tuple[int, int], Meta(description="of a rating: smallest and largest whole number")] = (
+        1,
+        5,
+    )
     labels: Annotated[
-        tuple[str, ...], Meta(description="of a rating: words for the points of the scale, one each or none")
+        tuple[str, ...], Meta(description="of a rating: a label for each point of the scale, or none")
     ] = ()
 
 
 class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What annotators read, and how outputs are shown."""
 
-    title: Annotated[str, Meta(description="what the pages are called")] = ""
+    title: Annotated[str, Meta(description="title of the pages")] = ""
     instructions: Annotated[
-        str, Meta(description="what to do: Markdown, @FILE beside the plan, or a template (compare, adequacy, rate)")
+        str, Meta(description="instructions: Markdown, @FILE beside the plan, or a template (compare, adequacy, rate)")
     ] = ""
     consent: Annotated[
-        str, Meta(description="what people agree to before they begin: Markdown, @FILE, or a template (consent)")
+        str, Meta(description="consent before the first question: Markdown, @FILE, or a template (consent)")
     ] = ""
-    thanks: Annotated[str, Meta(description="what is said at the end: Markdown, @FILE, or a template (thanks)")] = ""
-    contact: Annotated[str, Meta(description="whom people may write to; a study of people needs one")] = ""
-    language: Annotated[str, Meta(description="of the texts, such as en, de or ar")] = "en"
+    thanks: Annotated[str, Meta(description="text at the end: Markdown, @FILE, or a template (thanks)")] = ""
+    contact: Annotated[
+        str, Meta(description="address for questions of annotators; required for studies with people")
+    ] = ""
+    language: Annotated[str, Meta(description="language of the texts, such as en, de or ar")] = "en"
     render: Annotated[
         Literal["plain", "markdown", "markdown+math"],
-        Meta(description="how outputs are shown: plain, markdown or markdown+math; both of a comparison in one way"),
+        Meta(
+            description="how outputs are displayed: plain, markdown or markdown+math; the same for both outputs of"
+            " a comparison"
+        ),
     ] = "plain"
     differences: Annotated[
-        bool, Meta(description="whether people may ask for the words that differ; it draws attention to form")
+        bool, Meta(description="let annotators highlight differing words; it draws attention to form")
     ] = False
 
 
@@ -84,65 +92,65 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Who is asked, and how their work is checked."""
 
     recruit: Annotated[
-        Literal["links", "open"], Meta(description="how people come: links (one each) or open (one link for all)")
+        Literal["links", "open"], Meta(description="links: one link per annotator; open: one link for all")
     ] = "links"
     worker_id: Annotated[
         str,
         Meta(
-            description="of an open link: the parameter that holds the id of a worker, such as PROLIFIC_PID; where a"
-            " link lacks it, the worker types the id; empty: whoever comes is somebody new"
+            description="of an open link: the parameter with the worker's id, such as PROLIFIC_PID; where a link"
+            " lacks it, the worker types the id; empty: each visitor is a new annotator"
         ),
     ] = ""
     return_url: Annotated[
-        str, Meta(description="the way back at the end, an address with {code} in it; empty: a code to copy")
+        str, Meta(description="address to return to at the end, with {code} in it; empty: a code to copy")
     ] = ""
-    batch: Annotated[int, Meta(ge=1, description="questions of one batch")] = 15
-    batches: Annotated[int, Meta(ge=1, description="batches that one person may do")] = 20
+    batch: Annotated[int, Meta(ge=1, description="questions per batch")] = 15
+    batches: Annotated[int, Meta(ge=1, description="maximum number of batches per annotator")] = 20
     cap: Annotated[
         float,
         Meta(
             gt=0,
             le=1,
-            description="the largest share of a pair's look that one person may answer; where all have links, they may"
-            " always share it evenly",
+            description="maximum proportion of an interim analysis of a pair that one annotator may answer; if all"
+            " have links, an even share is always allowed",
         ),
     ] = 0.1
     per_item: Annotated[
-        int, Meta(ge=1, description="answers to a comparison that count; 1 decides most for the same money")
+        int, Meta(ge=1, description="answers per comparison that count; 1 decides most pairs for the same money")
     ] = 1
     overlap: Annotated[
         float,
         Meta(
             ge=0,
             le=0.9,
-            description="the share of second opinions, which say how reliable people are and decide nothing; a few more"
-            " at most, however idle people are",
+            description="proportion of second opinions, which measure annotator reliability and decide nothing;"
+            " idle annotators may get a few more",
         ),
     ] = 0.12
     gold_every: Annotated[
-        int, Meta(ge=0, description="one comparison with a known answer in so many questions; 0 asks none")
+        int, Meta(ge=0, description="one comparison with a known answer per this many questions; 0: none")
     ] = 15
     attention: Annotated[
-        int, Meta(ge=0, description="obvious comparisons in each batch, made from the texts of the study")
+        int, Meta(ge=0, description="obvious comparisons per batch, made from the texts of the study")
     ] = 1
     qualification: Annotated[
-        int, Meta(ge=0, description="comparisons with known answers before the first batch; 0 asks none")
+        int, Meta(ge=0, description="comparisons with known answers before the first batch; 0: none")
     ] = 0
-    passed: Annotated[int, Meta(ge=0, description="how many of these must be right")] = 0
-    most: Annotated[int, Meta(ge=1, description="people at most")] = 1000
+    passed: Annotated[int, Meta(ge=0, description="number of these that must be right")] = 0
+    most: Annotated[int, Meta(ge=1, description="maximum number of annotators")] = 1000
     codes: Annotated[
         Codes,
-        Meta(description="completion codes that the platform fixed for all; empty: each session has its own"),
+        Meta(description="fixed completion codes of the platform; empty: each session has its own"),
     ] = Codes()
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What answers cost, and what annotators earn."""
 
-    price: Annotated[float, Meta(ge=0, le=1e6, description="of an answer")] = 0.0
-    fee: Annotated[float, Meta(ge=0, le=10, description="of the platform, as a share of the price")] = 0.0
-    wage: Annotated[float, Meta(ge=0, le=1e6, description="for an hour, that should be reached")] = 12.0
-    currency: Annotated[str, Meta(description="of the price and the wage, such as USD or EUR")] = "USD"
+    price: Annotated[float, Meta(ge=0, le=1e6, description="price per answer")] = 0.0
+    fee: Annotated[float, Meta(ge=0, le=10, description="fee of the platform, as a proportion of the price")] = 0.0
+    wage: Annotated[float, Meta(ge=0, le=1e6, description="target hourly wage")] = 12.0
+    currency: Annotated[str, Meta(description="currency of price and wage, such as USD or EUR")] = "USD"
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,31 +158,36 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     looks: Annotated[
         tuple[int, ...],
-        Meta(description="answers of a pair at which it may be closed, as far as there are items"),
+        Meta(
+            description="interim analyses: numbers of answers of a pair after which it may be closed, as far as"
+            " there are items"
+        ),
     ] = (10, 20, 40)
     boundary: Annotated[
         str | float,
         Meta(
-            description="what looks ask: pocock, obrien-fleming, a number that z must pass, or none (gamma is not kept)"
+            description="boundary of the interim analyses: pocock, obrien-fleming, a number that z must exceed, or"
+            " none (gamma does not hold)"
         ),
     ] = "pocock"
     stop: Annotated[
         Literal["decided", "futility"],
-        Meta(description="what closes a pair: decided, or futility too"),
+        Meta(description="what closes a pair: decided, or also futility"),
     ] = "futility"
-    futility: Annotated[float, Meta(description="the chance of a decision below which a pair is closed")] = 0.2
-    gamma: Annotated[float, Meta(description="the chance of a decision on a pair without a difference")] = 0.05
-    family: Annotated[bool, Meta(description="whether gamma is that of all pairs together")] = False
+    futility: Annotated[float, Meta(description="probability of a decision below which a pair is closed")] = 0.2
+    gamma: Annotated[float, Meta(description="probability of a decision on a pair without a difference")] = 0.05
+    family: Annotated[bool, Meta(description="whether gamma is for all pairs together")] = False
     budget: Annotated[
         int | None,
         Meta(
-            description="answers that decide, in all: a comparison (an output that is rated) takes per_item of them;"
-            " second opinions (overlap) and known questions (gold_every, attention, qualification) come on top"
+            description="total number of answers that decide: a comparison (or rated output) takes per_item of"
+            " them; second opinions (overlap) and known questions (gold_every, attention, qualification)"
+            " come on top"
         ),
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(description="how people's answers are read: human, or with a metric mixture, ppi and others"),
+        Meta(description="estimator: human, or with a metric mixture, ppi and others"),
     ] = None
 
 
@@ -182,14 +195,14 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole plan of a study: what is asked, of whom, for how much, and when it stops."""
 
-    name: Annotated[str, Meta(description="a name for the study, and of its files")] = "study"
+    name: Annotated[str, Meta(description="name of the study and of its files")] = "study"
     question: Question = Question()
     texts: StudyTexts = StudyTexts()
     people: People = People()
     money: Money = Money()
     stopping: Ending = Ending()
     seed: Annotated[
-        int, Meta(description="a whole number that makes every order, side and place of a known comparison")
+        int, Meta(description="whole number that determines every order, side and place of a known comparison")
     ] = 0
 
 
@@ -211,7 +224,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     """Section, key, default and meaning of every key.
 
     >>> next(rows())
-    ('', 'name', 'study', 'a name for the study, and of its files')
+    ('', 'name', 'study', 'name of the study and of its files')
     """
     plan = StudyPlan()
     for section, keys in KEYS.items():

@@ -118,7 +118,7 @@ def to_toml(plan: StudyPlan) -> str:
     """The plan as `read_plan` reads it: every key with what it means; what is not set is a comment.
 
     >>> to_toml(StudyPlan()).splitlines()[:2]
-    ['# a name for the study, and of its files', 'name = "study"']
+    ['# name of the study and of its files', 'name = "study"']
     """
     return "\n".join(_lines(plan)).strip() + "\n"
 
