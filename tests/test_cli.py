@@ -31,7 +31,7 @@ QUICK = ("--resamples", "20")
 # --- what is asked for ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", sorted(cli.VERBS.keys() - cli.GROUPS))
+@pytest.mark.parametrize("verb", sorted(cli.VERBS.keys() - set(cli.WITH_SUBCOMMANDS)))
 def test_help_of_every_verb_has_an_example(custodes: Run, verb: str) -> None:
     ran = custodes(verb, "--help")
     assert (ran.status, ran.err) == (0, "")

@@ -26,6 +26,22 @@ custodes VERB --help: options of a verb
 custodes --version: version
 custodes --install-completion: completion of verbs and options in the shell"""
 
+VERB_GROUPS: Mapping[str, Sequence[str]] = {
+    "Start here": ("check", "leaderboard", "agreement", "favoritism", "judge", "report"),
+    "More about metrics, judges and annotators": (
+        "verdict",
+        "ranking",
+        "consistency",
+        "annotators",
+        "complementarity",
+        "ceiling",
+    ),
+    "Few human ratings, and annotation studies": ("correction", "protocol", "plan", "annotate"),
+    "Metrics: compute, combine, test": ("score", "combine", "gate"),
+    "Data and installation": ("convert", "count", "doctor"),
+}
+"""The list of verbs: heading of a group to its verbs."""
+
 VERBS: Mapping[str, str] = {
     **{name: line for name, line in QUESTIONS.items() if name != "validate"},
     "combine": "A better metric from those of a study: fit, score, validate",
@@ -39,8 +55,7 @@ VERBS: Mapping[str, str] = {
 }
 """Every verb with its line in the list."""
 
-GROUPS = ("combine", "annotate")
-"""Verbs that have verbs of their own."""
+WITH_SUBCOMMANDS = ("combine", "annotate")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -52,13 +67,17 @@ def _run(argv: list[str]) -> int | None:
     if argv == ["--version"]:
         say(f"custodes {version('custodes')}")
     elif argv in ([], ["-h"], ["--help"]):
-        width = max(map(len, VERBS)) + 2
-        print(USAGE.format(verbs="\n".join(f"  {verb:{width}}{line}" for verb, line in VERBS.items())))
+        print(USAGE.format(verbs="\n\n".join(_listing(*group) for group in VERB_GROUPS.items())))
     else:
         from custodes.words import call
 
         return call(app(), _with_streams(argv))
     return 0
+
+
+def _listing(heading: str, verbs: Sequence[str]) -> str:
+    width = max(map(len, VERBS)) + 2
+    return "\n".join([f"{heading}:", *(f"  {verb:{width}}{VERBS[verb]}" for verb in verbs)])
 
 
 def app() -> App:
@@ -70,8 +89,8 @@ def app() -> App:
     command = App(help=ABOUT, version=version("custodes"), **HOW)
     command.register_install_completion_command()
     for verb, line in VERBS.items():
-        module = "custodes.verbs" if verb in QUESTIONS and verb not in GROUPS else f"custodes.commands.{verb}"
-        command.command(f"{module}:{verb}", name=verb, **({"help": line} if verb in GROUPS else {}))
+        module = "custodes.verbs" if verb in QUESTIONS and verb not in WITH_SUBCOMMANDS else f"custodes.commands.{verb}"
+        command.command(f"{module}:{verb}", name=verb, **({"help": line} if verb in WITH_SUBCOMMANDS else {}))
     return command
 
 

@@ -37,20 +37,24 @@ from custodes.files import check_distinct_files, check_writable, folder, is_fold
 from custodes.printing import Screen, print_result
 from custodes.progress import Progress, silent
 from custodes.visible import visible
-from custodes.words import SWITCH
+from custodes.words import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 
 FILE_WIDTH = 120
 """Columns of text of a table that goes to a file."""
 
 Inputs = Annotated[
-    str, Parameter(help="Files, folders, databases to read and join, - for standard input, or the word demo.")
+    str,
+    Parameter(help="Files, folders or databases to read and join; - for standard input; demo for the example study."),
 ]
 """What a verb reads."""
 
 QuoteFormulas = Annotated[
     bool,
     SWITCH,
-    Parameter(help="In csv and tsv, put ' before text that a spreadsheet would run as a formula (=, +, -, @)."),
+    Parameter(
+        group=OUTPUT_OPTIONS,
+        help="In csv and tsv, put ' before text that a spreadsheet would run as a formula (=, +, -, @).",
+    ),
 ]
 
 Format = Literal["table", "json", "csv", "md", "latex", "html"]
@@ -65,12 +69,12 @@ SUFFIXES: dict[str, Format] = {
 """The format of a file by its name."""
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=READING_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """Options of what is read."""
 
-    reader: Annotated[str | None, Parameter(help="Force a reader instead of finding it by suffix and columns.")] = None
+    reader: Annotated[str | None, Parameter(help="Reader to use (default: chosen by suffix and columns).")] = None
     raters: Annotated[
         Path | None,
         Parameter(help="Table: rater, kind, higher_is_better, low, high, person, own_system, date, cost, cost_unit."),
@@ -79,20 +83,21 @@ class Reading:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help=f"ROLE=NAME: what a column of yours is; comma list or repeated. Roles: {', '.join(ROLES)}.",
+            help=f"ROLE=NAME: role of a column; comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),
     ] = None
     columns: Annotated[
         list[str] | None,
         Parameter(
-            help="Which columns hold scores: 'human_{aspect}_{rater}', 'metric:{rater}'; repeatable.", negative=""
+            help="Columns with scores, as patterns: 'human_{aspect}_{rater}', 'metric:{rater}'; repeatable.",
+            negative="",
         ),
     ] = None
-    schema: Annotated[Path | None, Parameter(help="TOML that keeps these options; convert writes it.")] = None
+    schema: Annotated[Path | None, Parameter(help="Schema file (.toml) with these options; convert writes it.")] = None
     invalid: Annotated[
         Invalid | None,
-        Parameter(help="Unreadable verdicts: refuse (the default), drop and count up to 5 %, or drop however many."),
+        Parameter(help="Unreadable verdicts: error (default), drop if at most 5 %, force: drop any number."),
     ] = None
 
     def refuse(self, why: str) -> None:
@@ -157,24 +162,26 @@ def check_quoted(places: Iterable[str | Path]) -> None:
         raise OptionError("--quote-formulas: only csv and tsv are quoted; ask for --format csv, or name a .csv")
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=OUTPUT_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class Output:
     """Options of results: format and place."""
 
     format: Annotated[
-        Format | None, Parameter(help="table (default): to read; json: everything; csv: one table; md, latex, html.")
+        Format | None, Parameter(help="table (default), json (all tables), csv (one table), md, latex or html.")
     ] = None
-    table: Annotated[str | None, Parameter(help="Which table of the result (csv: default the first).")] = None
+    table: Annotated[
+        str | None, Parameter(help="Table of the result, with all its columns (default for csv: the first).")
+    ] = None
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress on standard error.")] = False
     quote_formulas: QuoteFormulas = False
-    no_timing: Annotated[bool, SWITCH, Parameter(help="Leave the seconds out of json.")] = False
+    no_timing: Annotated[bool, SWITCH, Parameter(help="Omit the seconds from json.")] = False
     output: Annotated[
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File instead of standard output, its format by the suffix: .txt .json .csv .md .tex .html; or DIR/:"
-            " one csv per table.",
+            help="File (default: standard output); the suffix sets the format: .txt .json .csv .md .tex .html."
+            " DIR/: one csv per table.",
         ),
     ] = None
 
@@ -262,12 +269,12 @@ class Output:
             write_atomically(self.place, content)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=OUTPUT_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class TestOutput(Output):
     """Options of a result that is a list of tests."""
 
-    junit: Annotated[Path | None, Parameter(help="Also write JUnit XML, which systems for CI show.")] = None
+    junit: Annotated[Path | None, Parameter(help="Also write JUnit XML for CI systems.")] = None
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
         """Files that will be written."""
@@ -281,14 +288,15 @@ class TestOutput(Output):
         super().write(result, seconds)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=OUTPUT_OPTIONS)
 @dataclass(frozen=True, kw_only=True)
 class ModelOutput(Output):
     """Options of a fitted metric: its file is the output, its tables go to standard output."""
 
     output: Annotated[str, Parameter(name=["--output", "-o"], help="The model file.")] = "combination.json"
     held_out: Annotated[
-        Path | None, Parameter(help="Also write ratings of what each method had not seen: .csv .jsonl .parquet.")
+        Path | None,
+        Parameter(help="Also write the held-out predictions of each method as ratings: .csv .jsonl .parquet."),
     ] = None
 
     @property

@@ -16,7 +16,7 @@ QUESTIONS: Mapping[str, str] = {
     "ranking": "Which decisions about pairs of systems a metric gets wrong",
     "verdict": "The answer in plain words",
     "correction": "Outcome of each pair, from few human and many metric ratings",
-    "protocol": "Replay of an annotation protocol: what share is enough",
+    "protocol": "Replay of an annotation protocol: how many ratings are enough",
     "plan": "Cost and error rates of a protocol, before annotating",
     "complementarity": "How differently metrics and annotators rank",
     "ceiling": "How much of human judgement all metrics predict",

@@ -16,23 +16,31 @@ from numpy.typing import ArrayLike
 import custodes as cu
 from custodes.answers.effort import effort
 from custodes.answers.question import UNRECORDED, Option, options_of
-from custodes.answers.setting import HELP
+from custodes.answers.setting import HELP, Selection, Setting
 from custodes.arguments import members, value_list
 from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, listed, shown
 from custodes.options import Inputs, ModelOutput, Output, Reading, TestOutput, progress, read_by
 from custodes.questions import QUESTIONS
-from custodes.words import SWITCH, whole
+from custodes.words import OUTPUT_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 
 READING, OUTPUT = Reading(), Output()
 OUTPUTS: Mapping[str, Output] = {"combine": ModelOutput(), "gate": TestOutput()}
 """Questions whose results go to more than one file."""
 
-DryRun = Annotated[bool, SWITCH, Parameter(help="Print the estimated run time and memory, then exit.")]
+DryRun = Annotated[
+    bool, SWITCH, Parameter(group=OUTPUT_OPTIONS, help="Print the estimated run time and memory, then exit.")
+]
 
 STOPPING = "stopping"
 """The argument whose parts are options; its module is imported by the questions that have it alone."""
+SHARED_GROUPS = {
+    **dict.fromkeys([*Setting.__annotations__, "confidence", "resamples", "alpha", "seed"], STATISTICS),
+    **dict.fromkeys(Selection.__annotations__, SELECTION),
+}
+"""The groups of options that several questions share."""
+
 SEVERAL = {"batch": str, "budget": str, "stop": Sequence[str]}
 """Parts of a stopping rule of which several values make several rules."""
 
@@ -117,12 +125,14 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
 def _parameter(option: Option) -> inspect.Parameter:
     kind, text = _kind(option), option.help
     required = option.default is inspect.Parameter.empty
-    if not (required or option.default is None or option.default is False or "default" in text):
+    no_default = required or option.default is None or option.default is False or option.default in ("", ())
+    if not (no_default or "default" in text):
         several = isinstance(option.default, tuple | list)
         default = ", ".join(map(str, option.default)) if several else option.default
         text = f"{text.removesuffix('.')} (default: {default})."
     flag = kind is bool
     more: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
+    more |= {"group": SHARED_GROUPS[option.name]} if option.name in SHARED_GROUPS else {}
     more |= {"show_default": False} if flag else {"converter": whole} if kind is int else {}
     return inspect.Parameter(
         option.name,

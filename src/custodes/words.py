@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter, Token, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, Parameter, Token, UnknownOptionError
 
 from custodes.errors import CustodesError, OptionError, shown
 
@@ -16,9 +16,16 @@ HOW: Mapping[str, Any] = {
     "print_error": False,
     "exit_on_error": False,
     "result_action": "return_value",
+    "group_parameters": Group("Options of the verb", sort_key=1),
     "suppress_keyboard_interrupt": False,  # `status_of` reports it
 }
 """Arguments of the app."""
+
+SELECTION = Group("Selection", sort_key=2, help="Comma lists of globs, or repeated; ! excludes.")
+STATISTICS = Group("Statistics", sort_key=3)
+READING_OPTIONS = Group("Reading", sort_key=4)
+OUTPUT_OPTIONS = Group("Output", sort_key=5)
+"""Groups of options that verbs share."""
 
 SWITCH = Parameter(negative="", show_default=False)
 """An option without a value, off unless it is given."""

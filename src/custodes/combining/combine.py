@@ -166,14 +166,14 @@ class Combine(Result):
 
 @question(
     "custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json",
-    target="ASPECT or mean:A,B; comma list or repeated (default: the only one).",
-    method=f"{', '.join(METHODS)}; comma list or repeated, the first is kept.",
-    objective="What is maximised.",
-    folds="item, or leave one system, dataset or group out, or a FILE item, fold.",
-    repeats="Repeats of the item folds.",
-    unseen="Try fast methods on unseen systems and data sets, all, or none.",
-    top="So many metrics for gp (default: all).",
-    costs="Table: metric (or rater), cost (default: of the raters file, or 1).",
+    target="Target: ASPECT or mean:A,B; comma list or repeated (default: the only aspect).",
+    method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The first is saved.",
+    objective="Statistic to maximise.",
+    folds="Held-out units: item; leave-one-out of system, dataset or group; or a table item, fold.",
+    repeats="Repetitions of the item folds.",
+    unseen="Methods to test on unseen systems, data sets and groups.",
+    top="Number of metrics for gp (default: all).",
+    costs="Table: metric (or rater), cost (default: from the raters table, or 1).",
 )
 def combine(
     study: Study,
@@ -192,7 +192,7 @@ def combine(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Combine:
-    """A combined metric calibrated to people's ratings, and every method's score on data it has not seen.
+    """Fit a combined metric to human ratings, and score each method on held-out data.
 
     target: an aspect, or 'mean:A,B' (None: the only one), or several of these, of which those are left out, with a
     note, that nothing can be learnt of; where people gave verdicts, the share of wins less losses of each output.

@@ -84,10 +84,10 @@ class Validate(Result):
 
 @question(
     "custodes combine validate other.csv --model coherence.json --rename BERTScore=bertscore-f1",
-    model="The model file.",
-    rename="OLD=NEW: a rater of the data and its name in the model; comma list or repeated.",
-    objective="What gains are of (default: the model's).",
-    scales="Bounds of metrics as in the model, or found anew in the data.",
+    model="Model file.",
+    rename="OLD=NEW: name of a rater in the data and in the model; comma list or repeated.",
+    objective="Statistic of the gains (default: the objective of the model).",
+    scales="Bounds of the metric scores: from the model, or from the data.",
 )
 def validate(
     study: Study,
@@ -101,7 +101,7 @@ def validate(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Validate:
-    """A saved combined metric on another data set, beside the best single metric.
+    """Evaluate a saved combined metric on another data set, compared with the best single metric.
 
     model: a file that `combine` made. rename: raters of the study and their names in the model, {'old': 'new'} or
     'old=new'. objective: 'kendall', 'spearman', 'pearson' or 'accuracy' (None: the model's). aspect: what people rated

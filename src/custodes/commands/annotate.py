@@ -16,33 +16,33 @@ from custodes.files import check_distinct_files, write_atomically
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.verbs import OUTPUT, READING, numbers
-from custodes.words import SWITCH, whole
+from custodes.words import HOW, SWITCH, whole
 
-annotate = App(name="annotate")
+annotate = App(name="annotate", group_parameters=HOW["group_parameters"])
 
-Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
+Study = Annotated[Path, Parameter(help="Study file, such as study.db.")]
 Number = Annotated[int | None, Parameter(converter=whole)]
 
 
 def new(
     *inputs: Inputs,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="The file of the study.")] = Path("study.db"),
-    plan: Annotated[Path | None, Parameter(help="TOML with all that is asked; options count more.")] = None,
-    systems: Annotated[list[str] | None, Parameter(help="Only these systems.", negative="")] = None,
-    pairs: Annotated[list[str] | None, Parameter(help="Only these pairs, A:B each.", negative="")] = None,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Study file.")] = Path("study.db"),
+    plan: Annotated[Path | None, Parameter(help="Plan file (.toml); options override its keys.")] = None,
+    systems: Annotated[list[str] | None, Parameter(help="Systems (default: all).", negative="")] = None,
+    pairs: Annotated[
+        list[str] | None, Parameter(help="Pairs of systems, each A:B (default: all).", negative="")
+    ] = None,
     gold: Annotated[
-        Path | None, Parameter(help="Table of comparisons with known answers, which check people's work.")
+        Path | None, Parameter(help="Table of comparisons with known answers, to test the annotators.")
     ] = None,
     metric: Annotated[
-        str | None, Parameter(help="A metric among the inputs that is corrected by people, with --estimator.")
+        str | None, Parameter(help="Metric of the inputs to combine with the human answers; see --estimator.")
     ] = None,
-    write_plan: Annotated[
-        Path | None, Parameter(help="Write the plan as TOML with every key explained, and make no study.")
-    ] = None,
+    write_plan: Annotated[Path | None, Parameter(help="Write the plan as a commented .toml file, then exit.")] = None,
     reading: Reading = READING,
     **options: Any,
 ) -> None:
-    """Make a study: texts in, one file that has every text and the order of all questions, fixed before the first.
+    """Make an annotation study from texts: one file with all texts and the order of all questions.
 
     Texts are rows of item, system, text, or item with outputs by system; with context, image, source where there are.
     References are kept for metrics and not displayed.
@@ -87,13 +87,13 @@ def notes(place: Path) -> list[str]:
 def add(
     study: Study,
     *inputs: Inputs,
-    systems: Annotated[list[str] | None, Parameter(help="Only these systems.", negative="")] = None,
+    systems: Annotated[list[str] | None, Parameter(help="Systems (default: all).", negative="")] = None,
     pairs: Annotated[
-        list[str] | None, Parameter(help="Only these pairs with a new system, A:B each.", negative="")
+        list[str] | None, Parameter(help="Pairs with a new system, each A:B (default: all).", negative="")
     ] = None,
     reading: Reading = READING,
 ) -> None:
-    """Add systems or items to a study that nobody serves now; what was asked stays, and so do the orders.
+    """Add systems or items to a study that is not being served; answers and orders are kept.
 
     Example: `custodes annotate add study.db outputs2.jsonl`
     """
@@ -108,7 +108,7 @@ def add(
 
 @annotate.command
 def check(study: Study, *, output: Output = OUTPUT) -> int:
-    """What would fool people or the reader of a study, before anybody is asked; exit status 1 where something would.
+    """Report problems of an annotation study before it starts; exit status 1 if there are any.
 
     Example: `custodes annotate check study.db`
     """
@@ -124,24 +124,29 @@ def rehearse(
     study: Study,
     *,
     plan: Annotated[
-        list[Path] | None, Parameter(help="TOML of another plan to compare; repeatable.", negative="")
+        list[Path] | None, Parameter(help="Another plan file (.toml) to compare; repeatable.", negative="")
     ] = None,
-    people: Annotated[Number, Parameter(help="People at once (default: 20).")] = None,
+    people: Annotated[Number, Parameter(help="Number of annotators at the same time (default: 20).")] = None,
     margins: Annotated[
-        str | None, Parameter(help="By how much careful people prefer each system to the next (default: 0,0.2).")
+        str | None, Parameter(help="Margins of careful annotators between consecutive systems (default: 0,0.2).")
     ] = None,
-    careless: Annotated[float | None, Parameter(help="Share who answer at random (default: 0.1).")] = None,
-    sided: Annotated[float | None, Parameter(help="Share who take the first shown (default: 0.1).")] = None,
-    leaving: Annotated[float | None, Parameter(help="Chance to vanish after an answer (default: 0.02).")] = None,
-    seconds: Annotated[float | None, Parameter(help="Median of an answer (default: 40).")] = None,
+    careless: Annotated[
+        float | None, Parameter(help="Proportion of annotators who answer at random (default: 0.1).")
+    ] = None,
+    sided: Annotated[
+        float | None, Parameter(help="Proportion of annotators who always choose the first output (default: 0.1).")
+    ] = None,
+    leaving: Annotated[float | None, Parameter(help="Probability of leaving after an answer (default: 0.02).")] = None,
+    seconds: Annotated[float | None, Parameter(help="Median time of an answer in seconds (default: 40).")] = None,
     reliability: Annotated[
-        float | None, Parameter(help="Correlation of a careful impression with true quality (default: 0.8).")
+        float | None,
+        Parameter(help="Correlation of a careful annotator's impression with the true quality (default: 0.8)."),
     ] = None,
-    repetitions: Annotated[Number, Parameter(help="Rehearsals of each plan and margin (default: 20).")] = None,
-    seed: Annotated[Number, Parameter(help="Of all draws (default: 0).")] = None,
+    repetitions: Annotated[Number, Parameter(help="Simulations of each plan and margin (default: 20).")] = None,
+    seed: Annotated[Number, Parameter(help="Random seed (default: 0).")] = None,
     output: Output = OUTPUT,
 ) -> int:
-    """Ask simulated people first: answers, hours, cost, and decisions right and wrong, before anybody is paid.
+    """Simulate the annotation study: answers, hours, cost, and right and wrong decisions.
 
     Example: `custodes annotate rehearse study.db --people 10 --margins 0,0.1,0.3`
     """
@@ -170,11 +175,11 @@ def rehearse(
 @annotate.command
 def demo(
     *,
-    port: Annotated[int, Parameter(help="Port; 0: any that is free.", converter=whole)] = 0,
-    folder: Annotated[Path | None, Parameter(help="DIR that keeps study.db (default: none is kept).")] = None,
-    no_browser: Annotated[bool, SWITCH, Parameter(help="Only print the addresses.")] = False,
+    port: Annotated[int, Parameter(help="Port; 0: any free port.", converter=whole)] = 0,
+    folder: Annotated[Path | None, Parameter(help="Folder for study.db (default: a temporary one).")] = None,
+    no_browser: Annotated[bool, SWITCH, Parameter(help="Print the addresses and open no browser.")] = False,
 ) -> None:
-    """Try it: a study of short texts of our own, served on this machine and opened in the browser, until Ctrl-C.
+    """Serve a small example study on this machine and open it in the browser; Ctrl-C ends it.
 
     Example: `custodes annotate demo`
     """

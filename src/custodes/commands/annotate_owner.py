@@ -20,8 +20,8 @@ from custodes.words import SWITCH, whole
 if TYPE_CHECKING:
     from custodes.annotate.service import Service
 
-Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
-Worker = Annotated[str, Parameter(help="The label of a person, as in w007.")]
+Study = Annotated[Path, Parameter(help="Study file, such as study.db.")]
+Worker = Annotated[str, Parameter(help="Label of an annotator, such as w007.")]
 
 
 @contextmanager
@@ -36,16 +36,17 @@ def held(study: Path) -> Iterator[Service]:
 def invite(
     study: Study,
     *,
-    people: Annotated[int, Parameter(help="How many links.", converter=whole)],
+    people: Annotated[int, Parameter(help="Number of links.", converter=whole)],
     url: Annotated[
         str | None,
-        Parameter(help="How links begin (default: where the study was last served, or `serve` listens by default)."),
+        Parameter(help="Start of the links (default: the last address of the server, else the default of `serve`)."),
     ] = None,
     output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="FILE of links (.csv), for you alone; else printed.")
+        Path | None,
+        Parameter(name=["--output", "-o"], help="File of the links (.csv; keep it secret) (default: printed)."),
     ] = None,
 ) -> None:
-    """Make links, one a person: worker, link. They are keys and are shown once: the study keeps only what checks them.
+    """Make one access link per annotator. Links are secret and shown once; the study file holds only their hashes.
 
     While a study is served, its owner's page makes them.
 
@@ -76,7 +77,7 @@ def invite(
 
 
 def status(study: Study, *, output: Output = OUTPUT) -> None:
-    """How a study stands, also while it is served: pairs, people, money spent and to come.
+    """Progress of a study: pairs, annotators, money spent and forecast. Works while it is served.
 
     Example: `custodes annotate status study.db --format json`
     """
@@ -87,8 +88,10 @@ def status(study: Study, *, output: Output = OUTPUT) -> None:
     output.answer(lambda progress: asked(study))
 
 
-def stop(study: Study, *, why: Annotated[str, Parameter(help="Kept with the study.")] = "") -> None:
-    """End a study: pairs keep what their last completed look said, and nobody is asked any more.
+def stop(
+    study: Study, *, why: Annotated[str, Parameter(help="Reason, stored in the study.", show_default=False)] = ""
+) -> None:
+    """End a study. Each pair keeps the decision of its last completed interim analysis.
 
     Example: `custodes annotate stop study.db --why 'the budget is spent'`
     """
@@ -97,8 +100,10 @@ def stop(study: Study, *, why: Annotated[str, Parameter(help="Kept with the stud
     say(f"{study}: stopped; `custodes annotate reopen` opens it again")
 
 
-def reopen(study: Study, *, why: Annotated[str, Parameter(help="Kept with the study.")] = "") -> None:
-    """Open a study again that was stopped.
+def reopen(
+    study: Study, *, why: Annotated[str, Parameter(help="Reason, stored in the study.", show_default=False)] = ""
+) -> None:
+    """Reopen a study that was stopped.
 
     Example: `custodes annotate reopen study.db`
     """
@@ -111,9 +116,9 @@ def exclude(
     study: Study,
     worker: Worker,
     *,
-    why: Annotated[str, Parameter(help="The reason, which is kept: by rules that do not look at real answers.")],
+    why: Annotated[str, Parameter(help="Reason, stored in the study; it must not depend on the answers.")],
 ) -> None:
-    """Take a person out: no more work, answers of open looks asked again; completed looks stay as they were judged.
+    """Exclude an annotator. Their answers in open interim analyses are collected again; completed ones do not change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
@@ -123,7 +128,7 @@ def exclude(
 
 
 def forget(study: Study, worker: Worker) -> None:
-    """Erase who a person is: the id of the platform and what they wrote; answers stay under the label.
+    """Erase the platform id and the free text of an annotator; the answers stay under their label.
 
     Example: `custodes annotate forget study.db w007`
     """
@@ -134,11 +139,11 @@ def forget(study: Study, worker: Worker) -> None:
 
 def reconcile(
     study: Study,
-    codes: Annotated[Path, Parameter(help="The platform's list of people and completion codes (.csv).")],
+    codes: Annotated[Path, Parameter(help="The platform's list of annotators and completion codes (.csv).")],
     *,
     output: Output = OUTPUT,
 ) -> int:
-    """Compare a platform's list of completion codes with a study: whom to pay, and who claims what is not theirs.
+    """Compare a platform's list of completion codes with a study: whom to pay, and which claims are wrong.
 
     Exit status 1 where a code is not the person's, or somebody is missing. The study may be served meanwhile.
 
@@ -152,9 +157,9 @@ def reconcile(
 
 
 def backup(
-    study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="The file of the copy.")]
+    study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="File of the copy.")]
 ) -> None:
-    """A whole copy of a study, also while it is served; the copy is a study that can be served.
+    """Copy a study, also while it is served. The copy can be served.
 
     It takes the place of an earlier copy of the same study, and of nothing else.
 
@@ -169,12 +174,12 @@ def backup(
 def export(
     study: Study,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="DIR of the tables.")],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder of the tables.")],
     external_ids: Annotated[
-        bool, SWITCH, Parameter(help="Also what platforms call the people; it names them.")
+        bool, SWITCH, Parameter(help="Include the platform ids of the annotators, which identify them.")
     ] = False,
 ) -> None:
-    """Everything as plain tables, also while the study is served; battles.csv is read by every verb.
+    """Write all data of a study as tables, also while it is served. Every verb reads battles.csv.
 
     Example: `custodes annotate export study.db -o export/`
     """

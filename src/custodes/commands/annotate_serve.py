@@ -13,17 +13,21 @@ from custodes.words import HOW, SWITCH, whole
 
 
 def serve(
-    *studies: Annotated[Path, Parameter(help="Files of studies, or folders of them.")],
-    host: Annotated[str, Parameter(help="Address of this machine that is listened at.")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="Port; 0: any that is free.", converter=whole)] = 8080,
+    *studies: Annotated[Path, Parameter(help="Study files, or folders of study files.")],
+    host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="Port; 0: any free port.", converter=whole)] = 8080,
     public_url: Annotated[
-        str | None, Parameter(help="As people see it through a proxy, such as https://ask.example.org.")
+        str | None, Parameter(help="Public address behind a proxy, such as https://ask.example.org.")
     ] = None,
-    backup: Annotated[Path | None, Parameter(help="DIR of copies: now, every 15 minutes, at the end.")] = None,
-    open_browser: Annotated[bool, SWITCH, Parameter(name="--open", help="Open the owner's page here.")] = False,
-    i_know: Annotated[bool, SWITCH, Parameter(help="Serve a network without https.")] = False,
+    backup: Annotated[
+        Path | None, Parameter(help="Folder for copies: at the start, every 15 minutes, at the end.")
+    ] = None,
+    open_browser: Annotated[
+        bool, SWITCH, Parameter(name="--open", help="Open the owner's page in the browser.")
+    ] = False,
+    i_know: Annotated[bool, SWITCH, Parameter(help="Serve on a network without https.")] = False,
 ) -> None:
-    """Serve studies until Ctrl-C: the pages of people, and the owner's page, whose link is printed.
+    """Serve studies until Ctrl-C: the annotators' pages and the owner's page, whose link is printed.
 
     Example: `custodes annotate serve study.db --backup copies`
     """

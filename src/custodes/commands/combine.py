@@ -13,8 +13,9 @@ from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
 from custodes.verbs import READING
+from custodes.words import HOW, OUTPUT_OPTIONS
 
-combine = App(name="combine")
+combine = App(name="combine", group_parameters=HOW["group_parameters"])
 combine.command(verbs.combine, name="fit")
 combine.command(verbs.validate, name="validate")
 
@@ -23,14 +24,19 @@ combine.command(verbs.validate, name="validate")
 def score(
     *inputs: Inputs,
     model: Annotated[str, Parameter(help="The model file.")] = "combination.json",
-    name: Annotated[str | None, Parameter(help="What the combined metric is called (default: as in the file).")] = None,
+    name: Annotated[str | None, Parameter(help="Name of the combined metric (default: as in the file).")] = None,
     output: Annotated[
-        str | None, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz), else csv to print.")
+        str | None,
+        Parameter(
+            name=["--output", "-o"],
+            help="File (.csv .tsv .jsonl .parquet, .gz) (default: csv on standard output).",
+            group=OUTPUT_OPTIONS,
+        ),
     ] = None,
     quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
 ) -> None:
-    """Score outputs with a combined metric: ratings that every other verb takes.
+    """Compute scores of a combined metric and write them as ratings, which every other verb reads.
 
     Example: `custodes combine score new_scores.csv --model coherence.json -o combined.csv`
     """

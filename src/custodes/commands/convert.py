@@ -17,9 +17,9 @@ from custodes.errors import OptionError, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
 from custodes.verbs import READING
+from custodes.words import OUTPUT_OPTIONS, SELECTION
 
-Selected = Annotated[list[str] | None, Parameter(help="Only these, as in every verb.", negative="")]
-"""A part of a study, for `convert`."""
+Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
 
 
 def convert(
@@ -28,11 +28,16 @@ def convert(
         str,
         Parameter(
             name=["--output", "-o"],
-            help="FILE (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml: how it is read, for --schema.",
+            help="File (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml: a schema file for --schema.",
+            group=OUTPUT_OPTIONS,
         ),
     ],
     table: Annotated[
-        str | None, Parameter(help="ratings, battles, raters, items or outputs (default: the first that has rows).")
+        str | None,
+        Parameter(
+            help="ratings, battles, raters, items or outputs (default: the first table with rows).",
+            group=OUTPUT_OPTIONS,
+        ),
     ] = None,
     human: Selected = None,
     metrics: Selected = None,
@@ -42,7 +47,7 @@ def convert(
     quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
 ) -> None:
-    """Any reader in, any long table out, in a form that custodes reads back; or a schema file that says how to read it.
+    """Convert any input format to long tables, or write a schema file that describes how to read the input.
 
     Example: `custodes convert scores.tsv --reader rewardbench -o study/`
     """

@@ -16,7 +16,7 @@ from custodes.errors import OptionError, shown
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import Reading, progress, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
-from custodes.words import SWITCH, whole
+from custodes.words import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 
 Names = list[str] | None
 
@@ -25,37 +25,52 @@ def count(
     *files: Annotated[
         str, Parameter(help="Parquet, CSV or JSON Lines, of one kind; patterns such as 'part*.parquet'.")
     ],
-    output: Annotated[str | None, Parameter(name=["--output", "-o"], help="FILE.counts.json.")] = None,
+    output: Annotated[
+        str | None,
+        Parameter(name=["--output", "-o"], help="File of the counts: NAME.counts.json.", group=OUTPUT_OPTIONS),
+    ] = None,
     human: Annotated[
-        Names, Parameter(help="The people; comma list or repeated (default: kind human).", negative="")
+        Names, Parameter(help="Raters that are annotators (default: kind human).", negative="", group=SELECTION)
     ] = None,
     metrics: Annotated[
-        Names, Parameter(help="The metrics; comma list or repeated (default: all others).", negative="")
+        Names, Parameter(help="Metrics (default: all other raters).", negative="", group=SELECTION)
     ] = None,
-    aspect: Annotated[str, Parameter(help="The aspect that is counted.")] = "",
-    systems: Annotated[Names, Parameter(help="Only these; comma list or repeated.", negative="")] = None,
+    aspect: Annotated[str, Parameter(help="Aspect to count.", group=SELECTION, show_default=False)] = "",
+    systems: Annotated[Names, Parameter(help="Systems (default: all).", negative="", group=SELECTION)] = None,
     aggregate: Annotated[
-        Literal["mean", "vote"] | None, Parameter(help="Scores: several people by mean (the default) or vote.")
+        Literal["mean", "vote"] | None,
+        Parameter(help="Scores: combine annotators by mean (default) or vote.", group=STATISTICS),
     ] = None,
-    ties: Annotated[float | None, Parameter(help="Scores: the largest difference of a metric that ties.")] = None,
-    human_ties: Annotated[float | None, Parameter(help="Scores: the same of people.")] = None,
+    ties: Annotated[
+        float | None, Parameter(help="Scores: metric scores tie up to this difference.", group=STATISTICS)
+    ] = None,
+    human_ties: Annotated[
+        float | None, Parameter(help="Scores: human scores tie up to this difference.", group=STATISTICS)
+    ] = None,
     lower: Annotated[
-        Names, Parameter(help="Scores: raters of which lower is better; comma list or repeated.", negative="")
+        Names,
+        Parameter(help="Scores: raters with lower is better; comma list or repeated.", negative="", group=STATISTICS),
     ] = None,
     orders: Annotated[
-        Literal["mean", "consistent"] | None, Parameter(help="Verdicts: how both orders become one (default: mean).")
+        Literal["mean", "consistent"] | None,
+        Parameter(help="Verdicts: combine both presentation orders (default: mean).", group=STATISTICS),
     ] = None,
-    engine: Annotated[Engine, Parameter(help="polars (works in batches), or duckdb (spills to a disk).")] = "polars",
-    memory_limit: Annotated[str | None, Parameter(help="duckdb: memory that it may take, such as 2GB.")] = None,
-    spill: Annotated[str | None, Parameter(help="duckdb: folder for what is beyond that.")] = None,
-    batches: Annotated[int | None, Parameter(help="polars, scores: parts of items.", converter=whole)] = None,
+    engine: Annotated[Engine, Parameter(help="polars (works in batches) or duckdb (can spill to a disk).")] = "polars",
+    memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
+    spill: Annotated[str | None, Parameter(help="duckdb: folder for data above the memory limit.")] = None,
+    batches: Annotated[
+        int | None, Parameter(help="polars, scores: number of batches of items.", converter=whole)
+    ] = None,
     column: Annotated[
-        Names, Parameter(help="ROLE=NAME: what a column of yours is; comma list or repeated.", negative="")
+        Names,
+        Parameter(help="ROLE=NAME: role of a column; comma list or repeated.", negative="", group=READING_OPTIONS),
     ] = None,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False,
+    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.", group=OUTPUT_OPTIONS)] = False,
 ) -> None:
-    """Count wins, ties and losses in tables that need not fit in memory, scores or verdicts: for leaderboard and, where
-    people and metrics judged, for favoritism, ranking and correction.
+    """Count wins, ties and losses of systems in tables of scores or verdicts, also tables larger than memory.
+
+    The counts are an input of leaderboard. With human ratings and metrics they are also an input of favoritism, ranking
+    and correction.
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """

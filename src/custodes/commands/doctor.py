@@ -9,9 +9,9 @@ from custodes.verbs import OUTPUT
 
 
 def doctor(output: Output = OUTPUT) -> int:
-    """What is installed, what each missing extra would give, and whether it works: a test of about 5 seconds.
+    """List the installed packages and what each missing extra adds, and test the installation (about 5 seconds).
 
-    Exit status 1 where a needed package does not fit or a test fails.
+    The exit status is 1 if a required package has the wrong version or a test fails.
 
     Example: `custodes doctor --format json`
     """

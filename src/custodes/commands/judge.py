@@ -34,7 +34,7 @@ from custodes.judging.tables import judgements_of
 from custodes.options import Inputs, Reading, progress, read_by
 from custodes.process import Stoppable
 from custodes.verbs import READING, arguments_of, with_options
-from custodes.words import SWITCH
+from custodes.words import OUTPUT_OPTIONS, SWITCH
 
 Text = str | None
 
@@ -42,24 +42,35 @@ Text = str | None
 def judge(
     *inputs: Inputs,
     output: Annotated[
-        str, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz) of verdicts or ratings.")
+        str,
+        Parameter(
+            name=["--output", "-o"],
+            help="File of verdicts or ratings (.csv .tsv .jsonl .parquet, .gz).",
+            group=OUTPUT_OPTIONS,
+        ),
     ],
-    key_env: Annotated[Text, Parameter(help="The environment variable that holds the key (never the key).")] = None,
-    yes: Annotated[bool, SWITCH, Parameter(help="Ask however many requests that are.")] = False,
-    dry_run: Annotated[bool, SWITCH, Parameter(help="Say what it would take, and ask nothing.")] = False,
+    key_env: Annotated[Text, Parameter(help="Name of the environment variable with the API key.")] = None,
+    yes: Annotated[bool, SWITCH, Parameter(help="Send any number of requests without --max-cost.")] = False,
+    dry_run: Annotated[
+        bool, SWITCH, Parameter(help="Print the estimated requests and cost, then exit.", group=OUTPUT_OPTIONS)
+    ] = False,
     write_requests: Annotated[
-        Path | None, Parameter(help="Write what is to be asked as a batch (JSON Lines), and ask nothing.")
+        Path | None,
+        Parameter(help="Write the requests as a batch (JSON Lines), then exit.", group=OUTPUT_OPTIONS),
     ] = None,
-    replies: Annotated[Path | None, Parameter(help="Read the replies of a batch, and ask nothing.")] = None,
-    cache: Annotated[Text, Parameter(help="File of replies, or none (default: OUTPUT.cache.db).")] = None,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False,
+    replies: Annotated[Path | None, Parameter(help="Read the replies of a batch; send no request.")] = None,
+    cache: Annotated[
+        Text, Parameter(help="File of cached replies, or none (default: OUTPUT.cache.db).", group=OUTPUT_OPTIONS)
+    ] = None,
+    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.", group=OUTPUT_OPTIONS)] = False,
     reading: Reading = READING,
     **options: Any,
 ) -> int:
-    """Ask an LLM judge about texts: which of two outputs is better, or how good one is.
+    """Get verdicts of an LLM judge on texts: which of two outputs is better, or a score for each output.
 
-    Beside FILE it writes FILE.raters.csv, FILE.details.jsonl and the cache of replies. Exit status 1 where some
-    questions have no reply (the same command asks these alone), or fewer than half of the replies can be read.
+    Next to FILE it writes FILE.raters.csv, FILE.details.jsonl and the cache of replies. The exit status is 1 if
+    questions have no reply (run the same command again to send only these) or if over half of the replies are
+    unreadable.
 
     Example: `custodes judge texts.jsonl --model qwen3 --base-url http://127.0.0.1:8000/v1 -o verdicts.csv`
     """

@@ -18,25 +18,30 @@ from custodes.progress import Progress
 from custodes.reporting import report as make_report
 from custodes.reporting.assembly import SECTION_PROGRESS
 from custodes.verbs import OUTPUT, READING, DryRun, arguments_of, reading_of, tell_effort, with_options
+from custodes.words import OUTPUT_OPTIONS
 
 T = TypeVar("T")
 
 PAGE = "report.html"
-"""Where a report goes unless told otherwise."""
+"""The default file of a report."""
 
 
 def report(
     *inputs: Inputs,
-    figures: Annotated[Path | None, Parameter(help="Also save every figure into this folder.")] = None,
-    figure_format: Annotated[Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.")] = "svg",
+    figures: Annotated[
+        Path | None, Parameter(help="Also save every figure into this folder.", group=OUTPUT_OPTIONS)
+    ] = None,
+    figure_format: Annotated[
+        Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.", group=OUTPUT_OPTIONS)
+    ] = "svg",
     dry_run: DryRun = False,
     reading: Reading = READING,
     output: Output = OUTPUT,
     **options: Any,
 ) -> None:
-    """All of it in one self-contained HTML file (default: report.html); its path is printed.
+    """Answer all questions in one self-contained HTML file (default: report.html) and print its path.
 
-    With `--format json` every table goes to standard output, or to the file of `-o`.
+    With `--format json` all tables are written to standard output, or to the file of `-o`.
 
     Example: `custodes report demo -o report.html --figures figures`
     """

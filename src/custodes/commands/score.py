@@ -22,7 +22,7 @@ from custodes.scoring.listing import listing
 from custodes.scoring.run import planned
 from custodes.scoring.scripts import script_of
 from custodes.verbs import READING, arguments_of, with_options
-from custodes.words import SWITCH
+from custodes.words import OUTPUT_OPTIONS, SWITCH
 
 METRICS: str = cu.score.helps["metrics"]  # type: ignore[attr-defined]
 
@@ -34,24 +34,29 @@ def score(
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="FILE of ratings (.csv .tsv .jsonl .parquet, .gz); FILE.raters.csv beside it tells of metrics.",
+            help="File of ratings (.csv .tsv .jsonl .parquet, .gz); FILE.raters.csv describes the metrics.",
+            group=OUTPUT_OPTIONS,
         ),
     ] = None,
-    list_metrics: Annotated[bool, SWITCH, Parameter(name="--list", help="Tell which metrics there are.")] = False,
-    script: Annotated[str | None, Parameter(help="Print the script of a worker, such as comet, to be copied.")] = None,
+    list_metrics: Annotated[
+        bool, SWITCH, Parameter(name="--list", help="Print the available metrics, then exit.")
+    ] = False,
+    script: Annotated[str | None, Parameter(help="Print the script of a worker, such as comet, then exit.")] = None,
     cache: Annotated[
-        str | None, Parameter(help="FILE of kept scores, or none (default: FILE.cache.db beside the output).")
+        str | None, Parameter(help="File of cached scores, or none (default: FILE.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
-    dry_run: Annotated[bool, SWITCH, Parameter(help="Tell what would be scored, and score nothing.")] = False,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False,
+    dry_run: Annotated[
+        bool, SWITCH, Parameter(help="Print what would be computed, then exit.", group=OUTPUT_OPTIONS)
+    ] = False,
+    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.", group=OUTPUT_OPTIONS)] = False,
     quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
     **options: Any,
 ) -> int:
-    """Score texts by metrics: ratings that every other verb takes, and a table of what each metric is and costs.
+    """Compute metric scores of texts; write them as ratings, with a table of the metrics and their costs.
 
-    Exit status 1 where a metric failed or has no score of an output; the file is written, and what is not in it is
-    told.
+    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output; the
+    file is written, and notes list the missing scores.
 
     Example: `custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv`
     """

@@ -131,8 +131,8 @@ class Correction(Result):
 
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
-    estimator=f"{', '.join(ESTIMATORS)}; comma list or repeated.",
-    equivalence="Mark pairs whose margin is surely smaller.",
+    estimator=f"Estimators: {', '.join(ESTIMATORS)}; comma list or repeated.",
+    equivalence="Mark pairs whose margin is significantly smaller than this.",
 )
 def correction(
     study: Study | OutcomeCounts,
@@ -145,7 +145,7 @@ def correction(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Correction:
-    """Every pair's outcome from few human and many metric preferences, beside the naive and the human-only answer.
+    """Estimate the outcome of each pair of systems from few human ratings and many metric ratings.
 
     `estimator`: one or several; pooled needs a study. A pair that nobody annotated is answered from what is known, and
     marked.

@@ -217,7 +217,7 @@ def favoritism(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Favoritism:
-    """The Favi-Score of every metric for every pair of systems, with its uncertainty and what it does to decisions.
+    """Favi-Score of each metric for each pair of systems, with intervals and the decisions that it changes.
 
     The Favi-Score of a pair lies in [-2, 2], positive where errors favour `system_a`. Errors of any noisy metric favour
     the weaker system, so the table `partiality` tests what goes beyond: does the metric place a system off the curve of

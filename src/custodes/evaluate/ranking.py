@@ -129,9 +129,9 @@ class Ranking(Result):
 
 @question(
     "custodes ranking demo --correction holm -o ranking.json",
-    test="Sign test: normal or binomial.",
-    correction="Correction over the pairs of a rater.",
-    kld="Outcome estimate behind the divergence.",
+    test="Sign test: asymptotic (normal) or exact (binomial).",
+    correction="Multiplicity correction over the pairs of a rater.",
+    kld="Estimate of the outcome for the divergence: posterior mean or mode.",
 )
 def ranking(
     study: Study | OutcomeCounts,
@@ -146,7 +146,7 @@ def ranking(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Ranking:
-    """Who is better than whom by people and by every metric, and which kinds of error the metrics make.
+    """Decisions about pairs of systems by annotators and by each metric, and the types of error of the metrics.
 
     Decisions are sign tests (ties dropped; whole clusters if items have any; after `correction` over the pairs of a
     rater). The divergence of a metric's

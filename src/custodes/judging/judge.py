@@ -36,38 +36,39 @@ OURS = ("model", "messages", "stream", "n", "response_format", "logprobs", "top_
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """An LLM judge: a model and what it is asked.
+    """An LLM judge: model, prompt, aspects and answer format.
 
     Parameters
     ----------
     model : str
-        The model that is asked, as its server calls it.
+        Name of the model on its server.
     name : str
-        What its verdicts are called (default: the model).
+        Name of the judge in the output (default: the model).
     base_url : str
-        Address of the server: http://127.0.0.1:8000/v1, https://api.openai.com/v1, ... (default: none).
+        Address of the server, such as http://127.0.0.1:8000/v1 or https://api.openai.com/v1 (default: none).
     mode : {'pairwise', 'pointwise'}
-        Two outputs compared, or one scored.
+        Compare two outputs, or score each output.
     prompt : str
-        summary, translation, answer, dialogue, caption, or the path of a Jinja file.
+        Prompt: summary, translation, answer, dialogue, caption, or the path of a Jinja file.
     references : int
-        How many references of an item to show.
+        Number of references of an item in the prompt.
     aspects : sequence of str
-        NAME or 'NAME: what it means', asked one by one; comma list (of names) or repeated (default: overall quality).
+        Aspects, one request each: NAME or 'NAME: description'; comma list of names or repeated (default: overall
+        quality).
     scale : str
         Scale of scores: LOW-HIGH or LOW-HIGH:STEP.
     examples : str or (study, int)
-        STUDY:K, human verdicts on K items to show first; these items are not judged.
+        STUDY:K, human verdicts on K items as examples in the prompt; these items are not judged.
     reason : {'first', 'none'}
-        Whether to ask for a reason before the answer.
+        Ask for a reason before the answer, or for none.
     structured : bool
         Send the JSON schema of answers (response_format).
     logprobs : bool
-        Ask for the probabilities of all answers.
+        Request the probabilities of all answers.
     sampling : mapping of str
-        KEY=VALUE sent with every request: temperature=0,max_tokens=64; comma list or repeated (default: nothing).
+        Sampling parameters KEY=VALUE, such as temperature=0,max_tokens=64; comma list or repeated (default: none).
     own_system : str
-        Systems of the judge's family: comma list of globs (default: none).
+        Systems of the judge's model family: comma list of globs (default: none).
 
     Examples
     --------

@@ -48,7 +48,7 @@ def judge(
     rng: Rng = 0,
     progress: Progress = silent,
 ) -> Judgements:
-    """Ask an LLM judge about texts: which of two outputs is better, or how good one is.
+    """Get verdicts of an LLM judge on texts: which of two outputs is better, or a score for each output.
 
     Failures are counted by their reason, never scored.
 
@@ -59,30 +59,30 @@ def judge(
     judge : Judge
         Who is asked, and what.
     pairs : str or table
-        all, vs:SYSTEM, sample:N items of each pair, or a table item, system_a, system_b.
+        Pairs of outputs: all, vs:SYSTEM, sample:N items per pair, or a table item, system_a, system_b.
     orders : {'both', 'random', 'ab'}
-        Presentation orders: both, one by lot, or the first by name first.
+        Presentation orders: both, random, or ab (alphabetical).
     repeats : int
-        How often each question is asked.
+        Number of verdicts per question and order.
     cache : path, Cache or None
-        File of replies, which are asked once and read each time; None keeps them for this call.
+        File of cached replies; None: no file.
     client : callable or None
-        From the body of a chat completion to its reply, async or not (default: the server at base_url; see
-        `http_client`). On the command line pydantic-ai:PROVIDER:MODEL, or MODULE:FUNCTION.
+        Function from the body of a chat completion to its reply, async or not (default: the server at base_url). On
+        the command line pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION.
     concurrency : int
-        Requests at once at most.
+        Maximum number of concurrent requests.
     rpm : float or None
-        Requests a minute at most.
+        Maximum number of requests per minute.
     tpm : float or None
-        Tokens a minute at most.
+        Maximum number of tokens per minute.
     timeout : float or None
-        Seconds of one try of a request to the server (default: 600).
+        Timeout of a request in seconds (default: 600).
     max_cost : float or None
-        Dollars at most; the next run asks what is left.
+        Maximum cost in US dollars; a later run sends the remaining requests.
     price : sequence of float or None
-        Dollars a million tokens: input, output (default: of genai-prices).
+        Price in US dollars per million tokens: input, output (default: from genai-prices).
     rng : int, Generator or None
-        Seed of samples, orders and examples.
+        Random seed of samples, orders and examples.
     progress : Progress
         A callable that wraps an iterable.
 

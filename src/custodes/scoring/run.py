@@ -25,13 +25,13 @@ NOTHING = "no output has all that it needs"
 
 @documented(
     "custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv",
-    metrics="What scores: [NAME=]METRIC[:key=value,...][@rule,...]; comma list (of values without a colon) or repeated."
-    " --list tells which there are.",
-    cache="A file of scores that are kept, so that none is made twice.",
-    jobs="Processes of a worker side by side.",
-    device="Where models run: cpu, cuda, cuda:1, mps.",
-    batch="Outputs that a model takes at once.",
-    missing="Where texts lack what a metric needs: error refuses before anything is scored, drop skips and counts.",
+    metrics="Metrics: [NAME=]METRIC[:key=value,...][@rule,...]; repeated, or a comma list of values without a colon."
+    " See --list.",
+    cache="File of cached scores.",
+    jobs="Number of processes of a worker.",
+    device="Device of the models: cpu, cuda, cuda:1, mps.",
+    batch="Batch size of the models.",
+    missing="Texts without a field that a metric needs: error before any score is computed, or drop and count.",
 )
 def score(
     texts: Study,
@@ -44,7 +44,7 @@ def score(
     missing: Missing = "error",
     progress: Progress = silent,
 ) -> Scores:
-    """Scores of texts by metrics: ratings that every question takes, and what each metric is and costs.
+    """Compute metric scores of texts, and describe each metric and its cost.
 
     A metric is written as on the command line, `[NAME=]METRIC[:key=value,...][@rule,...]`. A rule says what becomes of
     several references: `all` are given to the metric at once; or each is scored alone, and the `first`, `best` or

@@ -104,7 +104,7 @@ class Agreement(Result):
 
 @question(
     "custodes agreement ratings.csv --human 'expert*' --aspect coherence",
-    compare_by="Statistics whose differences between metrics are tested; comma list or repeated.",
+    compare_by="Statistics for the tests between metrics; comma list or repeated.",
 )
 def agreement(
     study: Study,
@@ -117,7 +117,7 @@ def agreement(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Agreement:
-    """How well each metric agrees with people, in every common statistic, with intervals and paired tests.
+    """Agreement of each metric with the human ratings, with intervals and paired tests.
 
     The statistics and what each one means: `help(cu.Agreement)`. Undefined is null, with a note.
     Sources: Favi-Score paper, Defs. 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.

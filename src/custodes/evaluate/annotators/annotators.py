@@ -179,8 +179,8 @@ class Annotators(Result):
 
 @question(
     "custodes annotators battles.csv --method mace --format csv --table labels",
-    method="How answers are taken together; auto: by how many there are.",
-    people="Whether raters are one person each, or slots.",
+    method="Model of the annotators (default: auto, by the number of answers).",
+    people="Whether raters are persons or slots shared by several persons (default: auto).",
 )
 def annotators(
     study: Study,
@@ -197,7 +197,7 @@ def annotators(
     rng: Rng = 0,
     progress: Progress = silent,
 ) -> Annotators:
-    """Who of the people can be trusted, how far they agree, of how many people they speak, and what they say together.
+    """Agreement, competence and reliability of the annotators, and their consensus labels.
 
     Any study with several people: verdicts, or ratings on a scale (of scores that are numbers, alpha by squared
     differences only). `method` 'dawid-skene' learns what each person says where a label is right, 'mace' how often each

@@ -171,9 +171,9 @@ class Ceiling(Result):
 
 @question(
     "custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'",
-    folds="Hold out whole items, or outputs: leaks the item.",
-    model="What predicts.",
-    in_use="Metrics that you have: what does another add?",
+    folds="Held-out units: whole items, or single outputs (plain; leaks the item).",
+    model="Prediction model.",
+    in_use="Metrics in use, the start of the forward path: comma list of globs.",
 )
 def ceiling(
     study: Study,
@@ -188,7 +188,7 @@ def ceiling(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Ceiling:
-    """How much of people's judgement of each aspect can be predicted: from all metrics, from other aspects, from both.
+    """How well human ratings can be predicted: from all metrics, from the other aspects, and from both.
 
     Held out: five folds, of whole items (or clusters) with folds='item', of single outputs with 'plain' (the item
     leaks; for reproducing the paper). model: 'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs

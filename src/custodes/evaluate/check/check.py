@@ -90,7 +90,7 @@ class Check(OfProblems):
 
 @question(
     "custodes check ratings.csv --human 'expert*'",
-    resamples="Sign flips of the test against people, at least 99; 0: not tested.",
+    resamples="Sign flips of the test for negative agreement, at least 99; 0: no test.",
 )
 def check(
     study: Study,
@@ -100,7 +100,7 @@ def check(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Check:
-    """What the study holds and what would fool its reader.
+    """Summarise the data of a study and report problems that would mislead its reader.
 
     `summary`: items, clusters, systems, raters, ratings, coverage (share of item x system x rater cells rated), missing
     cells and the share of ties among people's comparisons. `raters`: the same for each rater, with its range.

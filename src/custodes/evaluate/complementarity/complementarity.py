@@ -161,9 +161,9 @@ class Complementarity(Result):
 
 @question(
     "custodes complementarity ratings.csv --raters raters.csv --distance half",
-    level="Rank systems by item, or items by system.",
-    distance="What ties do.",
-    people="A rater per aspect, or an annotator.",
+    level="Rank systems within each item, or items within each system (utterance).",
+    distance="Distance between two rankings; the rules differ in how ties count.",
+    people="Human raters: one per aspect, or each annotator.",
 )
 def complementarity(
     study: Study,
@@ -177,7 +177,7 @@ def complementarity(
     progress: Progress = silent,
     **selection: Unpack[Selection],
 ) -> Complementarity:
-    """How differently raters rank: 0 the same order, 1 the opposite one, for every pair of metrics and people.
+    """Distance between the rankings of each pair of metrics and annotators: 0 for equal, 1 for opposite rankings.
 
     level: 'system' ranks the systems within each item and averages over items (paper, equation 3); 'utterance' ranks
     the items within each system and averages over systems. distance: what ties do, 'tau-b' (1 - tau_b) / 2, 'strict'

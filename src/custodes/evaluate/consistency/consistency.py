@@ -255,8 +255,7 @@ def consistency(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Consistency:
-    """Whether each judge can be trusted: what it does when the order is turned, when asked again, with length, with
-    its own systems, when it fails, whether it is as right as it is sure, and what several judges are worth together.
+    """Test LLM judges: position bias, repeatability, length bias, self-preference, failures, calibration, committees.
 
     Whoever gave verdicts or scores is examined, people too; people are needed for length (beyond what they prefer),
     own systems, confidence and committees only. `findings` holds what is claimed, all tests of the study together

@@ -158,12 +158,12 @@ class Gate(Result):
 
 @question(
     "custodes gate ratings.csv --metric judge --require 'kendall_item>=0.3' --not-worse-than learned",
-    metric="Whom the rules are about: a name, or a glob of one (default: the only one).",
-    require="STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
-    not_worse_than="Another metric; comma list or repeated.",
-    statistic="By which it must not be worse (default: kendall_item; of two systems or verdicts sample_accuracy).",
-    margin="By how much less is not yet worse.",
-    resamples=f"Resamples behind the intervals, at least {FEWEST_RESAMPLES}.",
+    metric="Metric to test: a name or a glob (default: the only metric).",
+    require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
+    not_worse_than="Metric for a test of non-inferiority; comma list or repeated.",
+    statistic="Statistic of the non-inferiority test (default: kendall_item; with two systems sample_accuracy).",
+    margin="Non-inferiority margin, in units of the statistic.",
+    resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}.",
 )
 def gate(
     study: Study,
@@ -179,7 +179,7 @@ def gate(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Gate:
-    """Does a metric keep the rules that you set? Exit status 0: all hold; 1: one fails; 3: it cannot be said.
+    """Test whether a metric satisfies requirements. Exit status 0: all are satisfied; 1: one fails; 3: inconclusive.
 
     require: 'kendall_item>=0.3' and the like, of any statistic of `agreement` of which more is better.
     not_worse_than: metrics whose agreement, minus the `margin`, must be reached, by a `statistic` (None: what metrics

@@ -151,8 +151,8 @@ class Leaderboard(Result):
 
 @question(
     "custodes leaderboard demo --metrics judge --aspect fluency",
-    covariates="Hold equal: length (of texts), or a rater with scores; comma list or repeated.",
-    tie_model="A tie is an outcome of its own, or half a win each.",
+    covariates="Adjust for: length (of texts), or a rater with scores; comma list or repeated.",
+    tie_model="Model of ties: a third outcome (davidson), or half a win each.",
 )
 def leaderboard(
     study: Study | OutcomeCounts,
@@ -165,7 +165,7 @@ def leaderboard(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Leaderboard:
-    """Which system is best and how sure that is: by people, by every metric, and by people corrected with a metric.
+    """Rank the systems by annotators, by each metric, and by annotators with a metric correction, with intervals.
 
     Every two outputs of one item that a rater scored or compared are a battle; scores are compared by the rule for
     ties. `strength` is Bradley-Terry's, with ties by Davidson; two strengths d apart win against each other with odds

@@ -118,12 +118,12 @@ class Plan(Result):
 
 @question(
     "custodes plan --margins 0,0.1,0.3 --items 200 --looks 10,20,40 --boundary pocock",
-    margins="Assumed p_win - p_loss, one a pair: 0,0.1,0.3.",
-    tie_rate="Assumed share of ties (default: 0.3).",
-    channel="How a metric answers: a 3x3 .csv [human, metric], or ideal.",
-    items="Items to annotate.",
-    metric_items="Further items that the metric rates.",
-    estimator="As in correction (default: human, or mixture with a metric); comma list or repeated.",
+    margins="Assumed margins p_win - p_loss, one per pair: 0,0.1,0.3.",
+    tie_rate="Assumed proportion of ties (default: 0.3).",
+    channel="Confusion matrix of a metric: a 3x3 .csv [human, metric], or ideal.",
+    items="Number of items to annotate.",
+    metric_items="Number of further items rated by the metric.",
+    estimator="Estimators, as in correction (default: human; with a metric, mixture); comma list or repeated.",
 )
 def plan(
     pilot: Study | None = None,
@@ -141,7 +141,7 @@ def plan(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Plan:
-    """What the protocol will cost and how often it will err, from assumptions or from a pilot study.
+    """Estimate the cost and error rates of an annotation protocol, from assumptions or from a pilot study.
 
     Each of `margins` (p_win - p_loss, one a pair; default 0 to 0.4) with the share of ties `tie_rate` (default 0.3) is
     a pair of systems; with a `pilot` the pairs are its own and their outcome shares are drawn from what it leaves

@@ -131,9 +131,9 @@ class Protocol(Result):
 
 @question(
     "custodes protocol demo --looks 10,20,40 --boundary pocock --null",
-    estimator="As in correction (default: human, or mixture with metrics); comma list or repeated.",
-    null="Also false decisions under the permutation null.",
-    ideal="Also an ideal metric on so many items beside the annotated ones.",
+    estimator="Estimators, as in correction (default: human; with metrics, mixture); comma list or repeated.",
+    null="Also simulate false decisions under the permutation null.",
+    ideal="Items rated by a simulated ideal metric; 0: none.",
 )
 def protocol(
     study: Study,
@@ -148,7 +148,7 @@ def protocol(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Protocol:
-    """Replay the annotation protocol on a fully annotated study: what share of the annotations gives which decisions.
+    """Replay an annotation protocol on a fully annotated study: decisions and errors by number of annotations.
 
     All pairs of systems start undecided. Every round adds annotations to each open pair, on items in an order drawn
     afresh for every pair and replication; a pair is decided when theta = P(p_win > p_loss) is beyond 1 - gamma/2 or

@@ -91,7 +91,7 @@ def verdict(
     progress: Progress = silent,
     **setting: Unpack[Setting],
 ) -> Verdict:
-    """The answer in plain words: which system is best, which metric to trust, whom it favours, what more labels settle.
+    """Summarise the study in plain words: best system, best metric, its favoritism, and what more labels would settle.
 
     Made from `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of people and the best
     metrics, asked with the same arguments; see there for what the numbers mean and which errors are raised. What is
