@@ -191,7 +191,7 @@ def test_an_open_pair_shows_no_numbers(owner: TestClient, service: Service) -> N
         assert f"{pair.answered} of {pair.wanted}" in cells or not pair.is_open
         numbers = re.findall(r"<td[^>]*>(.*?)</td>", cells, re.DOTALL)
         if pair.is_open:
-            assert numbers[2:5] == ["open", "–", "–"]
+            assert numbers[2:5] == ["undecided", "–", "–"]
     assert any(pair.is_open for pair in now.pairs)
 
 
@@ -203,7 +203,7 @@ def test_who_began_and_what_is_finished(tmp_path: Path) -> None:
         service.invite(3).result()
         with TestClient(app({"hotel": service}, public_url=URL, secret="s" * 32, owner_key="the-key")) as client:
             client.get("/admin?key=the-key")
-            assert "<dd>1<small>began, of 4 invited" in client.get("/admin/hotel").text
+            assert "<dd>1<small>started, of 4 invited" in client.get("/admin/hotel").text
             assert ">1 of 4</td>" in client.get("/admin").text
             other = begun(service)
             for own in (token, token, token, other):
@@ -217,7 +217,7 @@ def test_a_peek_is_written_down(owner: TestClient, service: Service) -> None:
     person_of(service, 6)
     assert "So far" not in owner.get("/admin/hotel").text
     page = post(owner, "/admin/hotel/peek").text
-    assert "The file says so (1 so far)" in page
+    assert "The study records this (1 so far)" in page
     assert "So far" in page
     with closing(sqlite3.connect(service.path)) as base:
         seen = base.execute(
@@ -271,7 +271,7 @@ def test_a_full_disk_is_told(owner: TestClient, service: Service, monkeypatch: p
 
 
 def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, service: Service) -> None:
-    told = "Answers cannot be written: No space left. Pages keep what people answer and send it again."
+    told = "Answers cannot be written: No space left. The annotation pages keep the answers and send them again."
     token = begun(service)
     (pages,) = service._base.execute("PRAGMA page_count").fetchone()
     service._base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
@@ -318,7 +318,7 @@ def test_stopped_with_a_reason(owner: TestClient, service: Service) -> None:
 def test_a_persons_answers_name_no_system(owner: TestClient, service: Service) -> None:
     person_of(service, 9)
     page = owner.get("/admin/hotel/people/w001").text
-    assert page.count("shown</td>") + page.count("equal</td>") + page.count(", right") + page.count(", wrong") >= 9
+    assert page.count("shown</td>") + page.count("equal</td>") + page.count(", correct") + page.count(", incorrect") >= 9
     assert not re.search(r"\bs\d\b", page)
     assert owner.get("/admin/hotel/people/w002").status_code == 404
 
@@ -385,4 +385,4 @@ def test_a_study_as_files(owner: TestClient, service: Service) -> None:
 def test_every_page_of_a_study_without_people(owner: TestClient) -> None:
     for page in PAGES[:3]:
         assert owner.get(page).status_code == 200
-    assert "Nobody yet" in owner.get("/admin/hotel").text
+    assert "No annotators yet" in owner.get("/admin/hotel").text

@@ -24,7 +24,7 @@ from custodes.annotate.plan import (
     stopping_of,
 )
 from custodes.annotate.plan_file import changed, plan_of, read_plan, to_toml
-from custodes.annotate.wording import BLANK, LANGUAGES, TEMPLATES, blanks, completed, template
+from custodes.annotate.wording import LANGUAGES, PLACEHOLDER, TEMPLATES, completed, placeholders, template
 from custodes.errors import InputError, OptionError
 
 
@@ -150,7 +150,9 @@ def test_templates_are_filled_from_the_plan() -> None:
     for name in TEMPLATES:
         for language in LANGUAGES:
             assert (
-                {*BLANK.findall(template(name, language))} == {*BLANK.findall(template(name))} <= {*blanks(StudyPlan())}
+                {*PLACEHOLDER.findall(template(name, language))}
+                == {*PLACEHOLDER.findall(template(name))}
+                <= {*placeholders(StudyPlan())}
             )
     plan = StudyPlan(
         texts=StudyTexts(contact="a@b.example", instructions="adequacy"),
@@ -161,13 +163,13 @@ def test_templates_are_filled_from_the_plan() -> None:
     assert "more **adequate**" in made.instructions
     assert "Which response is better?" in made.instructions
     assert "a@b.example" in made.consent
-    assert "0.15 USD for an answer, 1.50 USD for a batch" in made.consent
+    assert "0.15 USD for each answer, 1.50 USD for a complete batch" in made.consent
     assert "{" not in made.consent + made.instructions
     assert completed(completed(plan)) == completed(plan)
     german = completed(
         StudyPlan(texts=StudyTexts(language="de-CH"), people=People(recruit="open", worker_id="workerId"))
     ).texts
-    assert "Für Sie steht Ihre Worker-ID" in german.consent
+    assert "Wir erkennen Sie an Ihrer Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
     assert "Purpose" in completed(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # none of ours
     braces = StudyPlan(texts=StudyTexts(consent="{} {json} {batch}"))
@@ -220,7 +222,7 @@ def test_the_consent_tells_of_questions_with_known_answers(language: str) -> Non
         return completed(StudyPlan(texts=StudyTexts(language=language), people=People(**people))).texts.consent
 
     said = LANGUAGES[language]
-    first = said.qualification.format(asked=5, passed=4)
+    first = said.qualification.format(number=5, passed=4)
     assert said.checks in consent()
     assert said.checks in consent(gold_every=0)
     assert said.checks not in consent(gold_every=0, attention=0)

@@ -12,7 +12,7 @@ import polars as pl
 
 from custodes.annotate.material import Item, Pair, StudyMaterial, SystemOutput
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.wording import LANGUAGES, spoken
+from custodes.annotate.wording import LANGUAGES, available_language
 from custodes.data.loading import load_table
 from custodes.data.table import check_columns, label_column, to_polars
 from custodes.errors import InputError, shown, suggestion
@@ -147,7 +147,7 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[Known]:
     """
     people = plan.people
     number_of_checks = min(people.attention * people.batches, MOST_CHECKS) if people.attention else 0
-    sentences = LANGUAGES[spoken(plan.texts.language)]
+    sentences = LANGUAGES[available_language(plan.texts.language)]
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]
     drawn: Sequence[int] = rng.permutation(len(keys))[:number_of_checks].tolist()

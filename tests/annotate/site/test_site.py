@@ -122,7 +122,7 @@ def test_undo_skip_and_comment(visitor: Visitor, service: Service) -> None:
     second = visitor.post(**hidden(first), v0="1")
     assert "Change my last answer" not in first
     again = visitor.post(do="undo", assignment=hidden(second)["assignment"])
-    assert "Your last answer has been taken back." in again
+    assert "Your last answer has been withdrawn." in again
     assert "aria-current=true" in again
     third = visitor.post(**hidden(again), v0="-1")
     assert "Comparison 2 of 3" in third
@@ -185,7 +185,7 @@ def test_paused_and_stopped(visitor: Visitor, service: Service) -> None:
     service.control("resume").result()
     assert visitor.get() == page
     service.control("stop").result()
-    assert "The study is over" in visitor.get()
+    assert "The study is closed" in visitor.get()
 
 
 def test_what_cannot_be_written_comes_back_with_the_page(
@@ -226,7 +226,7 @@ def test_nothing_is_where_nothing_is(service: Service, path: str) -> None:
     with site(service) as client:
         reply = client.get(path)
     assert reply.status_code == 404
-    assert "Nothing is here" in reply.text
+    assert "Page not found" in reply.text
 
 
 def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, service: Service) -> None:
@@ -304,7 +304,7 @@ def test_a_study_that_is_full(service: Service) -> None:
         assert client.post("/j/hotels", data={"name": ""}).status_code == 200
         reply = client.post("/j/hotels", data={"name": ""})
         assert reply.status_code == 403
-        assert "Nobody else can take part" in reply.text
+        assert "No more participants at the moment" in reply.text
 
 
 PROLIFIC = {"PROLIFIC_PID": "5f1d", "STUDY_ID": "st", "SESSION_ID": "se"}

@@ -147,11 +147,11 @@ def test_a_batch_by_mouse(own: Callable[..., Own]) -> None:
         number(page, n)
         later(page)
         page.get_by_role("button", name=name).click()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     number(page, 1)
     later(page)
     page.locator("summary", has_text="I cannot judge this").click()
-    page.get_by_role("button", name="Something is broken or missing").click()
+    page.get_by_role("button", name="Something is missing or not displayed correctly").click()
     number(page, 2)
     assert page.locator("summary").count() == 2
     assert judgments(service.path)[-1][2] == "broken"
@@ -163,7 +163,7 @@ def test_a_batch_by_mouse(own: Callable[..., Own]) -> None:
     number(page, 2)
     page.get_by_role("button", name="Change my last answer").click()
     number(page, 1)
-    page.get_by_role("status").get_by_text("taken back").wait_for()
+    page.get_by_role("status").get_by_text("withdrawn").wait_for()
     page.get_by_role("link", name="Instructions").click()
     page.get_by_role("dialog").get_by_text("Read both.").wait_for()
     page.keyboard.press("1")  # behind the dialogue nothing is answered
@@ -192,7 +192,7 @@ def test_a_batch_without_javascript(own: Callable[..., Own]) -> None:
     for n in (1, 2, 3):
         number(page, n)
         page.get_by_role("button", name="Equal").click()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     number(page, 1)
     page.go_back()  # no question whether to send a form again
     page.reload()
@@ -215,14 +215,14 @@ def test_fast_presses_are_one_answer(own: Callable[..., Own]) -> None:
     number(page, 1)
     status = page.get_by_role("status")
     page.keyboard.press("1")  # nobody has read anything
-    status.get_by_text("too soon to count").wait_for()
+    status.get_by_text("too fast to count").wait_for()
     later(page)
     assert answers(service) == []
     for _ in range(3):
         page.keyboard.press("1")
     number(page, 2)
     page.get_by_role("button", name="1 is better").click()
-    status.get_by_text("too soon to count").wait_for()
+    status.get_by_text("too fast to count").wait_for()
     assert len(answers(service)) == 1
     later(page)
     page.get_by_role("button", name="Equal").click(click_count=3)
@@ -266,7 +266,7 @@ def test_offline_and_back(own: Callable[..., Own]) -> None:
     later(page)
     context.set_offline(True)
     page.keyboard.press("1")
-    page.get_by_role("status").get_by_text("Your answer is kept").wait_for()
+    page.get_by_role("status").get_by_text("Your answer will be sent").wait_for()
     number(page, 1)
     assert answers(service) == []
     context.set_offline(False)

@@ -1,4 +1,4 @@
-"""How the owner's pages write numbers and states, and files to download."""
+"""Formats of numbers, states and downloads on the pages of study administration."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from custodes.annotate.site import pages
 from custodes.annotate.snapshot import PairNow, PersonNow
 from custodes.answers.wording import UNDEFINED, number
 
-SAID = {
-    "pause": "Paused: nobody gets a question until you resume.",
-    "resume": "Open again.",
-    "stop": "Stopped: nobody is asked any more. Pairs keep the ruling of their last completed look.",
-    "reopen": "Open again; that it was stopped stays in the file.",
-    "exclude": "Excluded: no more questions, and answers in looks that are not complete are asked again.",
-    "restore": "Back in the study.",
-    "forget": "Erased: nothing in the file names this person any more. The answers stay.",
-    "replan": "Changed; what was before stays in the file.",
+CONFIRMATIONS = {
+    "pause": "Paused. Annotators get no questions until you resume.",
+    "resume": "The study is open again.",
+    "stop": "Stopped. Annotators get no more questions. Each pair keeps the decision of its last completed interim analysis.",
+    "reopen": "The study is open again. The stop remains on record.",
+    "exclude": "Excluded. The annotator gets no more questions. Answers in interim analyses that are not complete are collected again.",
+    "restore": "The annotator takes part again.",
+    "forget": "Erased. The study no longer identifies this annotator. The answers remain.",
+    "replan": "Changed. The earlier values remain on record.",
 }
-"""What a page says after an act."""
+"""Confirmations by action."""
 
 FLAGS = {
-    "known": "too many known comparisons wrong",
-    "fast": "median visible time below a quarter of what is usual here",
-    "one side": "nearly always one side",
-    "all equal": "only ever equal",
-    "refuses": "cannot judge most of what is asked",
+    "known": "too many control questions wrong",
+    "fast": "median time below a quarter of the typical time",
+    "one side": "chooses nearly always the same side",
+    "all equal": "answers only equal",
+    "refuses": "cannot judge most questions",
 }
 
 STUCK = {
-    "people": "the people there cannot finish: each has given their share",
-    "nobody": "nobody has answered for a day, so it does not finish",
+    "people": "the annotators have all reached their maximal proportion; invite more",
+    "nobody": "no answer for a day, so no end can be estimated",
 }
-"""Why no hours are told."""
+"""Reasons for a missing estimate of the remaining hours."""
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page of the owner."""
+    """A page of study administration."""
     return HTMLResponse(pages.environment().get_template(template).render(show=_SHOW, **values), status)
 
 
@@ -96,21 +96,25 @@ def when(at: float | None) -> str:
 
 
 def unwritten(why: str) -> str:
-    """What the owner should know for as long as nothing can be written.
+    """A warning that answers cannot be stored.
 
     >>> unwritten("No space left")
-    'Answers cannot be written: No space left. Pages keep what people answer and send it again.'
+    'Answers cannot be written: No space left. The annotation pages keep the answers and send them again.'
     """
-    return f"Answers cannot be written: {why}. Pages keep what people answer and send it again."
+    return f"Answers cannot be written: {why}. The annotation pages keep the answers and send them again."
 
 
 def ruling(pair: PairNow) -> str:
-    """What the last completed look of a pair says: nothing of a pair that is open, so that nobody stops by eye."""
+    """The decision of the last completed interim analysis; undecided pairs show no result."""
     if pair.is_open:
-        return "open"
+        return "undecided"
     if pair.decision is None:
-        return "not judged"
-    return "no difference shown" if not pair.decision else f"{pair.first if pair.decision > 0 else pair.second} better"
+        return "not tested"
+    return (
+        "no significant difference"
+        if not pair.decision
+        else f"{pair.first if pair.decision > 0 else pair.second} better"
+    )
 
 
 def margin(pair: PairNow) -> str:
@@ -121,19 +125,20 @@ def margin(pair: PairNow) -> str:
 
 
 def flags(person: PersonNow) -> str:
-    """Why a person is not simply ok."""
+    """Reasons for the status of an annotator."""
     return "; ".join(FLAGS.get(flag, flag) for flag in person.flags)
 
 
 def hours(ahead: Forecast) -> str:
-    """How long it takes still, or why that is not known."""
+    """The remaining time, or the reason why it cannot be estimated."""
     if ahead.hours is None:
         return STUCK.get(ahead.stuck, "")
-    return f"{between(ahead.hours, 1)} h at this pace"
+    return f"{between(ahead.hours, 1)} h at the current rate"
 
 
 _SHOW = {
-    own.__name__: own for own in (money, between, share, seconds, when, unwritten, ruling, margin, flags, hours, number)
+    format_.__name__: format_
+    for format_ in (money, between, share, seconds, when, unwritten, ruling, margin, flags, hours, number)
 }
 
 

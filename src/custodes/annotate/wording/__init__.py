@@ -1,7 +1,4 @@
-"""Templates of instructions, consent and thanks, and the sentences that fill their blanks, by language.
-
-and a file for each template.
-"""
+"""Templates of instructions, consent and thanks, and the sentences for their placeholders, by language."""
 
 from __future__ import annotations
 
@@ -18,10 +15,13 @@ from custodes.annotate.plan import StudyPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """`identity`: what is stored of a person, by how people come. `pay` has blanks for the price of an answer and of a
-    batch. `question`: the usual one, by mode. `checks`: that there are questions with known answers; `qualification`:
-    that some come first, with blanks for how many and how many must be right. `other`, `equal`, `rating`: what the text
-    of an attention check says to answer."""
+    """Sentences in one language.
+
+    `question` is the default question by mode, `identity` how a participant is identified by way of recruitment.
+    `pay` has placeholders for the price of an answer and of a batch. `checks` announces control questions,
+    `qualification` those at the start, with placeholders for their number and how many must be right. `other`, `equal`
+    and `rating` are the texts of attention checks.
+    """
 
     question: Mapping[str, str]
     identity: Mapping[str, str]
@@ -38,50 +38,49 @@ class Sentences:
 ENGLISH = Sentences(
     question={"compare": "Which response is better?", "rate": "How good is this response?"},
     identity={
-        "worker_id": "Your worker id stands for you; we never learn your name.",
-        "links": "The link that you were given stands for you.",
-        "open": "A number that we draw stands for you.",
+        "worker_id": "We identify you by your worker id and never learn your name.",
+        "links": "We identify you by your personal link.",
+        "open": "We identify you by a random number.",
     },
-    pay="You are paid {answer} for an answer, {batch} for a batch.",
-    no_pay="This page pays nothing.",
-    no_contact="Write to the person who gave you the link.",
-    checks="Some questions may have a known answer, to see whether texts are read. Who often answers these wrongly is"
-    " asked nothing more.",
-    qualification="The first {asked} questions have known answers: who has fewer than {passed} right is asked nothing"
-    " more.",
-    other="This is not a response. It is here to see whether both sides are read. Please answer that the other one is"
-    " better.",
-    equal="This is not a response. It is here to see whether both sides are read. Please answer that they are equal.",
-    rating="This is not a response. It is here to see whether texts are read. Please give the rating {least}.",
+    pay="You receive {answer} for each answer, {batch} for a complete batch.",
+    no_pay="There is no payment for this study.",
+    no_contact="Please write to the person who sent you the link.",
+    checks="Some questions are control questions with a known answer. They show whether participants read the texts."
+    " Your participation ends if you answer too many of them incorrectly.",
+    qualification="The first {number} questions have known answers. You can continue if you answer at least {passed} of"
+    " them correctly.",
+    other="This is not a response. It checks whether both sides are read. Please answer that the other one is better.",
+    equal="This is not a response. It checks whether both sides are read. Please answer that they are equal.",
+    rating="This is not a response. It checks whether the texts are read. Please give the rating {least}.",
 )
 GERMAN = Sentences(
     question={"compare": "Welche Antwort ist besser?", "rate": "Wie gut ist diese Antwort?"},
     identity={
-        "worker_id": "Für Sie steht Ihre Worker-ID; Ihren Namen erfahren wir nie.",
-        "links": "Für Sie steht der Link, den Sie bekommen haben.",
-        "open": "Für Sie steht eine Nummer, die wir ziehen.",
+        "worker_id": "Wir erkennen Sie an Ihrer Worker-ID und erfahren Ihren Namen nicht.",
+        "links": "Wir erkennen Sie an Ihrem persönlichen Link.",
+        "open": "Wir erkennen Sie an einer zufälligen Nummer.",
     },
-    pay="Sie bekommen {answer} für eine Antwort, {batch} für einen Durchgang.",
-    no_pay="Diese Seite bezahlt nichts.",
-    no_contact="Schreiben Sie an die Person, die Ihnen den Link gegeben hat.",
-    checks="Bei manchen Fragen kann die Antwort bekannt sein, um zu sehen, ob Texte gelesen werden. Wer diese oft"
-    " falsch beantwortet, wird nichts mehr gefragt.",
-    qualification="Bei den ersten {asked} Fragen ist die Antwort bekannt: Wer weniger als {passed} davon richtig hat,"
-    " wird nichts mehr gefragt.",
-    other="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
-    " dass die andere besser ist.",
-    equal="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
-    " dass beide gleich sind.",
-    rating="Dies ist keine Antwort. Es steht hier, um zu sehen, ob Texte gelesen werden. Bitte geben Sie die Note"
+    pay="Sie erhalten {answer} für jede Antwort, {batch} für einen vollständigen Durchgang.",
+    no_pay="Diese Studie wird nicht bezahlt.",
+    no_contact="Bitte schreiben Sie an die Person, die Ihnen den Link geschickt hat.",
+    checks="Einige Fragen sind Kontrollfragen, deren Antwort bekannt ist. Sie zeigen, ob die Texte gelesen werden."
+    " Ihre Teilnahme endet, wenn Sie zu viele davon falsch beantworten.",
+    qualification="Bei den ersten {number} Fragen ist die Antwort bekannt. Sie können weitermachen, wenn Sie mindestens"
+    " {passed} davon richtig beantworten.",
+    other="Dies ist keine Antwort. So wird geprüft, ob beide Seiten gelesen werden. Bitte antworten Sie, dass die"
+    " andere besser ist.",
+    equal="Dies ist keine Antwort. So wird geprüft, ob beide Seiten gelesen werden. Bitte antworten Sie, dass beide"
+    " gleich sind.",
+    rating="Dies ist keine Antwort. So wird geprüft, ob die Texte gelesen werden. Bitte geben Sie die Bewertung"
     " {least}.",
 )
 LANGUAGES = {"en": ENGLISH, "de": GERMAN}
 
 
-def spoken(language: str) -> str:
-    """The language of ours for a language tag; English where we have none.
+def available_language(language: str) -> str:
+    """The available language for a language tag, English if there is none.
 
-    >>> spoken("de-CH"), spoken("fr")
+    >>> available_language("de-CH"), available_language("fr")
     ('de', 'en')
     """
     code = language.partition("-")[0].lower()
@@ -89,29 +88,30 @@ def spoken(language: str) -> str:
 
 
 TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
-"""Texts that a plan may name. `adequacy` is in the spirit of the instructions in Figure 4 of the correction paper
-(Deriu et al. 2023), in words of our own."""
-BLANK = re.compile(r"\{(\w+)\}")
+"""Templates that a plan may name. `adequacy` asks what the instructions in Figure 4 of the correction paper (Deriu et
+al. 2023) ask."""
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 @cache
 def template(name: str, language: str = "en") -> str:
-    """The text of a template in a language of ours, or in English."""
-    code = spoken(language)
+    """The text of a template in an available language, otherwise in English."""
+    code = available_language(language)
     return (files(__package__) / (f"{name}.md" if code == "en" else f"{name}.{code}.md")).read_text(encoding="utf-8")
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
-    """The plan with the whole texts of the templates that it names, and of the usual ones and the usual question where
-    it says nothing, every blank filled: a study holds each word that people saw.
+    """The plan with all its texts: templates by name or default, the default question, and placeholders filled.
+
+    A study stores every word that participants saw.
 
     >>> completed(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
     """
-    question_text = LANGUAGES[spoken(plan.texts.language)].question[plan.question.mode]
+    question_text = LANGUAGES[available_language(plan.texts.language)].question[plan.question.mode]
     question = msgspec.structs.replace(plan.question, text=plan.question.text or question_text)
     plan = msgspec.structs.replace(plan, question=question)
-    texts, values = plan.texts, blanks(plan)
+    texts, values = plan.texts, placeholders(plan)
     usual = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
         "consent": "consent",
@@ -121,20 +121,20 @@ def completed(plan: StudyPlan) -> StudyPlan:
     whole = {
         key: template(name, texts.language) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()
     }
-    # Braces that are no blank of ours stay.
-    filled = {key: BLANK.sub(lambda own: values.get(own[1], own[0]), text) for key, text in whole.items()}
+    # Other braces stay.
+    filled = {key: PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text) for key, text in whole.items()}
     return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled))
 
 
-def blanks(plan: StudyPlan) -> dict[str, str]:
-    """What a text may leave to the plan: `{question}`, `{batch}` and so on.
+def placeholders(plan: StudyPlan) -> dict[str, str]:
+    """Values of the placeholders in texts: `{question}`, `{batch}` and so on.
 
-    >>> sorted(blanks(StudyPlan()))
+    >>> sorted(placeholders(StudyPlan()))
     ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'pay', 'question', 'title']
     """
     people, money = plan.people, plan.money
-    sentences = LANGUAGES[spoken(plan.texts.language)]
-    checks = [sentences.qualification.format(asked=people.qualification, passed=people.passed)] * bool(
+    sentences = LANGUAGES[available_language(plan.texts.language)]
+    checks = [sentences.qualification.format(number=people.qualification, passed=people.passed)] * bool(
         people.qualification
     )
     checks += [sentences.checks] * bool(people.attention or people.gold_every)
