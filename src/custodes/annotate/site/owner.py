@@ -230,7 +230,8 @@ class Owner:
 
     async def study(self, request: Request) -> Response:
         """Progress of a study."""
-        return await self._study(request, said=owner_formats.CONFIRMATIONS.get(request.query_params.get("said", ""), ""))
+        confirmation = owner_formats.CONFIRMATIONS.get(request.query_params.get("said", ""), "")
+        return await self._study(request, said=confirmation)
 
     async def _study(self, request: Request, status: int = 200, **more: Any) -> HTMLResponse:
         name, service = self._find(request)

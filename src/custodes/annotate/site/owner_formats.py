@@ -20,9 +20,11 @@ from custodes.answers.wording import UNDEFINED, number
 CONFIRMATIONS = {
     "pause": "Paused. Annotators get no questions until you resume.",
     "resume": "The study is open again.",
-    "stop": "Stopped. Annotators get no more questions. Each pair keeps the decision of its last completed interim analysis.",
+    "stop": "Stopped. Annotators get no more questions. Each pair keeps the decision of its last completed interim"
+    " analysis.",
     "reopen": "The study is open again. The stop remains on record.",
-    "exclude": "Excluded. The annotator gets no more questions. Answers in interim analyses that are not complete are collected again.",
+    "exclude": "Excluded. The annotator gets no more questions. Answers in interim analyses that are not complete are"
+    " collected again.",
     "restore": "The annotator takes part again.",
     "forget": "Erased. The study no longer identifies this annotator. The answers remain.",
     "replan": "Changed. The earlier values remain on record.",
