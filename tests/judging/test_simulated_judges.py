@@ -58,14 +58,14 @@ def first_of(study: cu.Study) -> dict[str, float]:
 
 def test_a_bias_for_the_place_is_found() -> None:
     fair, leaning = first_of(judged(1)), first_of(judged(1, place=1.5))
-    assert fair["first_low"] < 0.5 < fair["first_high"]
-    assert leaning["first_low"] > 0.6
+    assert fair["first_rate_low"] < 0.5 < fair["first_rate_high"]
+    assert leaning["first_rate_low"] > 0.6
 
 
 def test_a_judge_that_fails_on_one_system_is_found() -> None:
     rows = cu.consistency(judged(3, fails="Z"), resamples=0).to_frame("missing")
-    own = rows.filter(pl.col("by") == "system")
-    failed = dict(zip(own["value"], own["failed"], strict=True))
+    own = rows.filter(pl.col("factor") == "system")
+    failed = dict(zip(own["level"], own["failure_rate"], strict=True))
     assert failed["Z"] == pytest.approx(0.25, abs=0.1)  # asked twice, half of the time without a verdict each
     assert all(failed[name] == pytest.approx(failed["Z"] / 3, abs=0.05) for name in "WXY")
     assert own["p_value"].min() < 0.01
@@ -85,9 +85,9 @@ def test_what_was_not_asked_is_no_behaviour_of_a_judge() -> None:
     study = made.study()
     found = cu.consistency(study, resamples=0)
     row = found.to_frame("orders").row(0, named=True)
-    assert (row["both"], row["one_order"], row["flip"], row["first"]) == (160, 0, 1.0, 1.0)
-    missing = found.to_frame("missing").filter(by="all").row(0, named=True)
-    assert (missing["asked"], missing["ties"]) == (160 * 4, 0.0)
+    assert (row["n_both_orders"], row["n_one_order"], row["flip_rate"], row["first_rate"]) == (160, 0, 1.0, 1.0)
+    missing = found.to_frame("missing").filter(factor="all").row(0, named=True)
+    assert (missing["queried"], missing["tie_rate"]) == (160 * 4, 0.0)
     assert found.to_frame("repeats").select("comparisons", "runs").row(0) == (160, 4.0)
     assert found.to_frame("length")["comparisons"].item() == 160
     assert [note.count for note in found.notes if note.rule == "not-asked"] == [20]
@@ -112,5 +112,5 @@ def test_the_share_of_the_first_place_is_covered() -> None:
     ) / (5000 * len(pairs))
     for seed in range(runs):
         row = first_of(judged(seed, items=40, place=place))
-        hits += row["first_low"] <= truth <= row["first_high"]
+        hits += row["first_rate_low"] <= truth <= row["first_rate_high"]
     assert 0.92 <= hits / runs <= 0.98

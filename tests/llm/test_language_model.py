@@ -187,7 +187,7 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
     study = cu.read(folder / "verdicts.csv", folder / "people.csv")
     (judge,) = study.metrics
     (asked,) = cu.consistency(study).orders.to_dicts()
-    assert asked["both"] + asked["one_order"] >= 10
+    assert asked["n_both_orders"] + asked["n_one_order"] >= 10
     report = custodes(folder, "report", "verdicts.csv", "people.csv", "--resamples", "20", "-o", "report.html")
     said = report.communicate(timeout=SECONDS)
     assert report.returncode == 0, said

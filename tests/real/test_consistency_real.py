@@ -20,7 +20,9 @@ def test_llmbar_orders(shared_data: Path) -> None:
     made = cu.consistency(study, metrics=list(LLMBAR), resamples=0)
     for row in made.orders.iter_rows(named=True):
         # The prototype has the first slot of comparisons in both orders only: .922 and not .923 for Falcon.
-        assert [row[name] for name in ("same", "alpha", "first")] == pytest.approx(LLMBAR[row["rater"]], abs=1e-3)
+        assert [row[name] for name in ("consistency", "alpha", "first_rate")] == pytest.approx(
+            LLMBAR[row["rater"]], abs=1e-3
+        )
     told = dict(made.findings.filter(kind="position").select("rater", "finding").rows())
     assert told == {
         "GPT-4/Vanilla": "",
@@ -34,7 +36,7 @@ def test_llmbar_committee(shared_data: Path) -> None:
     made = cu.consistency(study, metrics="*/Vanilla", resamples=0)
     row = made.committee.row(0, named=True)
     # The prototype: 726, 1.96, .550, .759. Two comparisons are left out that one judge answered in one of two orders.
-    assert (row["judges"], row["comparisons"], round(row["effective"], 2)) == (6, 726, 1.96)
+    assert (row["judges"], row["comparisons"], round(row["effective_judges"], 2)) == (6, 726, 1.96)
     assert {note.rule: note.count for note in made.notes}["half-judged"] > 0
     accuracy = dict(made.panels.select("panel", "accuracy").rows())
     assert accuracy["all"] == pytest.approx(0.550, abs=5e-4)
@@ -57,12 +59,12 @@ def test_pandalm_length(shared_data: Path) -> None:
     rows = {row["rater"]: row for row in made.length.iter_rows(named=True)}
     # slope -> slope given people; the prototype has .46 for the first, with ties of the judge kept
     for rater, plain, given in (("gpt-3.5-turbo", 0.46, 0.12), ("pandalm-7b", 0.50, 0.23)):
-        assert rows[rater]["plain"] == pytest.approx(plain, abs=0.01)
-        assert rows[rater]["given_people"] == pytest.approx(given, abs=0.01)
+        assert rows[rater]["raw_effect"] == pytest.approx(plain, abs=0.01)
+        assert rows[rater]["conditional_effect"] == pytest.approx(given, abs=0.01)
     one = rows["annotator1"]
-    assert one["given_people"] == pytest.approx(0.39, abs=0.01)
-    assert (one["given_people_high"] - one["given_people_low"]) / 2 / 1.96 == pytest.approx(0.17, abs=0.01)
+    assert one["conditional_effect"] == pytest.approx(0.39, abs=0.01)
+    assert (one["conditional_effect_high"] - one["conditional_effect_low"]) / 2 / 1.96 == pytest.approx(0.17, abs=0.01)
     assert made.findings.filter(finding="prefers longer outputs")["rater"].to_list() == ["pandalm-7b"]
     failing = made.findings.filter(kind="failures").row(0, named=True)
-    assert (failing["rater"], failing["about"], failing["finding"]) == ("gpt-3.5-turbo", "length", "fails unevenly")
-    assert made.missing.filter(pl.col("by") == "all", rater="gpt-3.5-turbo")["unreadable"].item() == 25 / 999
+    assert (failing["rater"], failing["factor"], failing["finding"]) == ("gpt-3.5-turbo", "length", "fails unevenly")
+    assert made.missing.filter(pl.col("factor") == "all", rater="gpt-3.5-turbo")["unreadable_rate"].item() == 25 / 999

@@ -94,7 +94,7 @@ def test_pandalm_has_three_people_who_agree(shared_data: Path) -> None:
     slots = cu.annotators(study, resamples=0)
     assert slots.annotators["competence"].is_null().all()
     row = slots.agreement.row(0, named=True)
-    assert (row["people"], row["doubled"]) == (3, 999)
+    assert (row["annotators"], row["n_multiply_rated"]) == (3, 999)
     assert row["alpha_nominal"] == pytest.approx(0.864, abs=1e-3)
     people = cu.annotators(study, people="persons", resamples=0)
     assert people.annotators["competence"].to_list() == pytest.approx([0.933, 0.915, 0.943], abs=1e-3)

@@ -70,5 +70,5 @@ def test_chances_beside_people_have_a_curve_and_a_table() -> None:
     assert len(drawn["consistency-calibration"]["datasets"]["rows"]) == made.table("consistency.reliability").height
     assert len(drawn["consistency-confidence"]["datasets"]["rows"]) == 1
     html = CONSISTENCY.html(made, figures, tables)
-    assert "Chances of verdicts beside what people say" in html
-    assert "is surer than it is right" in html
+    assert "Calibration of the probabilities" in html
+    assert "is overconfident" in html

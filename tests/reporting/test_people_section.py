@@ -76,7 +76,7 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "The owner looked at estimates between looks (1 times)",
         "Of 2 comparisons somebody asked for the words that differ",
         "What stopped the asking",
-        "Of how many people it speaks",
+        "Distribution of the answers over annotators",
         "do not prefer the same system of Birch and Cedar",
         "46 among those declared",
     ):

@@ -18,7 +18,7 @@ READINGS = {"named": theme.VERMILION, "not named": theme.BLUE}
 def annotator_competence(
     result: Annotators,
     *,
-    what: str | None = None,
+    answer_type: str | None = None,
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
@@ -26,8 +26,8 @@ def annotator_competence(
     """A dot and whiskers per person: how far each is right, the most competent first; red where a flag names one. Only
     people whose competence has an interval; the axis says how many are left out.
 
-    `what` is 'verdicts' or 'ratings', by default the first with an interval. Raises `OptionError` for unknown names,
-    and where nobody has an interval.
+    `answer_type` is 'verdicts' or 'ratings', by default the first with an interval. Raises `OptionError` for unknown
+    names, and where nobody has an interval.
 
     >>> import custodes as cu
     >>> reliability = {"ann": 0.9, "bea": 0.8, "cy": 0.6}
@@ -40,10 +40,10 @@ def annotator_competence(
         raise OptionError(
             "annotator_competence: nobody's competence has an interval; see the column reason, and the notes"
         )
-    what = what or str(rows["what"][0])
-    rows = chosen(rows, "what", what, who="annotator_competence")
+    answer_type = answer_type or str(rows["answer_type"][0])
+    rows = chosen(rows, "answer_type", answer_type, who="annotator_competence")
     rows, aspect = of_aspect(rows, aspect, who="annotator_competence")
-    everybody = result.annotators.filter(pl.col("what") == what, pl.col("aspect") == aspect).height
+    everybody = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
     return theme.themed(
         competence(theme.inline(rows), left_out=everybody - rows.height).properties(width=width),
         dark=dark,

@@ -15,9 +15,9 @@ from custodes.evaluate.edges import CELLS, OUTCOMES
 from custodes.plots.choice import chosen, of_aspect, titled
 
 AXES = {
-    POSITION: "First-slot margin, in points",
-    LENGTH: "Margin of the longer output beyond people's preference, in points",
-    OWN: "Win rate of its own system beyond quality, in points",
+    POSITION: "First-position margin, in points",
+    LENGTH: "Margin of the longer output, adjusted for human preference, in points",
+    OWN: "Win rate of its own system, adjusted for quality, in points",
     CONFIDENCE: "Overconfidence, in points",
 }
 """Kind of finding to the axis of its estimates; failures have none."""
@@ -34,7 +34,7 @@ def judge_faults(
     dark: bool = False,
 ) -> alt.TopLevelMixin:
     """A dot and whiskers per judge: by how many points it prefers what is shown first, longer outputs, or its own,
-    or is surer than it is right.
+    or is overconfident.
 
     Red where it is claimed, all tests of the study together. `kind` is one of `findings`, by default the first with an
     estimate. Raises `OptionError` for an unknown kind or aspect, and where no test has an estimate.
@@ -44,7 +44,7 @@ def judge_faults(
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
     >>> made = cu.consistency(cu.read(pl.concat(shown)), resamples=0)
     >>> judge_faults(made).to_dict()["title"]
-    'First-slot margin, in points'
+    'First-position margin, in points'
     """
     rows = result.findings.filter(pl.col("estimate").is_not_null())
     if rows.is_empty():
@@ -62,7 +62,7 @@ def faults(data: Any, *, title: str) -> Any:
         .transform_filter("isValid(datum.estimate)")
         .transform_calculate(
             p_told=theme.p_told("p_adjusted"),
-            who="datum.about ? datum.rater + ': ' + datum.about : datum.rater",
+            who="datum.factor ? datum.rater + ': ' + datum.factor : datum.rater",
             reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
     )
@@ -105,25 +105,25 @@ def order_flips(
 
 def flips(data: Any) -> Any:
     """Rows of `Consistency.orders`."""
-    base = alt.Chart(data).transform_filter("isValid(datum.flip)")
-    rater = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip", op="max", order="ascending"))
+    base = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
+    rater = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
     tooltip = [
         alt.Tooltip("rater:N"),
-        alt.Tooltip("flip:Q", format=".1%", title="flips"),
-        alt.Tooltip("flip_low:Q", format=".1%", title="low"),
-        alt.Tooltip("flip_high:Q", format=".1%", title="high"),
-        alt.Tooltip("both:Q", title="comparisons in both orders"),
+        alt.Tooltip("flip_rate:Q", format=".1%", title="flips"),
+        alt.Tooltip("flip_rate_low:Q", format=".1%", title="low"),
+        alt.Tooltip("flip_rate_high:Q", format=".1%", title="high"),
+        alt.Tooltip("n_both_orders:Q", title="comparisons in both orders"),
     ]
     x = alt.X(
-        "flip:Q",
+        "flip_rate:Q",
         title="Share of comparisons where the winner changes with the order",
         scale=alt.Scale(domainMin=0),
         axis=alt.Axis(format="%"),
     )
     return alt.layer(
-        base.transform_filter("isValid(datum.flip_low)")
+        base.transform_filter("isValid(datum.flip_rate_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("flip_low:Q"), x2="flip_high:Q", y=rater),
+        .encode(x=alt.X("flip_rate_low:Q"), x2="flip_rate_high:Q", y=rater),
         base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))
 
@@ -131,9 +131,9 @@ def flips(data: Any) -> Any:
 def judge_calibration(
     result: Consistency, rater: str, *, aspect: str | None = None, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """How often people say what one judge thinks most likely, by the chance that it gives: on the line it is right.
+    """Reliability curve of one judge: accuracy by confidence, with the line of perfect calibration.
 
-    Below the line it is surer than it is right. Whiskers: intervals over items.
+    Below the line the judge is overconfident. Whiskers: intervals over items.
 
     >>> import custodes as cu
     >>> pairs = {"item": range(40), "system_a": "A", "system_b": "B"}
@@ -141,15 +141,15 @@ def judge_calibration(
     >>> judge = pl.DataFrame({**pairs, "rater": "judge", "kind": "metric", "preference": 1, "p_a": 0.75, "p_b": 0.25})
     >>> made = cu.consistency(cu.read(pl.concat([person, judge], how="diagonal_relaxed")), resamples=50)
     >>> judge_calibration(made, "judge").to_dict()["title"]
-    'How right judge is by how sure it is'
+    'Calibration of judge'
     """
     if result.reliability.is_empty():
         raise OptionError(
-            "judge_calibration: no judge gave chances (p_a, p_tie, p_b) of verdicts that people gave, too"
+            "judge_calibration: no judge with probabilities (p_a, p_tie, p_b) of comparisons that have human verdicts"
         )
     rows, aspect = of_aspect(result.reliability, aspect, who="judge_calibration")
     rows = chosen(rows, "rater", rater, who="judge_calibration")
-    title = titled(f"How right {rater} is by how sure it is", aspect)
+    title = titled(f"Calibration of {rater}", aspect)
     return theme.themed(calibration(theme.inline(rows)), dark=dark, title=title)
 
 
@@ -157,23 +157,23 @@ def calibration(data: Any) -> Any:
     """Rows of `Consistency.reliability` of one rater."""
     unit = alt.Scale(domain=[0, 1])
     likely = alt.Scale(domain=[0.3, 1])  # the most likely of three has a third at least
-    x = alt.X("sure:Q", title="Chance of what it thinks most likely", scale=likely, axis=alt.Axis(format="%"))
-    y = alt.Y("confirmed:Q", title="How often people say that", scale=unit, axis=alt.Axis(format="%"))
+    x = alt.X("mean_confidence:Q", title="Confidence", scale=likely, axis=alt.Axis(format="%"))
+    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=unit, axis=alt.Axis(format="%"))
     base = alt.Chart(data).encode(x=x)
     tooltip = [
         alt.Tooltip("rater:N"),
-        alt.Tooltip("sure:Q", format=".1%"),
-        alt.Tooltip("confirmed:Q", format=".1%"),
-        alt.Tooltip("confirmed_low:Q", format=".1%", title="low"),
-        alt.Tooltip("confirmed_high:Q", format=".1%", title="high"),
+        alt.Tooltip("mean_confidence:Q", format=".1%"),
+        alt.Tooltip("accuracy:Q", format=".1%"),
+        alt.Tooltip("accuracy_low:Q", format=".1%", title="low"),
+        alt.Tooltip("accuracy_high:Q", format=".1%", title="high"),
         alt.Tooltip("verdicts:Q"),
     ]
-    line = alt.Chart(theme.inline(pl.DataFrame({"sure": [0.3, 1], "confirmed": [0.3, 1]}))).encode(x=x, y=y)
+    line = alt.Chart(theme.inline(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))).encode(x=x, y=y)
     return alt.layer(
         line.mark_line(color=theme.GREY, strokeDash=[3, 3]),
-        base.transform_filter("isValid(datum.confirmed_low)")
+        base.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(y=alt.Y("confirmed_low:Q"), y2="confirmed_high:Q"),
+        .encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q"),
         base.mark_line(color=theme.BLUE).encode(y=y),
         base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltip),
     ).properties(width=320, height=320)

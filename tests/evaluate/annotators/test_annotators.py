@@ -40,14 +40,14 @@ def test_models_find_who_is_competent(triple: cu.Annotators) -> None:
     assert rows["competence"].to_numpy() == pytest.approx(TRIPLE[2], abs=0.25)
     assert np.corrcoef(rows["competence"], TRIPLE[2])[0, 1] > 0.9
     assert (rows["competence_low"] <= rows["competence"]).all()
-    assert rows["person"].all()
-    assert rows["share"].sum() == pytest.approx(1)
+    assert rows["is_person"].all()
+    assert rows["proportion"].sum() == pytest.approx(1)
 
 
 def test_who_chooses_by_the_side_is_named_and_nobody_else(triple: cu.Annotators) -> None:
     named = [FIRST in own for own in triple.annotators.sort("rater")["flags"]]
     assert named == (TRIPLE[1] == 1).tolist()
-    share = triple.annotators.sort("rater")["first"].to_list()
+    share = triple.annotators.sort("rater")["first_rate"].to_list()
     assert share[TRIPLE[1].tolist().index(1)] == 1
 
 
@@ -67,7 +67,7 @@ def uneven() -> cu.Annotators:
 
 def test_of_who_shares_little_no_competence_is_told_and_of_hardly_anything_no_agreement(uneven: cu.Annotators) -> None:
     rows = uneven.annotators
-    few, hardly = pl.col("doubled") < 30, pl.col("doubled") < 12
+    few, hardly = pl.col("n_multiply_rated") < 30, pl.col("n_multiply_rated") < 12
     assert rows.select(few.sum(), hardly.sum().alias("hardly")).row(0) == (7, 1)
     assert rows.filter(few)["reason"].unique().to_list() == [FEW_SHARED]
     assert rows.filter(few)["competence"].is_null().all()
@@ -89,9 +89,9 @@ def test_labels_are_what_the_votes_say_where_they_count() -> None:
     said = [("ann", "x", 1), ("bea", "x", 1), ("cy", "x", -1), ("ann", "y", 1), ("bea", "y", -1), ("cy", "z", 0)]
     made = cu.annotators(cu.read(verdicts(said)), method="majority", resamples=0).labels
     assert made.select("item", "label", "answers").rows() == [("x", "win", 3), ("y", "tie", 2), ("z", "tie", 1)]
-    assert made["chance"].to_list() == pytest.approx([2 / 3, 0.0, 1.0])
+    assert made["probability"].to_list() == pytest.approx([2 / 3, 0.0, 1.0])
     assert made.select("p_a", "p_tie", "p_b").row(1) == pytest.approx((0.5, 0.0, 0.5))
-    assert made["expected"].to_list() == pytest.approx([1 / 3, 0.0, 0.0])
+    assert made["expected_value"].to_list() == pytest.approx([1 / 3, 0.0, 0.0])
 
 
 def test_numbers_have_alpha_by_squares_alone() -> None:
@@ -116,11 +116,11 @@ def test_slots_have_agreement_alone() -> None:
     made = cu.annotators(slots(["annotator1", "annotator2", "annotator3"]), resamples=20)
     rows = made.annotators
     assert rows["reason"].unique().to_list() == [SLOT]
-    assert not rows["person"].any()
-    for name in ("competence", "agreement", "first", "side_p", "little_p"):
+    assert not rows["is_person"].any()
+    for name in ("competence", "agreement", "first_rate", "p_position", "p_careless"):
         assert rows[name].is_null().all(), name
     assert made.agreement["alpha_nominal"].is_not_null().all()
-    assert made.people.select("icc", "effective", "design_effect").row(0) == (None, None, None)
+    assert made.concentration.select("icc", "effective_annotators", "design_effect").row(0) == (None, None, None)
     assert set(made.labels["method"]) == {"majority"}
     assert "slots" in {note.rule for note in made.notes}
 
@@ -137,23 +137,23 @@ def test_slots_have_agreement_alone() -> None:
 )
 def test_who_is_a_person(names: list[str], whole: bool, people: str, persons: bool) -> None:
     made = cu.annotators(slots(names, whole=whole), people=people, resamples=0)
-    assert made.annotators["person"].to_list() == [persons] * 3
+    assert made.annotators["is_person"].to_list() == [persons] * 3
 
 
 def test_the_raters_table_says_who_is_a_person() -> None:
     told = slots(["annotator1", "annotator2"]).describe(
         raters=pl.DataFrame({"rater": ["annotator*"], "person": ["true"]})
     )
-    assert cu.annotators(told, resamples=0).annotators["person"].all()
+    assert cu.annotators(told, resamples=0).annotators["is_person"].all()
 
 
 def test_second_opinions_count() -> None:
     first = cu.read(verdicts([("ann", f"i{i}", i % 3 - 1) for i in range(40)] + [("bea", "last", 1)]))
     again, _ = Preferences.make(verdicts([("bea", f"i{i}", i % 3 - 1) for i in range(40)]).drop("kind"))
     made = cu.annotators(replace(first, second=again), resamples=0)
-    assert made.agreement.select("doubled", "alpha_nominal").row(0) == (40, 1.0)
+    assert made.agreement.select("n_multiply_rated", "alpha_nominal").row(0) == (40, 1.0)
     alone = cu.annotators(first, resamples=0)
-    assert alone.agreement.select("doubled", "alpha_nominal", "reason").row(0) == (0, None, TOO_FEW.format(30))
+    assert alone.agreement.select("n_multiply_rated", "alpha_nominal", "reason").row(0) == (0, None, TOO_FEW.format(30))
     assert "none-doubled" in {note.rule for note in alone.notes}
 
 

@@ -55,8 +55,8 @@ def test_continuous_scores_are_tested_by_their_order() -> None:
 
 def test_an_expert_beside_careless_people_is_not_judged_by_them() -> None:
     found = annotated(expert(np.random.default_rng(0)))
-    assert found.annotators["untested"].to_list() == [NO_AGREEMENT] * 3
-    assert found.annotators["little_p"].is_null().all()
+    assert found.annotators["untested_reason"].to_list() == [NO_AGREEMENT] * 3
+    assert found.annotators["p_careless"].is_null().all()
     (note,) = [note.message for note in found.notes if note.rule == "no-agreement"]
     assert "not enough agreement to tell whether 3 annotators are careless" in note
 
@@ -64,12 +64,12 @@ def test_an_expert_beside_careless_people_is_not_judged_by_them() -> None:
 def test_who_chooses_by_the_side_is_no_measure_of_others() -> None:
     found = annotated(crowds.expert_and_clickers(np.random.default_rng(0))).annotators.sort("rater")
     assert [FIRST in flags for flags in found["flags"]] == [False, True, True]
-    assert found["untested"][0] == FEW_TASKS
+    assert found["untested_reason"][0] == FEW_TASKS
 
 
 def test_with_two_answers_to_a_task_hard_and_careless_look_the_same() -> None:
     found = annotated(crowds.harder(np.random.default_rng(0), times=2))
-    assert set(found.annotators["untested"]) == {FEW_TASKS}
+    assert set(found.annotators["untested_reason"]) == {FEW_TASKS}
     assert "few-triples" in {note.rule for note in found.notes}
 
 
@@ -77,7 +77,7 @@ def test_equal_answers_are_not_tested() -> None:
     task, person = np.repeat(np.arange(60), 3), np.tile(np.arange(3), 60)
     score = np.where(person == 0, 5, 1 + task % 5)
     found = annotated(Crowd(rows(task, person, score=score))).annotators.sort("rater")
-    assert found["untested"].to_list() == [ALL_EQUAL, FEW_TASKS, FEW_TASKS]
+    assert found["untested_reason"].to_list() == [ALL_EQUAL, FEW_TASKS, FEW_TASKS]
 
 
 def test_a_person_above_chance_is_not_flagged_for_little_agreement() -> None:
@@ -87,8 +87,8 @@ def test_a_person_above_chance_is_not_flagged_for_little_agreement() -> None:
     knows = np.where(person == 0, 0.3, 0.95)
     crowd = Crowd(rows(task, person, preference=crowds.verdicts(rng, task, knows)))
     first = annotated(crowd).annotators.sort("rater").row(0, named=True)
-    assert first["chance_p"] < 0.001
-    assert (first["little_p"], first["untested"], first["flags"]) == (None, ABOVE_CHANCE, [])
+    assert first["p_chance"] < 0.001
+    assert (first["p_careless"], first["untested_reason"], first["flags"]) == (None, ABOVE_CHANCE, [])
 
 
 def test_severity_changes_no_flag_and_no_p_value() -> None:
@@ -97,5 +97,5 @@ def test_severity_changes_no_flag_and_no_p_value() -> None:
         score=pl.when(pl.col("rater") == "w04x").then(pl.col("score") * 2 + 10).otherwise(pl.col("score"))
     )
     one, other = (annotated(Crowd(frame)).annotators for frame in (crowd.rows, severe))
-    for name in ("little_p", "chance_p", "untested", "flags"):
+    for name in ("p_careless", "p_chance", "untested_reason", "flags"):
         assert one[name].equals(other[name]), name

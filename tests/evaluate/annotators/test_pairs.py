@@ -24,7 +24,10 @@ def answers(*, people: int, pairs: int = 2, each: int = 6, seed: int = 0) -> pl.
 def test_a_pair_is_as_sure_as_its_people() -> None:
     rows = answers(people=12)
     made = cu.annotators(cu.read(rows), method="majority", people="persons", resamples=0).pairs
-    assert made.select("system_a", "system_b", "answers", "people").rows() == [("A", "B0", 72, 12), ("A", "B1", 72, 12)]
+    assert made.select("system_a", "system_b", "answers", "annotators").rows() == [
+        ("A", "B0", 72, 12),
+        ("A", "B1", 72, 12),
+    ]
     own = rows.filter(pl.col("system_b") == "B0")
     means = own.group_by("rater").agg(pl.col("preference").mean())["preference"].to_numpy()
     # With as many answers each this is the t interval of the people's means.
@@ -33,7 +36,7 @@ def test_a_pair_is_as_sure_as_its_people() -> None:
     assert first["margin"] == pytest.approx(margin)
     assert first["margin_low"] == pytest.approx(margin - 2.200985 * error, abs=1e-6)  # t(11), .975
     assert first["margin_high"] == pytest.approx(margin + 2.200985 * error, abs=1e-6)
-    assert first["effective"] == pytest.approx(12)
+    assert first["effective_annotators"] == pytest.approx(12)
 
 
 def test_fewer_than_ten_speak_of_themselves() -> None:

@@ -14,22 +14,22 @@ def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is()
     calm, loud = made.confidence.rows(named=True)
     assert calm["comparisons"] == loud["comparisons"] == N
     assert calm["brier"] < loud["brier"]
-    assert calm["constant"] == loud["constant"] == pytest.approx(0.5)
-    assert calm["skill"] == pytest.approx(1 - calm["brier"] / 0.5)
-    assert calm["skill_low"] < calm["skill"] < calm["skill_high"] < 1
+    assert calm["brier_constant"] == loud["brier_constant"] == pytest.approx(0.5)
+    assert calm["brier_skill"] == pytest.approx(1 - calm["brier"] / 0.5)
+    assert calm["brier_skill_low"] < calm["brier_skill"] < calm["brier_skill_high"] < 1
     assert calm["overconfidence_low"] < 0 < calm["overconfidence_high"]
-    assert loud["overconfidence"] == pytest.approx(100 * (loud["sure"] - loud["confirmed"]))
-    assert calm["calibration_error"] < 1.5 * calm["by_chance"]
-    assert loud["calibration_error"] > 2 * loud["by_chance"]
+    assert loud["overconfidence"] == pytest.approx(100 * (loud["mean_confidence"] - loud["accuracy"]))
+    assert calm["ece"] < 1.5 * calm["expected_ece"]
+    assert loud["ece"] > 2 * loud["expected_ece"]
     found = made.findings.filter(kind="confidence").select("rater", "finding").rows()
-    assert found == [("calm", ""), ("loud", "is surer than it is right")]
+    assert found == [("calm", ""), ("loud", "is overconfident")]
     curve = made.reliability.filter(rater="loud")
     assert curve["verdicts"].sum() == loud["verdicts"] == 2 * N
-    assert curve["sure"].is_sorted()
-    assert (curve["confirmed_low"] <= curve["confirmed"]).all()
+    assert curve["mean_confidence"].is_sorted()
+    assert (curve["accuracy_low"] <= curve["accuracy"]).all()
     drawn = cu.plots.judge_calibration(made, "loud").to_dict()
     rows = drawn["layer"][1].get("data", drawn.get("data"))["values"]
-    assert [row["sure"] for row in rows] == curve["sure"].to_list()
+    assert [row["mean_confidence"] for row in rows] == curve["mean_confidence"].to_list()
 
 
 def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() -> None:
@@ -42,8 +42,8 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
     for orders, sure, confirmed, n in (("mean", 0.75, both, 2 * N), ("first", 1.0, one, N)):
         row = cu.consistency(study(people(), judge), resamples=20, orders=orders).confidence.row(0, named=True)
         assert (row["comparisons"], row["verdicts"]) == (N, n)
-        assert row["sure"] == pytest.approx(sure)
-        assert row["confirmed"] == pytest.approx(confirmed)
+        assert row["mean_confidence"] == pytest.approx(sure)
+        assert row["accuracy"] == pytest.approx(confirmed)
         assert row["brier"] == pytest.approx(scores[orders])
 
 
@@ -57,14 +57,16 @@ def test_a_judge_that_is_right_in_each_order_and_run_is_not_accused(sight: Sight
     assert made.findings.filter(kind="confidence")["finding"].item() == ""
     assert abs(made.confidence["overconfidence"].item()) < 5
     curve = made.reliability
-    assert ((curve["confirmed_low"] <= curve["sure"]) & (curve["sure"] <= curve["confirmed_high"])).all()
+    assert (
+        (curve["accuracy_low"] <= curve["mean_confidence"]) & (curve["mean_confidence"] <= curve["accuracy_high"])
+    ).all()
 
 
 def test_a_second_run_that_says_the_same_proves_nothing_more() -> None:
     one = told(1.0, orders=("ab",))
     again = [one.with_columns(repeat=pl.lit(str(run))) for run in range(4)]
     alone, often = (cu.consistency(study(people(), *own), resamples=0) for own in ([one], again))
-    shown = ("comparisons", "brier", "sure", "overconfidence", "overconfidence_low", "overconfidence_high")
+    shown = ("comparisons", "brier", "mean_confidence", "overconfidence", "overconfidence_low", "overconfidence_high")
     for left, right in zip(*(own.confidence.select(shown).row(0) for own in (alone, often)), strict=True):
         assert left == pytest.approx(right)
 
@@ -87,7 +89,7 @@ def test_without_people_or_chances_there_is_no_row() -> None:
         assert made.confidence.is_empty()
         assert made.reliability.is_empty()
         assert "confidence" not in set(made.findings["kind"])
-        with pytest.raises(OptionError, match="no judge gave chances"):
+        with pytest.raises(OptionError, match="no judge with probabilities"):
             cu.plots.judge_calibration(made, "judge")
 
 

@@ -43,11 +43,11 @@ def test_flips_margin_and_confusion_by_hand() -> None:
     rows += [(k, order, won) for k in (8, 9) for order, won in (("ab", 1), ("ba", 0))]
     made = asked(battles(*rows))
     row = made.orders.row(0, named=True)
-    assert (row["both"], row["one_order"], row["same"], row["flip"]) == (10, 0, 0.4, 0.4)
+    assert (row["n_both_orders"], row["n_one_order"], row["consistency"], row["flip_rate"]) == (10, 0, 0.4, 0.4)
     # points: (3 x 2 - 2 + 2 x 1) / 2 over 10 comparisons
     assert row["margin"] == pytest.approx(30)
-    assert row["to_first"] == pytest.approx((3 - 1) / 4)
-    assert row["first"] == pytest.approx((3 * 2 + 4 + 2) / 18)
+    assert row["flip_asymmetry"] == pytest.approx((3 - 1) / 4)
+    assert row["first_rate"] == pytest.approx((3 * 2 + 4 + 2) / 18)
     confusion = made.confusion.row(0, named=True)
     assert (confusion["win_loss"], confusion["loss_win"], confusion["win_tie"]) == (3, 1, 2)
     assert (confusion["win_win"], confusion["loss_loss"]) == (2, 2)
@@ -85,7 +85,7 @@ def test_planted_judges_are_named_as_they_are_and_nobody_else() -> None:
 def test_a_fair_judge_is_not_accused_where_noisy_people_leave_quality_in_the_slope() -> None:
     made = asked(planted(PLANTED[:1], World(items=80, noise=2.0, rho=0.8), 1))
     length = made.length.filter(rater="fair").row(0, named=True)
-    assert length["given_people_low"] > 0  # what a naive reading would accuse
+    assert length["conditional_effect_low"] > 0  # what a naive reading would accuse
     assert made.findings.filter(rater="fair", kind="length")["p_value"].item() > 0.05
 
 
@@ -101,7 +101,7 @@ def test_the_other_slot_and_shorter_outputs_are_named_too() -> None:
 def test_one_order_dealt_at_random_tells_the_margin_and_a_fixed_one_does_not() -> None:
     study = planted(PLANTED[:2], World(items=80, both=False), 4)
     made = asked(study)
-    assert made.orders["both"].to_list() == [0, 0]
+    assert made.orders["n_both_orders"].to_list() == [0, 0]
     assert ("position", "position", "prefers what is shown first") in named(made)
     assert "one-order" in {note.rule for note in made.notes}
     fixed = battles(*[(k, "ab", 1) for k in range(30)])
@@ -118,7 +118,7 @@ def test_an_order_that_goes_with_the_pair_is_no_margin() -> None:
         won = 1 if rng.random() < 0.8 else -1
         rows.append((item, "ab" if first else "ba", won))
     made = asked(battles(*rows))
-    assert made.orders["first"].item() > 0.6
+    assert made.orders["first_rate"].item() > 0.6
     assert made.findings["p_value"].item() > 0.05
 
 
@@ -132,9 +132,13 @@ def test_noise_is_told_from_what_the_order_does() -> None:
                 steady.append((item, order, sign if item % 2 else 1, run))
     one, other = (asked(battles(*rows)).repeats.row(0, named=True) for rows in (noisy, steady))
     assert (one["comparisons"], one["runs"]) == (200, 6)
-    assert one["same"] == pytest.approx(0.5, abs=0.05)
-    assert one["bias_share"] == pytest.approx(0, abs=0.12)
-    assert (other["same"], other["same_orders"], other["bias_share"]) == (1, 0.5, 1)
+    assert one["agreement_within_order"] == pytest.approx(0.5, abs=0.05)
+    assert one["proportion_due_to_order"] == pytest.approx(0, abs=0.12)
+    assert (other["agreement_within_order"], other["agreement_across_orders"], other["proportion_due_to_order"]) == (
+        1,
+        0.5,
+        1,
+    )
 
 
 def test_scores_given_twice_have_repeats() -> None:
@@ -147,8 +151,8 @@ def test_scores_given_twice_have_repeats() -> None:
     ]
     made = asked(cu.read(pl.DataFrame(rows)))
     row = made.repeats.row(0, named=True)
-    assert (row["comparisons"], row["runs"], row["same_orders"]) == (120, 2, None)
-    assert 0.6 < row["same"] < 1
+    assert (row["comparisons"], row["runs"], row["agreement_across_orders"]) == (120, 2, None)
+    assert 0.6 < row["agreement_within_order"] < 1
 
 
 def test_failures_are_counted_by_system_order_and_reason() -> None:
@@ -157,20 +161,20 @@ def test_failures_are_counted_by_system_order_and_reason() -> None:
     study = cu.read(rows.with_columns(winner=pl.Series(winner), order=pl.lit("ab")), invalid="force")
     # The 20 verdicts on C are unreadable, one on B is empty; so nothing says that there is a system C.
     made = asked(study).missing
-    whole = made.filter(by="all").row(0, named=True)
-    assert (whole["asked"], whole["empty"], whole["unreadable"]) == (40, 1 / 40, 0.5)
-    assert whole["ties"] == 3 / 40
-    of_c = made.filter(by="system", value="C").row(0, named=True)
-    assert (of_c["asked"], of_c["failed"]) == (20, 1)
+    whole = made.filter(factor="all").row(0, named=True)
+    assert (whole["queried"], whole["empty_rate"], whole["unreadable_rate"]) == (40, 1 / 40, 0.5)
+    assert whole["tie_rate"] == 3 / 40
+    of_c = made.filter(factor="system", level="C").row(0, named=True)
+    assert (of_c["queried"], of_c["failure_rate"]) == (20, 1)
     assert of_c["p_value"] < 0.001
 
 
 def test_own_systems_need_people_and_systems_enough() -> None:
     study = planted(PLANTED[3:4], World(items=40), 1)
     few = asked(study, systems="s1,s2,s3")
-    assert set(few.own["reason"]) == {"fewer than 5 systems to fix the curve"}
+    assert set(few.own_systems["reason"]) == {"fewer than 5 systems to fix the curve"}
     without = asked(planted(PLANTED[3:4], World(items=40, people=0), 1))
-    assert set(without.own["reason"]) == {"no people to say how good its own systems are"}
+    assert set(without.own_systems["reason"]) == {"no people to say how good its own systems are"}
     assert set(without.findings.filter(kind="length")["reason"]) == {"no people to say which output is better"}
 
 
@@ -178,7 +182,7 @@ def test_one_person_cannot_tell_length_from_quality() -> None:
     made = asked(planted(PLANTED[:1], World(items=80, people=1), 1))
     row = made.length.filter(rater="fair").row(0, named=True)
     assert row["reason"].startswith("one person's noise is unknown")
-    assert row["plain"] > 0
+    assert row["raw_effect"] > 0
 
 
 def test_judges_alone_and_people_alone() -> None:
@@ -201,8 +205,8 @@ def _long(study: Study, raters: list[str]) -> pl.DataFrame:
 
 def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     made = asked(battles((1, "ab", 1), (1, "ba", -1)), resamples=20)
-    assert made.orders["flip"].item() == 1
-    assert made.orders["flip_low"].item() is None
+    assert made.orders["flip_rate"].item() == 1
+    assert made.orders["flip_rate_low"].item() is None
     assert made.findings["finding"].item() == ""
     lonely = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
     with pytest.raises(InputError, match="nobody gave a verdict, or scores of two outputs of one item"):
@@ -227,8 +231,8 @@ def test_committees_by_hand() -> None:
     made = asked(cu.read(pl.concat([*told, person]), raters=raters))
     row = made.committee.row(0, named=True)
     # each errs on another fifth: phi = -(.2 x .2) / (.2 x .8)
-    assert row["correlation"] == pytest.approx(-0.25)
-    assert row["effective"] == pytest.approx(3 / (1 - 2 * 0.25))
+    assert row["error_correlation"] == pytest.approx(-0.25)
+    assert row["effective_judges"] == pytest.approx(3 / (1 - 2 * 0.25))
     panels = {own["panel"]: own for own in made.panels.iter_rows(named=True)}
     assert (panels["all"]["accuracy"], panels["a"]["accuracy"]) == (1, 0.8)
     assert panels["best majority"]["judges"] == ["a", "b", "c"]
@@ -281,13 +285,13 @@ def test_the_interval_of_the_effective_number_holds_it_and_follows_that_of_the_c
             for r, kind, err in (("a", "metric", 0.2), ("b", "metric", 0.2), ("c", "metric", 0.2), ("ann", "human", 0))
         ]
         row = asked(cu.read(pl.concat(told)), resamples=50).committee.row(0, named=True)
-        assert row["effective_low"] == pytest.approx(3 / (1 + 2 * row["correlation_high"]))
-        assert row["effective_low"] <= row["effective"]
-        above += row["effective"] > 3
-        if row["effective_high"] is None:
+        assert row["effective_judges_low"] == pytest.approx(3 / (1 + 2 * row["error_correlation_high"]))
+        assert row["effective_judges_low"] <= row["effective_judges"]
+        above += row["effective_judges"] > 3
+        if row["effective_judges_high"] is None:
             unlimited += row["correlation_low"] <= -0.5
         else:
-            assert row["effective_high"] >= row["effective"]
+            assert row["effective_judges_high"] >= row["effective_judges"]
     assert above  # where it was cut at 3
     assert unlimited < 10
 
@@ -299,11 +303,15 @@ def test_failures_are_told_by_the_reasons_that_the_file_gives() -> None:
         invalid=pl.Series([*reasons, *[""] * 34]), system_a=pl.lit("A"), system_b=pl.lit("B"), rater=pl.lit("j")
     )
     made = asked(cu.read(frame))
-    shown = made.missing.filter(pl.col("by").is_in(["all", "reason"])).select("by", "value", "asked", "failed").rows()
+    shown = (
+        made.missing.filter(pl.col("factor").is_in(["all", "reason"]))
+        .select("factor", "level", "queried", "failure_rate")
+        .rows()
+    )
     assert shown == [
         ("all", "", 40, 6 / 40),
         *(("reason", name, 40, n / 40) for name, n in (("refusal", 3), ("label", 2), ("empty", 1))),
     ]
     whole = made.missing.row(0, named=True)
-    assert (whole["empty"], whole["unreadable"]) == (1 / 40, 5 / 40)
-    assert "reason" not in set(asked(cu.read(frame.drop("invalid"))).missing["by"])
+    assert (whole["empty_rate"], whole["unreadable_rate"]) == (1 / 40, 5 / 40)
+    assert "reason" not in set(asked(cu.read(frame.drop("invalid"))).missing["factor"])

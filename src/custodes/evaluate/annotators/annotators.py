@@ -27,7 +27,7 @@ from custodes.evaluate.annotators.consensus import (
 )
 from custodes.evaluate.annotators.identity import SLOT, People, persons
 from custodes.evaluate.annotators.material import MOST_LABELS, AnnotatorAnswers, material
-from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, pair_columns, people_columns
+from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, concentration_columns, pair_columns
 from custodes.evaluate.annotators.standing import (
     FEW_TASKS,
     FEWEST,
@@ -45,7 +45,7 @@ from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
 from custodes.stats.sign_test import adjust
 
-WHAT = label("what", "`verdicts` on comparisons, or `ratings` of outputs")
+ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
 """People of a kind of answer that a terminal shows, beside those that are named."""
 FEW_SHARED = "too few answers that others gave, too"
@@ -61,13 +61,15 @@ class Annotators(Result):
     PICTURE = "annotator_competence"
 
     annotators: pl.DataFrame = table(
-        "One row per person (or slot) and kind of answer.",
-        WHAT,
-        label("rater", "who answered"),
-        flag("person", "whether this is one person, not a slot that several may have filled", essential=False),
+        "One row per annotator (or slot) and type of answer.",
+        ANSWER_TYPE,
+        label("rater", "the annotator"),
+        flag(
+            "is_person", "whether this is one person, not a slot that several people may have filled", essential=False
+        ),
         count("answers", "tasks answered: comparisons, or outputs"),
-        share("share", "of all answers", "Share of all"),
-        count("doubled", "of these: tasks that others answered, too"),
+        share("proportion", "of all answers", "Of all answers"),
+        count("n_multiply_rated", "of these: tasks with answers of several annotators", "Multiply rated"),
         score(
             "competence",
             "by answers to what others answered too: Cohen's kappa with what is right by `dawid-skene` or `mace`;"
@@ -86,72 +88,92 @@ class Annotators(Result):
             best="high",
         ),
         count("decided", "verdicts for one side, where the order shown is known", essential=False),
-        share("first", "of these, for what was shown first", "First shown"),
-        share("ties", "of all verdicts", "Ties"),
-        score("seconds", "median that a verdict took, where the file says it", "Seconds"),
-        p_value("side_p", "of choosing without looking at the side, all tests of the study (Holm)", essential=False),
+        share("first_rate", "proportion of these for the output shown first", "First shown"),
+        share("tie_rate", "proportion of ties among verdicts", "Ties"),
+        score("seconds", "median seconds of a verdict, if the file has them", "Seconds"),
         p_value(
-            "little_p",
-            "of agreeing with the others at least half as much as these agree with one another on the same tasks;"
-            " null where `untested` says why; all tests of the study (Holm)",
+            "p_position",
+            "test of 'choices do not depend on the position', all tests of the study (Holm)",
             essential=False,
         ),
         p_value(
-            "chance_p",
-            "of agreeing with the others no more than random answers would, one-sided, not adjusted",
+            "p_careless",
+            "test of 'agrees with the others at least half as much as these agree with one another on the same tasks';"
+            " null with an `untested_reason`; all tests of the study (Holm)",
             essential=False,
         ),
-        label("untested", "why agreement with the others is not tested", essential=False),
-        labels("flags", f"what is claimed at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
-        label("reason", "why nothing, or no competence, is said", essential=False),
+        p_value(
+            "p_chance",
+            "test of 'agrees with the others no more than random answers', one-sided, not adjusted",
+            essential=False,
+        ),
+        label("untested_reason", "why agreement with the others is not tested", essential=False),
+        labels("flags", f"significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
+        label("reason", "why there is no competence or no interval", essential=False),
         rows=lambda made: _shown(made.annotators),
     )
     agreement: pl.DataFrame = table(
-        "One row per kind of answer: how much less people disagree than by chance.",
-        WHAT,
-        count("people", "who answered"),
-        count("tasks", "answered: comparisons, or outputs"),
-        count("doubled", "of these: by several people", "By several"),
+        "One row per type of answer: chance-corrected agreement of annotators.",
+        ANSWER_TYPE,
+        count("annotators", "with answers"),
+        count("tasks", "with answers: comparisons, or outputs"),
+        count("n_multiply_rated", "of these: by several annotators", "Multiply rated"),
         count("answers", "to these", essential=False),
-        score("alpha_nominal", "Krippendorff's alpha: answers are alike or not", "Alpha", interval=True, best="high"),
+        score("alpha_nominal", "Krippendorff's alpha: answers are equal or not", "Alpha", interval=True, best="high"),
         score("alpha_ordinal", "of answers in order: a near miss counts less", "Alpha, ordinal", interval=True),
         score("alpha_interval", "of answers as numbers, by squared differences", "Alpha, interval", interval=True),
         label("reason", f"`too few` with fewer than {FEW_DOUBLES} tasks that several answered", essential=False),
     )
-    people: pl.DataFrame = table(
-        "One row per kind of answer: of how many people it speaks.",
-        WHAT,
-        count("people", "who answered"),
+    concentration: pl.DataFrame = table(
+        "One row per type of answer: how the answers are distributed over annotators.",
+        ANSWER_TYPE,
+        count("annotators", "with answers"),
         count("answers", "in all"),
-        share("largest", "share of the one who answered most", "Largest share"),
-        share("gini", "0: all answered as much, near 1: one did nearly all", "Gini"),
-        score("effective", "how many people with like shares they amount to", "Effective people"),
+        share("largest_proportion", "proportion of answers by the most active annotator", "Most active"),
+        share(
+            "gini",
+            "Gini coefficient of the numbers of answers: 0 all equal, near 1 one annotator has nearly all",
+            "Gini",
+        ),
+        score(
+            "effective_annotators",
+            "effective number of annotators with equal numbers of answers",
+            "Effective annotators",
+        ),
         score(
             "icc",
-            "taste: how alike a person's answers to different items of a pair (a system) are, beyond those of two"
-            " people; interval over people",
-            "ICC of taste",
+            "correlation of an annotator's answers to different items of a pair (a system), beyond that of two"
+            " annotators; interval over annotators",
+            "ICC of annotators",
             interval=True,
         ),
-        score("alike", "answers to a pair (a system) by the same person, as an answer has it", essential=False),
+        score(
+            "answers_per_annotator",
+            "answers to a pair (a system) by the same annotator, mean over answers",
+            essential=False,
+        ),
         score(
             "design_effect",
-            "1 + (alike - 1) icc: by how much the variance of a share of a pair (a mean of a system) is larger than if"
-            " every answer were another person's",
+            "1 + (answers_per_annotator - 1) icc: variance of a rate of a pair (a mean of a system) relative to that"
+            " with one answer per annotator",
             "Design effect",
         ),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair of systems that people compared: its margin with people as the sample.",
+        "One row per pair of systems that annotators compared: its margin with annotators as the sample.",
         label("system_a", "of a comparison"),
         label("system_b", "of a comparison"),
-        count("answers", "of all people", "Answers"),
-        count("people", "who answered"),
-        score("effective", "how many people with like shares they amount to", "Effective people"),
+        count("answers", "of all annotators", "Answers"),
+        count("annotators", "with answers"),
+        score(
+            "effective_annotators",
+            "effective number of annotators with equal numbers of answers",
+            "Effective annotators",
+        ),
         difference(
             "margin",
-            "share of answers for system_a minus share for system_b; interval over people, on these items, of a sample"
-            " that no look ended",
+            "proportion of answers for system_a minus proportion for system_b; interval over annotators for these"
+            " items, valid without interim analyses",
             "Margin",
             interval=True,
         ),
@@ -159,18 +181,18 @@ class Annotators(Result):
         essential=False,
     )
     labels: pl.DataFrame = table(
-        "One row per task: what people say together.",
-        WHAT,
+        "One row per task: the combined label of all annotators.",
+        ANSWER_TYPE,
         label("item", "of the task"),
         label("system_a", "of a comparison"),
         label("system_b", "of a comparison"),
         label("system", "of an output"),
-        label("label", "`win`, `tie` or `loss` of system_a, votes even: `tie`; or a score, votes even: null"),
-        probability("chance", "of this label by the method; by `majority`, its share of the votes"),
-        probability("p_a", "chance that system_a is better"),
+        label("label", "`win`, `tie` or `loss` of system_a, `tie` for even votes; or a score, null for even votes"),
+        probability("probability", "of this label by the method; by `majority`, its proportion of the votes"),
+        probability("p_a", "probability that system_a is better"),
         probability("p_tie", "of a tie"),
         probability("p_b", "that system_b is better"),
-        score("expected", "mean label: from -1 to 1, or a score"),
+        score("expected_value", "expected label: from -1 to 1, or a score"),
         count("answers", "of the task"),
         label("method", "`dawid-skene`, `mace` or `majority`"),
         essential=False,
@@ -212,7 +234,7 @@ def annotators(
 
     >>> import custodes as cu
     >>> made = cu.annotators(cu.read("demo"), aspect="fluency", resamples=50)
-    >>> made.agreement.row(0, named=True)["people"]
+    >>> made.agreement["annotators"].item()
     3
 
     Source: Hovy et al. 2013 (MACE); Dawid and Skene 1979; Krippendorff 2019; the test of sides is exact, that of
@@ -251,7 +273,7 @@ def annotators(
 def _shown(rows: pl.DataFrame) -> pl.DataFrame:
     """Who is named, and who answered most."""
     named = pl.col("flags").list.len() > 0
-    most = pl.col("answers").rank("ordinal", descending=True).over("aspect", "what") <= MOST_SHOWN
+    most = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
     return rows.filter(named | most)
 
 
@@ -282,7 +304,7 @@ def _answer(
         # A generator of its own: estimates do not depend on the number of resamples.
         model = consensus(part, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
         reason = model.reason
-        few = (part.clusters < FEWEST) | ((columns["doubled"] < FEWEST_SHARED) & (chosen != "majority"))
+        few = (part.clusters < FEWEST) | ((columns["n_multiply_rated"] < FEWEST_SHARED) & (chosen != "majority"))
         ends = np.where(is_person & ~few, np.stack([model.competence, model.low, model.high]), np.nan)
         no_variation = np.isnan(model.competence) & (chosen != "majority")
         reasons = np.where(
@@ -296,11 +318,11 @@ def _answer(
     tables = {
         "annotators": columns,
         "agreement": agreement_columns(part, times=times, confidence=confidence),
-        "people": people_columns(part, slots=slots, confidence=confidence),
+        "concentration": concentration_columns(part, slots=slots, confidence=confidence),
         "pairs": pair_columns(part, slots=slots, confidence=confidence),
         "labels": together,
     }
-    untested = Counter(columns["untested"].tolist())
+    untested = Counter(columns["untested_reason"].tolist())
     return _Part(part.aspect, tables, tests, _notes(part, chosen, why, reason, slots, untested))
 
 
@@ -323,7 +345,7 @@ def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], l
             ]
             for w in range(n)
         ]
-        result.append(({"side_p": side, "little_p": little}, flags))
+        result.append(({"p_position": side, "p_careless": little}, flags))
     return result
 
 

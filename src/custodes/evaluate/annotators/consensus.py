@@ -156,14 +156,16 @@ def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     tasks = part.tasks
     blank = [None] * tasks.height
     return {
-        "what": part.what,
+        "answer_type": part.what,
         "item": tasks["item"].to_list(),
         **{name: tasks[name].to_list() if verdicts else blank for name in ("system_a", "system_b")},
         "system": blank if verdicts else tasks["system"].to_list(),
         "label": [words[k] if verdicts or not open_ else None for k, open_ in zip(at, undecided, strict=True)],
-        "chance": np.where(undecided & ~np.full(len(at), verdicts), np.nan, model.posterior[np.arange(len(at)), at]),
+        "probability": np.where(
+            undecided & ~np.full(len(at), verdicts), np.nan, model.posterior[np.arange(len(at)), at]
+        ),
         **dict(zip(("p_a", "p_tie", "p_b"), chances, strict=True)),
-        "expected": model.posterior @ values,
+        "expected_value": model.posterior @ values,
         "answers": n_answers,
         "method": model.method,
     }

@@ -47,10 +47,10 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
     of_numbers = bootstrap.weighted_sums(times, moment_sums.T)
     drawn = {name: undefined if part.continuous or not enough else alpha(of_labels, scale=name) for name in SCALES}
     return {
-        "what": part.what,
-        "people": len(part.raters),
+        "answer_type": part.what,
+        "annotators": len(part.raters),
         "tasks": answers.n_tasks,
-        "doubled": doubled,
+        "n_multiply_rated": doubled,
         "answers": int(both.sum()),
         **{
             name: value
@@ -62,8 +62,8 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
     }
 
 
-def people_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
-    """The row of `people`."""
+def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> dict[str, Any]:
+    """The row of `concentration`."""
     answers = part.answers
     counts = np.bincount(answers.worker, minlength=len(part.raters))
     tastes = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
@@ -71,16 +71,16 @@ def people_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> 
     are_persons, several = not slots, len(part.raters) >= FEWEST_PEOPLE
     icc = tastes.icc if are_persons else np.nan
     return {
-        "what": part.what,
-        "people": len(part.raters),
+        "answer_type": part.what,
+        "annotators": len(part.raters),
         "answers": len(answers),
-        "largest": float(counts.max() / counts.sum()),
+        "largest_proportion": float(counts.max() / counts.sum()),
         "gini": gini(counts),
-        "effective": effective_number(counts) if are_persons else np.nan,
+        "effective_annotators": effective_number(counts) if are_persons else np.nan,
         "icc": icc,
         "icc_low": max(icc - reach, -1.0) if np.isfinite(reach) and are_persons and several else np.nan,
         "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and are_persons and several else np.nan,
-        "alike": tastes.answers_per_annotator,
+        "answers_per_annotator": tastes.answers_per_annotator,
         "design_effect": tastes.effect if are_persons else np.nan,
     }
 
@@ -98,8 +98,8 @@ def pair_columns(part: AnnotatorAnswers, *, slots: int, confidence: float) -> di
         "system_a": part.tasks["system_a"].gather(first),
         "system_b": part.tasks["system_b"].gather(first),
         "answers": np.bincount(part.group[answers.task], minlength=len(first)),
-        "people": margins.people,
-        "effective": margins.effective,
+        "annotators": margins.people,
+        "effective_annotators": margins.effective,
         "margin": margins.margin,
         "margin_low": margins.low,
         "margin_high": margins.high,

@@ -51,19 +51,19 @@ def standing_columns(
     compared = _compared(part, trusted=~(sided.p_value <= LEVEL))
     ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n)
     columns = {
-        "what": part.what,
+        "answer_type": part.what,
         "rater": list(part.raters),
-        "person": persons,
+        "is_person": persons,
         "answers": number,
-        "share": ratio(number, number.sum()),
-        "doubled": np.bincount(answers.worker[part.both], minlength=n),
+        "proportion": ratio(number, number.sum()),
+        "n_multiply_rated": np.bincount(answers.worker[part.both], minlength=n),
         **{name: values * unknown for name, values in agreement.items()},
         "decided": sided.decided,
-        "first": sided.share * unknown,
-        "ties": ratio(ties, number) if part.what == VERDICTS else np.nan,
+        "first_rate": sided.share * unknown,
+        "tie_rate": ratio(ties, number) if part.what == VERDICTS else np.nan,
         "seconds": part.seconds * unknown,
-        "chance_p": compared.chance * unknown,
-        "untested": np.where(persons, compared.reason, ""),
+        "p_chance": compared.chance * unknown,
+        "untested_reason": np.where(persons, compared.reason, ""),
     }
     return columns, Tests(sided.p_value * unknown, compared.little * unknown, sided.share > 0.5)
 

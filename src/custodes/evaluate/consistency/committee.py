@@ -56,12 +56,12 @@ def _alike(part: Material, judges: list[int], used: Bools, times: Floats, ends: 
     """How alike the judges err, and how many they amount to."""
     errors = 1 - correct(part.signs[judges][:, used], part.people[used])
     correlation = error_correlation(errors, units=part.unit[used], weights=times)
-    columns = with_interval("correlation", correlation, bounds=intervals.CORRELATION, **ends)
+    columns = with_interval("error_correlation", correlation, bounds=intervals.CORRELATION, **ends)
     # The more alike, the fewer.
     columns |= {
-        "effective": effective_size(len(judges), columns["correlation"]),
-        "effective_low": effective_size(len(judges), columns["correlation_high"]),
-        "effective_high": effective_size(len(judges), columns["correlation_low"]),
+        "effective_judges": effective_size(len(judges), columns["error_correlation"]),
+        "effective_judges_low": effective_size(len(judges), columns["error_correlation_high"]),
+        "effective_judges_high": effective_size(len(judges), columns["error_correlation_low"]),
     }
     return {"judges": len(judges), "comparisons": int(used.sum())} | {
         name: float(value) for name, value in columns.items()
@@ -98,9 +98,9 @@ def _panels(
         "size": [len(panel) for panel in members],
         **with_interval("accuracy", accuracy, bounds=intervals.SHARE, **ends),
         **with_interval("gain", gain, bounds=intervals.ANY, **ends),
-        "one_verdict": np.array([np.nan if j is None else one[j] for j in alone]),
+        "single_verdict_accuracy": np.array([np.nan if j is None else one[j] for j in alone]),
         "cost_per_correct": np.array(spent) / accuracy[0],
-        "one_cost_per_correct": np.array([np.nan if j is None else cost[j] / one[j] for j in alone]),
+        "single_verdict_cost_per_correct": np.array([np.nan if j is None else cost[j] / one[j] for j in alone]),
     }
 
 

@@ -60,11 +60,11 @@ def confidence_columns(
         findings.append(Finding(part.aspect, name, CONFIDENCE, "", surer, ends[0], ends[1], p_value, reason))
         error, by_chance = expected_error(sure, right, bins, units=unit)
         one = {"rater": name, "comparisons": len(together), "verdicts": len(answers)}
-        one |= {"sure": sure.mean(), "confirmed": right.mean()}
+        one |= {"mean_confidence": sure.mean(), "accuracy": right.mean()}
         results.append(
             one
             | {"overconfidence": surer, "overconfidence_low": ends[0], "overconfidence_high": ends[1]}
-            | {"calibration_error": error, "by_chance": by_chance, "reason": reason}
+            | {"ece": error, "expected_ece": by_chance, "reason": reason}
             | _scores(together, part.n_units, times, confidence)
         )
         curves.append(_curve(name, sure, right, bins, unit, confidence))
@@ -125,8 +125,14 @@ def _scores(rows: pl.DataFrame, n_units: int, times: Floats, confidence: float) 
     ends: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit))}
     result = with_interval("brier", ratio(mine, total), bounds=LARGEST_BRIER, **ends)
     left = with_interval("left", ratio(mine, constant), bounds=intervals.POSITIVE, **ends)
-    result |= {"skill": 1 - left["left"], "skill_low": 1 - left["left_high"], "skill_high": 1 - left["left_low"]}
-    return {name: float(column) for name, column in result.items()} | {"constant": float(plain.sum() / len(outcome))}
+    result |= {
+        "brier_skill": 1 - left["left"],
+        "brier_skill_low": 1 - left["left_high"],
+        "brier_skill_high": 1 - left["left_low"],
+    }
+    return {name: float(column) for name, column in result.items()} | {
+        "brier_constant": float(plain.sum() / len(outcome))
+    }
 
 
 def _curve(name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confidence: float) -> dict[str, Any]:
@@ -137,8 +143,8 @@ def _curve(name: str, sure: Floats, right: Floats, bins: Ints, unit: Ints, confi
         "rater": np.repeat(name, len(number)),
         "bin": np.arange(1, len(number) + 1),
         "verdicts": number,
-        "sure": np.bincount(bins, weights=sure) / number,
-        "confirmed": share,
-        "confirmed_low": low,
-        "confirmed_high": high,
+        "mean_confidence": np.bincount(bins, weights=sure) / number,
+        "accuracy": share,
+        "accuracy_low": low,
+        "accuracy_high": high,
     }

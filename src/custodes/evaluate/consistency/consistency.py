@@ -44,11 +44,11 @@ class Consistency(Result):
         "One row per rater and kind of fault that was tested.",
         RATER,
         label("kind", f"`{POSITION}`, `{LENGTH}`, `{OWN}`, `{FAILURES}` or `{CONFIDENCE}`"),
-        label("about", "which own system; what failures go with (`system`, `order`, `length`)"),
+        label("factor", "the own system; what failures depend on (`system`, `order`, `length`)"),
         points(
             "estimate",
-            "points: margin of the first slot; margin of the longer output beyond people's preference; win rate of an"
-            " own system beyond its quality; mean chance beyond the share that people confirm; null for failures",
+            "points: margin of the first position; margin of the longer output, adjusted for human preference; win rate"
+            " of an own system, adjusted for quality; mean confidence minus accuracy; null for failures",
             interval=True,
         ),
         p_value("p_value", "of this test alone", "p", essential=False),
@@ -60,186 +60,215 @@ class Consistency(Result):
         label("reason", "why it is inconclusive", essential=False),
     )
     orders: pl.DataFrame = table(
-        "One row per rater who gave verdicts: does it stay with them when the order is turned?",
+        "One row per rater with verdicts: does the verdict depend on the presentation order?",
         RATER,
-        count("both", "comparisons that it saw in both orders", "Both orders"),
-        count("one_order", "comparisons that it judged in one order", essential=False),
+        count("n_both_orders", "comparisons with verdicts in both orders", "Both orders"),
+        count("n_one_order", "comparisons with verdicts in one order", essential=False),
         count(
-            "half",
-            "of these: asked in the other order, too, and not answered; left out where one verdict is made of both"
-            " orders",
+            "n_half_answered",
+            "of these: queried in both orders without a verdict in the other; left out where both orders make one"
+            " verdict",
             essential=False,
         ),
-        share("same", "of these with the same verdict in both orders", "Same verdict", interval=True, best="high"),
-        share("flip", "of these where the winner changed", "Flips", interval=True, best="low"),
+        share(
+            "consistency",
+            "of the comparisons in both orders: proportion with the same verdict in both",
+            "Same verdict",
+            interval=True,
+            best="high",
+        ),
+        share("flip_rate", "proportion of these where the winner changes", "Flips", interval=True, best="low"),
         score(
             "alpha",
-            "Krippendorff's alpha between the orders, nominal: 1 always the same, 0 as by chance",
+            "Krippendorff's alpha between the orders, nominal: 1 always the same, 0 chance level",
             "Alpha",
             interval=True,
             best="high",
         ),
-        share("first", "share of its decided verdicts for what was shown first", "First wins", interval=True),
+        share("first_rate", "proportion of decided verdicts for the output shown first", "First wins", interval=True),
         points(
             "margin",
-            "points by which what is shown first is preferred to the same output shown second",
-            "First-slot margin",
+            "points by which an output is preferred when shown first over the same output shown second",
+            "First-position margin",
             interval=True,
         ),
         difference(
-            "to_first",
-            "flips to the first slot minus flips to the second, over all flips: the least part of the flips that is"
-            " no noise",
+            "flip_asymmetry",
+            "flips to the first position minus flips to the second, over all flips: a lower bound of the proportion of"
+            " flips that is not noise",
             "Flips to first",
             interval=True,
             essential=False,
         ),
-        label("reason", "why the margin cannot be told", essential=False),
+        label("reason", "why there is no margin", essential=False),
     )
     confusion: pl.DataFrame = table(
-        "The nine counts of a rater: what the first system got when shown first, by what it got when shown second.",
+        "One row per rater: outcome of the first system when shown first by its outcome when shown second.",
         RATER,
         *(count(cell, "{} when shown first, {} when shown second".format(*cell.split("_"))) for cell in CELLS),
         essential=False,
     )
     repeats: pl.DataFrame = table(
-        "One row per rater who judged the same thing several times: noise beside what the order does.",
+        "One row per rater with repeated verdicts: noise, and the effect of the order.",
         RATER,
-        count("comparisons", "judged several times in one order"),
-        score("runs", "verdicts on each of them, mean"),
-        share("same", "two runs in one order agree", "Same in one order", interval=True, best="high"),
-        share("same_orders", "two runs in different orders agree", "Same in both orders", interval=True),
+        count("comparisons", "with several verdicts in one order"),
+        score("runs", "verdicts per comparison, mean"),
+        share(
+            "agreement_within_order",
+            "probability that two runs in one order agree",
+            "Same in one order",
+            interval=True,
+            best="high",
+        ),
+        share(
+            "agreement_across_orders",
+            "probability that two runs in different orders agree",
+            "Same in both orders",
+            interval=True,
+        ),
         score(
-            "bias_share",
-            "part of the disagreement between orders that is not there within one order; null without both orders",
+            "proportion_due_to_order",
+            "proportion of the disagreement between orders that is absent within one order; null without both orders",
             "Due to the order",
             interval=True,
         ),
     )
     missing: pl.DataFrame = table(
-        "Ties, empty and unreadable verdicts of a rater, in all and by what might matter.",
+        "Ties, empty and unreadable verdicts of a rater: in all, and by reason, system, order and length.",
         RATER,
-        label("by", "`all`, `reason`, `system`, `order` or `length` (tenths of the words of both outputs)"),
-        label("value", "which reason, system, order or tenth"),
-        count("asked", "verdicts asked for"),
-        share("ties", "of these"),
-        share("empty", "of these: no verdict at all"),
-        share("unreadable", "of these: a verdict that could not be read, or that the file calls invalid"),
-        share("failed", "empty or unreadable; for this reason", interval=True),
+        label("factor", "`all`, `reason`, `system`, `order` or `length` (tenths of the words of both outputs)"),
+        label("level", "the reason, system, order or tenth"),
+        count("queried", "verdicts that were queried"),
+        share("tie_rate", "proportion of ties", "Ties"),
+        share("empty_rate", "proportion without any verdict", "Empty"),
+        share("unreadable_rate", "proportion that could not be read, or that the file marks as invalid", "Unreadable"),
+        share("failure_rate", "proportion empty or unreadable; for this reason", "Failed", interval=True),
         p_value(
-            "p_value", "of failures being spread at random over systems, orders or lengths; null with fewer than five"
+            "p_value",
+            "test of 'failures do not depend on the system, order or length'; null with fewer than five failures",
         ),
-        rows=lambda made: made.missing.filter(pl.col("by").is_in([ALL, REASON])),
+        rows=lambda made: made.missing.filter(pl.col("factor").is_in([ALL, REASON])),
     )
     length: pl.DataFrame = table(
-        "One row per rater who judged outputs with texts: does it prefer length?",
+        "One row per rater of outputs with texts: does it prefer longer outputs?",
         RATER,
         count("comparisons", "with both texts, without the rater's own systems"),
-        share("longer", "share of the longer output's wins, ties half", "Longer wins"),
-        score("plain", "logit slope of its verdicts on the log ratio of words", "Slope", interval=True),
-        score("given_people", "the same with people's mean verdict held fixed; describes, see the page", interval=True),
-        score("people", "the same slope of people", interval=True, essential=False),
-        points(
-            "beyond",
-            "points of margin of the longer output that people's preference does not explain, their noise taken"
-            " account of; within pairs of systems",
-            "Beyond people",
+        share("longer_win_rate", "win rate of the longer output, a tie is half a win", "Longer wins"),
+        score("raw_effect", "logit slope of its verdicts on the log ratio of words", "Raw slope", interval=True),
+        score(
+            "conditional_effect",
+            "the same slope with the mean human verdict held fixed; descriptive, see the page",
+            "Conditional slope",
             interval=True,
         ),
-        label("reason", "why that cannot be told", essential=False),
+        score("human_effect", "the same slope of human verdicts", interval=True, essential=False),
+        points(
+            "adjusted_effect",
+            "margin of the longer output in points, adjusted for human preference and its noise, within pairs of"
+            " systems",
+            "Adjusted margin",
+            interval=True,
+        ),
+        label("reason", "why there is no adjusted effect", essential=False),
     )
-    own: pl.DataFrame = table(
+    own_systems: pl.DataFrame = table(
         "One row per rater and one of its own systems (column `own_system` of the raters table).",
         RATER,
-        label("system", "one of its own"),
+        label("system", "an own system"),
         points(
             "partiality",
-            "points of the system's win rate by this rater that its quality does not explain",
-            "Win rate beyond quality",
+            "win rate of the system by this rater in points, adjusted for quality",
+            "Adjusted win rate",
             interval=True,
         ),
         label("reason", "why it is inconclusive"),
     )
     confidence: pl.DataFrame = table(
-        "One row per judge that gave chances (`p_a`, `p_tie`, `p_b`) of verdicts that people gave, too.",
+        "One row per judge with probabilities (`p_a`, `p_tie`, `p_b`) of comparisons that have human verdicts.",
         RATER,
-        count("comparisons", "with its chances and a verdict of people"),
-        count("verdicts", "on these, of both orders and all repeats, each a forecast by itself", essential=False),
+        count("comparisons", "with its probabilities and a human verdict"),
+        count("verdicts", "on these, of both orders and all repeats; each is a forecast", essential=False),
         score(
             "brier",
-            "Brier score of its chances, the mean of a comparison's verdicts, what people together say being the"
-            " outcome: 0 best, 2 worst",
+            "Brier score of its probabilities, averaged over the verdicts of a comparison, for the joint human verdict:"
+            " 0 best, 2 worst",
             "Brier score",
             interval=True,
             best="low",
         ),
         score(
-            "constant",
-            "the same of a constant forecast: people's share of ties, and half of the rest for either system",
-            "Of a constant",
+            "brier_constant",
+            "Brier score of a constant forecast: the rate of human ties, and half of the rest for either system",
+            "Brier, constant",
         ),
-        score("skill", "1 - brier / constant: 0 or less tells nothing", interval=True, best="high"),
-        share("sure", "mean chance of what a verdict of it holds most likely", "Sure"),
-        share("confirmed", "how often people say that", "Confirmed"),
-        points("overconfidence", "points by which `sure` is above `confirmed`", interval=True),
+        score(
+            "brier_skill",
+            "1 - brier / brier_constant; no better than the constant forecast at 0 or less",
+            "Brier skill",
+            interval=True,
+            best="high",
+        ),
+        share("mean_confidence", "mean probability of the most likely outcome of a verdict", "Mean confidence"),
+        share("accuracy", "how often that is the human verdict", "Accuracy"),
+        points("overconfidence", "`mean_confidence` minus `accuracy`, in points", interval=True),
         share(
-            "calibration_error",
-            "expected calibration error: mean distance of `confirmed` from `sure`, in bins of like chances",
+            "ece",
+            "expected calibration error: mean distance of accuracy and confidence in bins of similar confidence",
             "Calibration error",
             best="low",
         ),
-        share("by_chance", "what that would be about if its chances were right", "By chance"),
+        share("expected_ece", "approximate mean of `ece` if the probabilities were right", "Expected if calibrated"),
         label("reason", "why it is not tested", essential=False),
     )
     reliability: pl.DataFrame = table(
-        "One row per judge and bin of its chances: the curve behind `confidence`.",
+        "One row per judge and bin of its confidence: the reliability curve.",
         RATER,
-        count("bin", "from the least sure, of like numbers of verdicts"),
+        count("bin", "from the least confident; bins have similar numbers of verdicts"),
         count("verdicts", "in it"),
-        share("sure", "mean chance of what it thinks most likely"),
-        share("confirmed", "how often people say that", interval=True),
+        share("mean_confidence", "mean probability of the most likely outcome"),
+        share("accuracy", "how often that is the human verdict", interval=True),
         essential=False,
     )
     committee: pl.DataFrame = table(
-        "How many judges the judges are.",
-        count("judges", "with enough of the comparisons that people decided"),
-        count("comparisons", "that people and all these judges decided or tied"),
+        "The effective number of independent judges.",
+        count("judges", "with enough of the comparisons that have human verdicts"),
+        count("comparisons", "with verdicts of annotators and all these judges"),
         score(
-            "correlation",
-            "mean correlation of two judges' errors; an error of people counts as one of all judges, so noisy people"
-            " make it higher",
+            "error_correlation",
+            "mean correlation of two judges' errors; an error of the annotators counts as one of all judges, so noisy"
+            " annotators increase it",
             "Errors correlate",
             interval=True,
         ),
         score(
-            "effective",
-            "how many judges with independent errors they amount to; too few where people err; more than there are if"
-            " errors make up for each other, and no upper end where the data set none",
+            "effective_judges",
+            "effective number of judges with independent errors; too low where annotators err; above the number of"
+            " judges if errors compensate each other; no upper bound where the data set none",
             "Effective number",
             interval=True,
         ),
         labels("left_out", "judges with too few comparisons", essential=False),
     )
     panels: pl.DataFrame = table(
-        "How often one judge, and a majority of several, says what people say.",
+        "Accuracy of each judge and of majorities of several.",
         label("panel", "`all`, `best majority` and `best single judge` (chosen on other items), or one judge"),
         count("size", "judges in it"),
         share(
             "accuracy",
-            "share of comparisons decided as people do, a tie against a decision half; of what was chosen, on items it"
-            " was not chosen on",
+            "proportion of comparisons decided as by annotators, a tie against a decision counts half; of a chosen"
+            " panel on items that it was not chosen on",
             interval=True,
             best="high",
         ),
         difference("gain", "accuracy minus that of the best single judge", interval=True),
-        share("one_verdict", "accuracy of one verdict alone, in one order", "One verdict", essential=False),
+        share("single_verdict_accuracy", "of one verdict alone, in one order", "One verdict", essential=False),
         score(
             "cost_per_correct",
-            "cost of a comparison over its accuracy; null where no cost is said, or in unlike units",
+            "cost of a comparison divided by accuracy; null without a cost, or with different units",
             essential=False,
         ),
-        score("one_cost_per_correct", "the same of one verdict alone", essential=False),
-        labels("judges", "who is in it, chosen on all items"),
+        score("single_verdict_cost_per_correct", "the same of one verdict alone", essential=False),
+        labels("judges", "members, chosen on all items"),
         essential=False,
     )
 
@@ -265,7 +294,7 @@ def consistency(
 
     >>> import custodes as cu
     >>> made = cu.consistency(cu.read("demo"), aspect="fluency", resamples=50)
-    >>> made.committee["judges"].item() > made.committee["effective"].item()
+    >>> made.committee["judges"].item() > made.committee["effective_judges"].item()
     True
 
     Source: the issue of presentation order: Zheng et al. 2023; alpha between orders: von Däniken et al. 2024, figure 7;
@@ -329,7 +358,7 @@ def _answer(
         "repeats": repeat_columns(part, times, confidence),
         "missing": missing,
         "length": length,
-        "own": own_columns(of_own_systems),
+        "own_systems": own_columns(of_own_systems),
         "confidence": sure,
         "reliability": reliability,
         "committee": committee,
@@ -344,9 +373,12 @@ def _answer(
 
 def _notes(answer: Consistency, study: Study) -> list[Note]:
     """What the tables do not say."""
-    alone = answer.orders.filter(pl.col("both") == 0)["rater"].unique(maintain_order=True)
-    rest = pl.col("one_order") - pl.col("half")
-    half, single = answer.orders.filter(pl.col("half") > 0), answer.orders.filter((pl.col("both") > 0) & (rest > 0))
+    alone = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
+    rest = pl.col("n_one_order") - pl.col("n_half_answered")
+    half, single = (
+        answer.orders.filter(pl.col("n_half_answered") > 0),
+        answer.orders.filter((pl.col("n_both_orders") > 0) & (rest > 0)),
+    )
     inconclusive = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
     nothing = all(frame.is_empty() for frame in answer.tables().values())
     return noted(
@@ -363,8 +395,8 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         ),
         (
             HALF,
-            int(half["half"].sum()),
-            f"{half['half'].sum()} comparisons were asked in both orders and answered in one, by"
+            int(half["n_half_answered"].sum()),
+            f"{half['n_half_answered'].sum()} comparisons were asked in both orders and answered in one, by"
             f" {listed(half['rater'].unique(maintain_order=True))};"
             " left out where one verdict is made of both orders",
         ),

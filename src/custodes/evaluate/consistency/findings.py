@@ -15,20 +15,20 @@ POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems
 SAID = {
     POSITION: ("prefers what is shown first", "prefers what is shown second"),
     LENGTH: ("prefers longer outputs", "prefers shorter outputs"),
-    OWN: ("prefers its own systems", "is against its own systems"),
+    OWN: ("prefers its own systems", "under-rates its own systems"),
     FAILURES: ("fails unevenly", "fails unevenly"),
-    CONFIDENCE: ("is surer than it is right", "is right more often than it is sure"),
+    CONFIDENCE: ("is overconfident", "is underconfident"),
 }
 """Kind to what is said where the estimate is above 0, and below."""
 
 
 class Finding(NamedTuple):
-    """One test: of a rater, a kind, and what it is about (a system, what failures go with)."""
+    """One test: of a rater, a kind, and a factor (an own system; what failures depend on)."""
 
     aspect: str
     rater: str
     kind: str
-    about: str = ""
+    factor: str = ""
     estimate: float = np.nan
     low: float = np.nan
     high: float = np.nan

@@ -51,7 +51,7 @@ def length_columns(
     findings = []
     for r, signs in enumerate(part.signs):
         others = [p for p in people if p != r]
-        mine = [part.design.systems.index(o.about) for o in owned if o.rater == part.raters[r]]
+        mine = [part.design.systems.index(finding.factor) for finding in owned if finding.rater == part.raters[r]]
         used = has_length & (signs != ABSENT) & ~np.isin(part.design.pairs[part.pair], mine).any(axis=1)
         if not used.any() or not part.length[used].any():
             continue
@@ -65,13 +65,13 @@ def length_columns(
             {
                 "rater": part.raters[r],
                 "comparisons": int(used.sum()),
-                "longer": float(np.mean(_longer(signs[used], part.length[used]))),
-                **_columns("plain", slopes, 0),
-                **_columns("given_people", slopes, 1),
-                **_columns("people", slopes, 2),
-                "beyond": excess,
-                "beyond_low": low,
-                "beyond_high": high,
+                "longer_win_rate": float(np.mean(_longer(signs[used], part.length[used]))),
+                **_columns("raw_effect", slopes, 0),
+                **_columns("conditional_effect", slopes, 1),
+                **_columns("human_effect", slopes, 2),
+                "adjusted_effect": excess,
+                "adjusted_effect_low": low,
+                "adjusted_effect_high": high,
                 "reason": reason,
             }
         )

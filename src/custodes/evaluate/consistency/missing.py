@@ -40,10 +40,10 @@ def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
     """One test per rater whose failures could be tested: the clearest of systems, orders and lengths, for all three."""
     if not missing:
         return []
-    frame = pl.DataFrame({name: missing[name] for name in ("rater", "by", "p_value")})
-    tested = frame.filter(pl.col("p_value").is_finite()).unique(["rater", "by"], keep="first", maintain_order=True)
+    frame = pl.DataFrame({name: missing[name] for name in ("rater", "factor", "p_value")})
+    tested = frame.filter(pl.col("p_value").is_finite()).unique(["rater", "factor"], keep="first", maintain_order=True)
     clearest = tested.sort("p_value", maintain_order=True).group_by("rater", maintain_order=True)
-    rows = clearest.agg(pl.col("by", "p_value").first(), pl.len()).join(
+    rows = clearest.agg(pl.col("factor", "p_value").first(), pl.len()).join(
         tested.select("rater").unique(maintain_order=True), on="rater", maintain_order="right"
     )
     return [
@@ -90,16 +90,16 @@ def _of_rater(
         queried = np.stack([np.bincount(unit[mask], minlength=part.n_units) for mask in of])
         lost = np.stack([np.bincount(unit[mask & failed], minlength=part.n_units) for mask in inside])
         drawn = (bootstrap.weighted_sums(times, counts) for counts in (lost, queried))
-        shares = with_interval("failed", ratio(*drawn), confidence, clusters=part.n_units, bounds=intervals.SHARE)
+        shares = with_interval("failure_rate", ratio(*drawn), confidence, clusters=part.n_units, bounds=intervals.SHARE)
         tables.append(
             {
                 "rater": [rater] * len(levels),
-                "by": [by] * len(levels),
-                "value": [values[k] for k in levels],
-                "asked": queried.sum(axis=1),
+                "factor": [by] * len(levels),
+                "level": [values[k] for k in levels],
+                "queried": queried.sum(axis=1),
                 **{
                     name: np.array([np.nan if by == REASON else kind_rows[member].mean() for member in inside])
-                    for name, kind_rows in zip(("ties", "empty", "unreadable"), kinds, strict=True)
+                    for name, kind_rows in zip(("tie_rate", "empty_rate", "unreadable_rate"), kinds, strict=True)
                 },
                 **shares,
                 "p_value": np.full(len(levels), p_value),

@@ -44,18 +44,20 @@ def order_columns(
     ends: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
     columns: dict[str, Any] = {
         "rater": [part.raters[r] for r in raters],
-        "both": [counts.get(r, 0) for r in raters],
-        "one_order": [alone.get(r, 0) for r in raters],
-        "half": [half.get(part.raters[r], 0) for r in raters],
-        **with_interval("same", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=intervals.SHARE, **ends),
-        **with_interval("flip", ratio(to_first + to_second, total), bounds=intervals.SHARE, **ends),
+        "n_both_orders": [counts.get(r, 0) for r in raters],
+        "n_one_order": [alone.get(r, 0) for r in raters],
+        "n_half_answered": [half.get(part.raters[r], 0) for r in raters],
+        **with_interval(
+            "consistency", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=intervals.SHARE, **ends
+        ),
+        **with_interval("flip_rate", ratio(to_first + to_second, total), bounds=intervals.SHARE, **ends),
         **with_interval("alpha", alpha(of_two(drawn), scale="nominal"), bounds=intervals.CORRELATION, **ends),
-        **with_interval("first", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=intervals.SHARE, **ends),
+        **with_interval("first_rate", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=intervals.SHARE, **ends),
         "margin": POINTS * test.estimate,
         "margin_low": POINTS * test.low.clip(-1, 1),
         "margin_high": POINTS * test.high.clip(-1, 1),
         **with_interval(
-            "to_first", ratio(to_first - to_second, to_first + to_second), bounds=intervals.CORRELATION, **ends
+            "flip_asymmetry", ratio(to_first - to_second, to_first + to_second), bounds=intervals.CORRELATION, **ends
         ),
         "reason": np.where(np.isfinite(test.estimate), "", ONE_ORDER),
     }

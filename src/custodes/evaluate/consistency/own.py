@@ -72,7 +72,7 @@ def _of_aspect(
 
 
 def own_columns(findings: Sequence[Finding]) -> dict[str, Any]:
-    """The columns of `own`."""
+    """The columns of `own_systems`."""
     if not findings:
         return {}
     _, rater, _, system, estimate, low, high, _, reason = map(np.array, zip(*findings, strict=True))

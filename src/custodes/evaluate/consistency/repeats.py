@@ -47,9 +47,9 @@ def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str
         "rater": [part.raters[r] for r in raters],
         "comparisons": number,
         "runs": np.bincount(place, weights=rows["n"].to_numpy(), minlength=len(raters)) / number,
-        **with_interval("same", same, bounds=intervals.SHARE, **ends),
-        **with_interval("same_orders", orders, bounds=intervals.SHARE, **ends),
-        **with_interval("bias_share", bias, bounds=intervals.ANY, **ends),
+        **with_interval("agreement_within_order", same, bounds=intervals.SHARE, **ends),
+        **with_interval("agreement_across_orders", orders, bounds=intervals.SHARE, **ends),
+        **with_interval("proportion_due_to_order", bias, bounds=intervals.ANY, **ends),
     }
 
 

@@ -14,10 +14,10 @@ from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
 
 FAULTS = {
     POSITION: "{points} points of margin between the same two outputs",
-    LENGTH: "{points} points of margin beyond what people prefer",
-    OWN: "{about} gets {points} points of win rate that its quality does not explain",
-    CONFIDENCE: "its chances lie {points} points above the share of comparisons on which people say the same",
-    FAILURES: "readable verdicts are missing more often for some than for others, by {about}",
+    LENGTH: "{points} points of margin, adjusted for human preference",
+    OWN: "{factor} gets {points} points of win rate, adjusted for quality",
+    CONFIDENCE: "its mean confidence is {points} points above its accuracy by human verdicts",
+    FAILURES: "readable verdicts are missing more often for some than for others, by {factor}",
 }
 """The estimate behind a finding of a kind."""
 ONE_ORDER = "{points} points of margin, if lots were drawn for the order of each comparison"
@@ -29,24 +29,24 @@ LEAST_FAILED = 0.01
 def faults(view: AspectResults) -> Iterator[str]:
     """How often the best judges change their mind with the order, and what each prefers beside quality."""
     orders, findings = view.judges["orders"], view.judges["findings"]
-    repeated = dict(view.judges["repeats"].select("rater", "same").drop_nulls().iter_rows())
+    repeated = dict(view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows())
     place = {row["metric"]: i for i, row in enumerate(view.standing)}
-    flipped = orders.filter(pl.col("flip").is_not_null()).to_dicts()
+    flipped = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
     for row in sorted(flipped, key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
         again = f" Asked again in the same order, it agrees with itself in {percent(repeated.get(row['rater']))}."
         yield (
-            f"{row['rater']} names another winner in {with_ends(row, 'flip', write=percent)} of"
-            f" {plural(row['both'], 'comparison')} when the two outputs change places."
+            f"{row['rater']} names another winner in {with_ends(row, 'flip_rate', write=percent)} of"
+            f" {plural(row['n_both_orders'], 'comparison')} when the two outputs change places."
             + (again if row["rater"] in repeated else "")
         )
     yield from _unanswered(view)
     conclusive = findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
-    both_orders = set(orders.filter(pl.col("both") > 0)["rater"])
+    both_orders = set(orders.filter(pl.col("n_both_orders") > 0)["rater"])
     # Judges of the top group first.
     for row in sorted(conclusive.to_dicts(), key=lambda row: row["rater"] not in view.leaders)[:MOST_NAMED]:
         one_order = row["kind"] == POSITION and row["rater"] not in both_orders
         estimate = ONE_ORDER if one_order else FAULTS[row["kind"]]
-        text = estimate.format(points=with_ends(row, "estimate", digits=0), about=row["about"])
+        text = estimate.format(points=with_ends(row, "estimate", digits=0), factor=row["factor"])
         yield f"{row['rater']} {row['finding']}: {text}."
     if conclusive.height > MOST_NAMED:
         raters, n_raters = conclusive["rater"].n_unique(), findings["rater"].n_unique()
@@ -56,14 +56,20 @@ def faults(view: AspectResults) -> Iterator[str]:
 def _unanswered(view: AspectResults) -> Iterator[str]:
     """Questions without a verdict, their reasons, and the comparisons that are left out for them."""
     missing = view.judges["missing"]
-    half = dict(view.judges["orders"].filter(pl.col("half") > 0).select("rater", "half").iter_rows())
-    failed = missing.filter(pl.col("by") == ALL, (pl.col("failed") >= LEAST_FAILED) | pl.col("rater").is_in([*half]))
-    for row in failed.sort("failed", descending=True, maintain_order=True).head(MOST_NAMED).to_dicts():
-        reasons = missing.filter(pl.col("by") == REASON, rater=row["rater"]).select("value", "failed").iter_rows()
+    half = dict(
+        view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()
+    )
+    failed = missing.filter(
+        pl.col("factor") == ALL, (pl.col("failure_rate") >= LEAST_FAILED) | pl.col("rater").is_in([*half])
+    )
+    for row in failed.sort("failure_rate", descending=True, maintain_order=True).head(MOST_NAMED).to_dicts():
+        reasons = (
+            missing.filter(pl.col("factor") == REASON, rater=row["rater"]).select("level", "failure_rate").iter_rows()
+        )
         named = ", ".join(f"{reason} {percent(share)}" for reason, share in reasons)
         text = (
-            f"{row['rater']} gave no verdict in {with_ends(row, 'failed', write=percent)} of"
-            f" {plural(row['asked'], 'question')}{f' ({named})' if named else ''}."
+            f"{row['rater']} gave no verdict in {with_ends(row, 'failure_rate', write=percent)} of"
+            f" {plural(row['queried'], 'question')}{f' ({named})' if named else ''}."
         )
         if row["rater"] in half:
             text += (

@@ -23,7 +23,7 @@ from custodes.reporting.tables import columns_with_values, table_html
 
 KINDS = ("verdicts", "ratings")
 SHOWN = (
-    ("people", "Of how many people it speaks"),
+    ("concentration", "Distribution of the answers over annotators"),
     ("agreement", "How far people agree"),
     ("annotators", "One by one"),
 )
@@ -86,16 +86,16 @@ def _figures(context: Context) -> Sequence[Figure]:
             spec=spec_of(competence(empty_rows()).properties(width="container")),
             table="annotators-shown",
             lines=("rater",),
-            where={"aspect": "{aspect}", "what": kind},
+            where={"aspect": "{aspect}", "answer_type": kind},
         )
         for kind in KINDS
-        if shown.filter(pl.col("what") == kind).height
+        if shown.filter(pl.col("answer_type") == kind).height
     ]
 
 
 def _left_out(rows: pl.DataFrame, kind: str) -> str:
     """How many people of each aspect the picture does not show."""
-    own = rows.filter(pl.col("what") == kind).group_by("aspect", maintain_order=True)
+    own = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
     counts = own.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
     told = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
     return f" Left out, since they have no interval: {', '.join(told)}." if told else ""
@@ -190,7 +190,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         if rows.height:
             essential = [own for own in context.declared(f"annotators.{name}").columns if own.essential]
             columns = columns_with_values(essential, rows)
-            notes = context.notes("annotators", "few-", "none-", "method") if name == "people" else ()
+            notes = context.notes("annotators", "few-", "none-", "method") if name == "concentration" else ()
             tables.append(table_html(rows, columns, id=f"annotators-{name}-table", caption=caption, notes=notes))
     looks = looks_of(study)
     if looks.height:

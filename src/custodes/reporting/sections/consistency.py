@@ -21,8 +21,7 @@ CAPTIONS = {
     POSITION: "Right: what is shown first is preferred to the same output shown second.",
     LENGTH: "Right: longer outputs are preferred more than people prefer them; people's noise is taken account of.",
     OWN: "Right: the judge places a system of its own above its quality by people.",
-    CONFIDENCE: "Right: the chances that it gives are higher than the share of comparisons on which people say the"
-    " same.",
+    CONFIDENCE: "Right: the judge is overconfident: its mean confidence is above its accuracy by human verdicts.",
 }
 SHOWN = (
     ("findings", "What is claimed of judges"),
@@ -30,10 +29,10 @@ SHOWN = (
     ("repeats", "The same comparison again"),
     ("missing", "Ties and failures"),
     ("length", "Length"),
-    ("own", "Own systems"),
-    ("confidence", "Chances of verdicts beside what people say"),
-    ("committee", "How many judges the judges are"),
-    ("panels", "What one judge decides alone, and a majority of several"),
+    ("own_systems", "Own systems"),
+    ("confidence", "Calibration of the probabilities"),
+    ("committee", "Effective number of judges"),
+    ("panels", "Accuracy of one judge and of majorities"),
 )
 
 EXAMINED = ("findings", "orders", "repeats", "length", "confidence", "committee")
@@ -72,7 +71,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             alt=f"Dots with whiskers: {AXES[kind]}, for every judge; the table below has the numbers.",
             spec=spec_of(faults(empty_rows(), title=AXES[kind]).properties(width="container")),
             table="consistency-findings",
-            lines=("rater", "about"),
+            lines=("rater", "factor"),
             where={"aspect": "{aspect}", "kind": kind},
         )
         for kind in kinds
@@ -80,16 +79,16 @@ def _figures(context: Context) -> Sequence[Figure]:
     if _everywhere(context, "reliability").height:
         calibrated = Figure(
             id="consistency-calibration",
-            title="How right {metric} is by how sure it is",
-            caption="On the dashed line its chances are right; below it is surer than it is right. Whiskers: intervals"
+            title="Calibration of {metric}",
+            caption="On the dashed line the judge is calibrated, below it overconfident. Whiskers: intervals"
             " from resampled items.",
-            alt="Line with whiskers: how often people say what the judge thinks most likely, by the chance it gives.",
+            alt="Line with whiskers: accuracy of the judge by its confidence.",
             spec=spec_of(calibration(empty_rows())),
             table="consistency-reliability",
             where={"aspect": "{aspect}", "rater": "{metric}"},
         )
         made.append(calibrated)
-    if not orders["flip"].count():
+    if not orders["flip_rate"].count():
         return made
     return [
         *made,
@@ -124,7 +123,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         if name == "findings":
             rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
         if name == "missing":
-            rows = rows.filter(pl.col("by").is_in([ALL, REASON, SYSTEM]))
+            rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
         if asked:
             essential = [own for own in context.declared(f"consistency.{name}").columns if own.essential]
             columns = columns_with_values(essential, rows)
