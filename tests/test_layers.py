@@ -42,15 +42,15 @@ BELOW = {
         "annotate": "answers arguments data errors evaluate files memory process progress registry sealed stats "
         "visible",
         "plots": "answers arguments combining data errors evaluate files stats user_cache visible",
-        "reporting": "answers arguments combining data errors evaluate files memory plots progress registry stats",
+        "reporting": "answers arguments combining data errors evaluate files memory plots progress registry stats "
+        "visible",
         "console": "errors process visible",
-        "printing": "answers visible",
         "words": "errors",
-        "options": "answers arguments console data errors files printing progress visible words",
+        "options": "answers arguments console data errors files progress visible words",
         "diagnosis": "annotate answers data public",
         "verbs": "answers arguments console data errors evaluate options public questions words",
         "commands": "annotate answers arguments cache combining console data diagnosis errors files judging options "
-        "plots printing process progress public questions reporting scoring verbs words",
+        "plots process progress public questions reporting scoring verbs words",
         "cli": "commands console files questions verbs words",
         "__main__": "cli commands process",
     }.items()

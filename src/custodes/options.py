@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from custodes.answers.blocks import json_blocks
+from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list
 from custodes.console import put, quiet_pipe, say, tell
@@ -34,7 +35,6 @@ from custodes.data.study import Study
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
-from custodes.printing import Screen, print_result
 from custodes.progress import Progress, silent
 from custodes.visible import visible
 from custodes.words import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH

@@ -79,14 +79,15 @@ def test_latex_escapes_what_tex_reads_as_a_command() -> None:
     assert text.endswith("% *: favoured, 5 % & more\n")
 
 
-def test_a_page_is_whole_and_a_notebook_gets_only_the_tables() -> None:
+def test_a_page_is_whole_and_a_notebook_gets_its_tables_below_a_picture() -> None:
     result = agreement(demo_study(), aspect="fluency", resamples=0, compare_by=())
     page, shown = result.to_html(), result._repr_html_()
     assert page.startswith("<!doctype html>")
     assert "<title>agreement: demo</title>" in page
     assert '<meta charset="utf-8">' in page
-    assert shown in page
-    assert shown.startswith("<table>")
+    picture, start, tables = shown.partition("<table>")
+    assert start + tables in page
+    assert picture.startswith("<svg")
     opened: list[str] = []
 
     class Nesting(HTMLParser):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -76,6 +77,23 @@ def test_it_is_written_for_papers_and_notebooks_with_all_escaped() -> None:
     assert "<li>&lt;script&gt;</li>" in page
     assert "<a>" not in page
     assert "<script>" not in page
+
+
+def test_printing_shows_the_essential_tables_as_plain_text() -> None:
+    lines = str(MADE).splitlines()
+    assert lines[:2] == ["main (x)", "metric    tau"]
+    assert any(line.startswith("note: few items") for line in lines)
+    assert "\x1b" not in str(MADE)
+
+
+def test_a_notebook_shows_a_picture_of_every_aspect_and_no_name_of_a_part_twice() -> None:
+    result = cu.agreement(cu.read("demo"), metrics="judge,noise", resamples=20, compare_by=())
+    page = result._repr_html_()
+    names = re.findall(r' id="([^"]+)"', page)
+    assert page.count("<svg") == 2
+    assert len(names) == len(set(names))
+    assert {*re.findall(r"url\(#([^)]+)\)", page)} <= {*names}
+    assert 'style="text-align:left">metric' in page.lower()
 
 
 def test_plain_values_are_json_with_null_for_the_undefined() -> None:

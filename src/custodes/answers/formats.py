@@ -63,7 +63,7 @@ def latex(views: Iterable[View]) -> str:
     """Tables of the package booktabs, one below the other."""
     tables = []
     for view in views:
-        cells = [tuple(map(_tex, view.labels)), *_bold(view, _tex, r"\textbf{{{}}}")]
+        cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
         # A line that starts with one of these would be read as an argument of the break before it.
         lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
         columns = "".join("r" if number else "l" for number in view.numeric)
@@ -77,7 +77,8 @@ def html(views: Iterable[View]) -> str:
     """Tables of HTML, one below the other, as a notebook shows them."""
     tables = []
     for view in views:
-        align = [' style="text-align:right"' if number else "" for number in view.numeric]
+        # Explicit, since the style sheet of a notebook sets all cells to the right.
+        align = [f' style="text-align:{"right" if number else "left"}"' for number in view.numeric]
         head = "".join(f"<th{side}>{_plain(name)}</th>" for name, side in zip(view.labels, align, strict=True))
         rows = (
             "".join(f"<td{side}>{text}</td>" for text, side in zip(line, align, strict=True))
@@ -86,7 +87,8 @@ def html(views: Iterable[View]) -> str:
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         more = f"<p>{_plain(view.more)}</p>" if view.more else ""
         tables.append(
-            f"<table><caption>{_plain(view.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f'<table><caption style="text-align:left">'
+            f"{_plain(view.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"{more}"
         )
     return "\n".join(tables)
@@ -114,6 +116,7 @@ def _plain(text: str) -> str:
     return escape(visible(" ".join(text.split())))
 
 
-def _tex(text: str) -> str:
+def tex(text: str) -> str:
+    """A text with the special characters of LaTeX escaped."""
     text = re.sub(r"(?<![\w-])-(?=\d)", "−", visible(text))
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda match: _SPECIAL[match[0]], text)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from html import escape
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from zlib import crc32
 
 import numpy as np
 import polars as pl
@@ -18,7 +21,7 @@ from custodes.answers.tables import TABLE, Table, TableData, View, table, with_l
 from custodes.answers.views import views
 from custodes.arguments import checked
 from custodes.data.notes import Note
-from custodes.errors import OptionError, listed, shown, suggestion
+from custodes.errors import CustodesError, OptionError, listed, shown, suggestion
 from custodes.visible import visible
 
 
@@ -54,6 +57,9 @@ class Provenance:
         question = getattr(cu, self.question)
         return question(*([] if study is None else [study]), **self.options, rng=self.seed)
 
+
+MOST_PICTURES = 4
+"""A notebook shows the main picture of so many aspects."""
 
 UNASKED = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
 
@@ -177,9 +183,44 @@ class Result:
         """The essential tables (or the one that is named, whole) in Markdown: intervals in brackets, best in bold."""
         return formats.markdown(self.views(table))
 
-    def to_latex(self, table: str | None = None) -> str:
-        """The same for LaTeX with the package booktabs."""
-        return formats.latex(self.views(table))
+    @checked
+    def to_latex(self, table: str | None = None, *, compact: bool = False) -> str:
+        """The tables for LaTeX, with the package booktabs.
+
+        Parameters
+        ----------
+        table : str, optional
+            The table to write, with all columns (default: all essential tables, with their essential columns).
+        compact : bool, default False
+            Write the main table (or `table`) for one column of a paper: two estimates with intervals, significance
+            letters as superscripts, and bold only for a row that is significantly best.
+
+        Returns
+        -------
+        str
+            `tabular` environments, one per table and aspect, each with a comment above it.
+
+        Raises
+        ------
+        OptionError
+            If the result has no such table.
+
+        Examples
+        --------
+        >>> import custodes as cu
+        >>> result = cu.agreement(cu.read("demo"), aspect="fluency", metrics="judge,noise", resamples=50)
+        >>> print(result.to_latex(compact=True).splitlines()[2])
+        {\\small\\setlength{\\tabcolsep}{4pt}%
+        """
+        if not compact:
+            return formats.latex(self.views(table))
+        from custodes.answers.compact import compact_latex
+
+        name = table or next(iter(self.declared()))
+        frame, declaration = self.to_frame(name), self.declared()[name]
+        rows = declaration.rows(self) if declaration.rows else frame
+        estimates = declaration.compact(self) if declaration.compact else ()
+        return compact_latex(declaration, rows, name, estimates) + "\n"
 
     def to_html(self, table: str | None = None) -> str:
         """The same as a small page, with the notes and how the result was made."""
@@ -191,13 +232,27 @@ class Result:
         return f"{formats.html(self.views(table))}\n{notes}<p><small>{escape(str(self.provenance))}</small></p>\n"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return self._html()
+        """HTML for a notebook: the main picture of each aspect as SVG, the essential tables, the notes."""
+        return "\n".join([*self._pictures(), self._html()])
+
+    def _pictures(self) -> Iterator[str]:
+        """The main picture of each aspect as SVG; none where it cannot be drawn."""
+        if not self.PICTURE:
+            return
+        by_aspect = "aspect" in inspect.signature(getattr(cu.plots, self.PICTURE)).parameters
+        frame = self.to_frame()
+        aspects = frame["aspect"].unique(maintain_order=True).to_list() if "aspect" in frame.columns else []
+        for aspect in aspects[:MOST_PICTURES] if by_aspect else [None]:
+            with suppress(CustodesError):
+                chart = self.plot(**({} if aspect is None else {"aspect": aspect}))
+                svg = chart._repr_mimebundle_().get("image/svg+xml", "")
+                # The pictures of a page must not share the names of their parts.
+                yield re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{crc32(svg.encode()):x}-", svg)
 
     def plot(self, **options: Any) -> Any:
         """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.
 
-        A notebook shows it as SVG, without a network.
+        A notebook shows it as SVG, without a network connection.
 
         Raises `OptionError` where a result has no picture, or its picture no such option.
         """
@@ -212,6 +267,12 @@ class Result:
                     f"{suggestion(name, allowed)}"
                 )
         return checked(picture)(self, **options)
+
+    def __str__(self) -> str:
+        """The essential tables and the notes as text, as wide as the terminal."""
+        from custodes.answers.printing import printed
+
+        return printed(self)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())

@@ -12,7 +12,7 @@ class Agreement(Result):
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -141,7 +141,8 @@ class View:
 class Table:
     """A declared table: `by` is the column of labels that every row starts with ('' for none, None: as its result has
     it), `essential` tables are shown unless another is named, rows are shown by `order`, the highest first; `rows`
-    picks those that matter from the whole result, and `view` sets the table in another way."""
+    picks those that matter from the whole result, `compact` names the estimates of its compact form, and `view` sets
+    the table in another way."""
 
     doc: str
     columns: tuple[Column, ...]
@@ -149,6 +150,7 @@ class Table:
     essential: bool = True
     order: str = ""
     rows: Callable[[Any], pl.DataFrame] | None = None
+    compact: Callable[[Any], Sequence[str]] | None = None
     view: Callable[[pl.DataFrame], Iterable[View]] | None = None
 
     @cached_property

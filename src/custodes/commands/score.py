@@ -10,13 +10,13 @@ from cyclopts import Parameter
 from rich.console import Console
 
 import custodes as cu
+from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import options_of
 from custodes.answers.result import Result
 from custodes.commands.beside import STREAMED, Places, tell_lower
 from custodes.console import quiet_pipe, tell
 from custodes.errors import OptionError
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, progress, read_by
-from custodes.printing import Screen, print_result
 from custodes.process import Stoppable
 from custodes.scoring.listing import listing
 from custodes.scoring.run import planned

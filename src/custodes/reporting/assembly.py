@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -25,6 +26,7 @@ from custodes.reporting.file_names import file_names
 from custodes.reporting.page import page
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
+from custodes.visible import visible
 
 SECTION_PROGRESS = "sections"
 """What the progress of a report over its sections is called."""
@@ -32,7 +34,7 @@ STATISTICS = (CHOOSING, ORDERING)
 """What pictures of agreement show when they are saved."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Report:
     """`results` by question; `verdict` in plain words; `html`, the whole page, made when it is first looked at. See
     `report`."""
@@ -66,6 +68,21 @@ class Report:
             "verdict": list(self.verdict.lines()),
             **{question: result.told_whole() for question, result in self.results.items()},
         }
+
+    def __repr__(self) -> str:
+        return visible(f"<Report of {self.context.study.name}: {', '.join(self.results)}>")
+
+    def __str__(self) -> str:
+        """The verdict as text."""
+        return str(self.verdict)
+
+    def _repr_html_(self) -> str:
+        """HTML for a notebook: the verdict, then each result to open."""
+        parts = (
+            f"<details><summary>{escape(question)}</summary>\n{result._repr_html_()}</details>"
+            for question, result in self.results.items()
+        )
+        return "\n".join([self.verdict._repr_html_(), *parts])
 
     def save(self, path: str | Path) -> Path:
         """Write the page, whole or not at all; raises `OptionError` where it cannot be written."""

@@ -21,7 +21,7 @@ from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of, resampled_groups
 from custodes.evaluate.agreement.differences import Differences, Tester
-from custodes.evaluate.agreement.standing import standing_columns
+from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.agreement.together import Together, together
@@ -57,7 +57,8 @@ class Agreement(Result):
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
         UNRELIABLE,
-        rows=lambda made: by_standing(made.metrics, made.standing),
+        rows=lambda result: by_standing(result.metrics, result.standing),
+        compact=lambda result: list(dict.fromkeys([*result.standing["statistic"][:1], ORDERING, CHOOSING])),
     )
     common: pl.DataFrame = table(
         "One row per metric, where metrics rated different outputs: every statistic on what all of them rated.",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from io import StringIO
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -32,6 +34,14 @@ class Screen(Console):
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print a result (or one of its tables, with all columns) on a console."""
     console.print(rendered(result, table=table, width=console.width))
+
+
+def printed(result: Result) -> str:
+    """The essential tables of a result as text, as wide as the terminal (80 columns where there is none)."""
+    text = StringIO()
+    plain: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "highlight": False}
+    print_result(result, Console(file=text, width=get_terminal_size().columns, **plain))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:

@@ -1,0 +1,133 @@
+"""A table for one column of a paper: few estimates with intervals, and letters of significance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+import polars as pl
+
+from custodes.answers.formats import tex
+from custodes.answers.tables import Column, Table
+from custodes.answers.views import parts, titled
+from custodes.answers.wording import UNDEFINED, digits_of, number, p_value
+
+MOST_ESTIMATES = 2
+"""Estimates with intervals that fit beside a label in one column of a two-column page."""
+
+HEADING_WIDTH = 14
+"""Letters of a line of a heading."""
+
+LETTERS = "group"
+"""The column of significance letters, where a table declares one."""
+
+
+def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Sequence[str] = ()) -> str:
+    """A table of the package booktabs for one column of a paper.
+
+    Parameters
+    ----------
+    table : Table
+        The declaration of the table.
+    frame : polars.DataFrame
+        Its rows.
+    name : str
+        Its name, for the comment above each part.
+    estimates : sequence of str, default ()
+        The columns of estimates; the significance letters are about the first one. Empty: the first essential columns
+        with an interval, else the first essential numbers.
+
+    Returns
+    -------
+    str
+        One `tabular` per aspect. A label has its significance letters as a superscript. Bold marks a row that differs
+        significantly from all others and is best.
+    """
+    return "\n\n".join(_tabular(table, rows, titled(name, part), estimates) for part, rows in parts(frame, table.by))
+
+
+def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[str]) -> str:
+    has_letters = LETTERS in rows.columns and rows[LETTERS].count() > 0
+    labels = [column for column in table.columns if column.kind == "label" and column.essential]
+    labels = [column for column in labels if column.name not in (LETTERS, "note")]
+    constant = [column for column in labels[:-1] if rows[column.name].n_unique() == 1]
+    labels = [column for column in labels if column not in constant]
+    numbers = _estimates(table, rows, estimates)
+    digits = {column.name: _digits(rows, column) for column in numbers}
+    best = _significantly_best(rows, [column.name for column in labels[:-1]]) if has_letters else frozenset[int]()
+
+    lines = [" & ".join(map(_heading, [*labels, *numbers])) + r" \\", r"\midrule"]
+    for place, row in enumerate(rows.iter_rows(named=True)):
+        texts = [tex(str(row[column.name])) for column in labels]
+        values = [_value(row, column, digits[column.name]) for column in numbers]
+        if place in best:
+            texts[-1] = rf"\textbf{{{texts[-1]}}}"
+            values[:1] = [(rf"\textbf{{{value}}}", interval) for value, interval in values[:1]]
+        if has_letters and row[LETTERS]:
+            texts[-1] += rf"\textsuperscript{{{tex(row[LETTERS])}}}"
+        cells = [*texts, *(value + interval for value, interval in values)]
+        # A line that starts with one of these would be read as an argument of the break before it.
+        lines.append(("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + r" \\")
+    where = "".join(f", {column.name} {rows[column.name][0]}" for column in constant if rows.height)
+    comments = [f"% {' '.join((title + where).split())}"]
+    if has_letters:
+        comments.append("% Rows that share a letter do not differ significantly; bold: significantly best.")
+    body = [
+        "{\\small\\setlength{\\tabcolsep}{4pt}%",
+        rf"\begin{{tabular}}{{@{{}}{'l' * len(labels)}{'r' * len(numbers)}@{{}}}}",
+    ]
+    return "\n".join([*comments, *body, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"])
+
+
+def _estimates(table: Table, rows: pl.DataFrame, names: Sequence[str]) -> list[Column]:
+    essential = [column for column in table.columns if column.essential and column.is_number]
+    with_interval = [column for column in essential if column.interval]
+    columns = [table.column(name) for name in names] or with_interval or essential
+    return [column for column in columns if rows[column.name].count()][:MOST_ESTIMATES]
+
+
+def _heading(column: Column) -> str:
+    lines = [tex(line) for line in wrap(column.label, HEADING_WIDTH, break_long_words=False)]
+    side, text = "r" if column.is_number else "l", r" \\ ".join(lines)
+    return rf"\shortstack[{side}]{{{text}}}" if len(lines) > 1 else text
+
+
+def _digits(rows: pl.DataFrame, column: Column) -> int:
+    """Decimals of all values of a column: those of its widest interval."""
+    if column.kind == "count":
+        return 0
+    if not column.interval:
+        return 2
+    bounds = rows.select(f"{column.name}_low", f"{column.name}_high").drop_nulls()
+    return min((digits_of(low, high, least=2) for low, high in bounds.iter_rows()), default=2)
+
+
+def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:
+    """An estimate and its interval in small type, without zeros before the point."""
+    value = row[column.name]
+    if value is None:
+        return tex(UNDEFINED), ""
+    if column.kind == "p":
+        return tex(p_value(value)), ""
+    low, high = (row[f"{column.name}_{bound}"] if column.interval else None for bound in ("low", "high"))
+    estimate, *bounds = (tex(_without_zero(number(each, digits=digits))) for each in (value, low, high))
+    return estimate, "" if low is None or high is None else rf" {{\scriptsize[{bounds[0]}, {bounds[1]}]}}"
+
+
+def _without_zero(text: str) -> str:
+    return re.sub(r"^(−?)0\.", r"\1.", text)
+
+
+def _significantly_best(rows: pl.DataFrame, within: Sequence[str]) -> frozenset[int]:
+    """The rows whose letters no other row has and that come first, in each group of rows with equal labels."""
+    return frozenset(_first_alone(rows.with_row_index("place"), within))
+
+
+def _first_alone(rows: pl.DataFrame, within: Sequence[str]) -> Iterator[int]:
+    for group in rows.partition_by(within, maintain_order=True) if within else [rows]:
+        words = group[LETTERS].to_list()
+        is_compared = len(words) > 1 and all(words) and not any(word[0].isdigit() for word in words)
+        if is_compared and not {*words[0]} & {letter for word in words[1:] for letter in word}:
+            yield group["place"][0]
