@@ -19,6 +19,7 @@ PENALTIES = np.logspace(1, -4, 11)
 _CONSTANT = 1e-12  # a spread below this share of the size is rounding
 _TIE = 1e-9  # of the range of people's ratings; a mean of several can carry float noise
 _STEPS = 100  # of Newton; about five are needed
+_REUSE = 1 / 16  # in cross-validation, the curvature is kept while a step gains at most this proportion of the last one
 _TOLERANCE = 1e-8  # of the mean log-loss that a step can gain; the step taken then leaves about the square of it
 
 
@@ -71,7 +72,7 @@ def pairwise_logistic(
     if axes is not None:
         pairs = pairs._replace(x=z @ axes.T)
     penalty = float(penalties[0]) if len(penalties) == 1 else _chosen(pairs, groups, np.sort(penalties)[::-1])
-    found = _fitted(pairs, np.ones(len(pairs.winner)), penalty, np.zeros(pairs.x.shape[1]))
+    found = _fitted(pairs, penalty, np.zeros(pairs.x.shape[1]))
     return np.nan_to_num((found if axes is None else found @ axes) / scale, nan=0.0)
 
 
@@ -97,8 +98,12 @@ def _preferred(z: Floats, y: Floats, items: Ints) -> _Pairs:
     scale = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
     winner, loser = ordered_pairs(y, items, tie=_TIE * scale)
     by_winner = np.argsort(winner, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(winner, minlength=len(y)))])
-    return _Pairs(z, winner[by_winner], loser[by_winner], starts)
+    return _sorted_pairs(z, winner[by_winner], loser[by_winner])
+
+
+def _sorted_pairs(x: Floats, winner: Ints, loser: Ints) -> _Pairs:
+    """Pairs whose winners are in ascending order."""
+    return _Pairs(x, winner, loser, np.concatenate([[0], np.cumsum(np.bincount(winner, minlength=len(x)))]))
 
 
 def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
@@ -110,36 +115,48 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     fold = inner_folds(groups)
     if not fold.any():
         return PENALTY
-    parts = [[(rows[pairs.winner] & rows[pairs.loser]).astype(np.float64) for rows in part] for part in splits(fold)]
+    parts = []
+    for rows_of_part in splits(fold):
+        chosen = [rows[pairs.winner] & rows[pairs.loser] for rows in rows_of_part]
+        parts.append([_sorted_pairs(pairs.x, pairs.winner[pair], pairs.loser[pair]) for pair in chosen])
     weights = last = [np.zeros(pairs.x.shape[1])] * len(parts)
     losses: list[float] = []
     for penalty in penalties:
-        starts = [2 * own - before for own, before in zip(weights, last, strict=True)]  # along the path
-        fits = [_fitted(pairs, train, penalty, start) for (train, _), start in zip(parts, starts, strict=True)]
+        starts = [2 * here - before for here, before in zip(weights, last, strict=True)]  # along the path
+        fits = [_fitted(train, penalty, start, reuse=_REUSE) for (train, _), start in zip(parts, starts, strict=True)]
         weights, last = fits, weights
         losses.append(
-            sum(float(held @ _log_loss(_margins(pairs, own))) for (_, held), own in zip(parts, fits, strict=True))
+            sum(float(_log_loss(_margins(held, fit)).sum()) for (_, held), fit in zip(parts, fits, strict=True))
         )
         if len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]:
             break
     return float(penalties[int(np.argmin(losses))])
 
 
-def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floats:
-    """Standardised weights (p,) by Newton's method from `start`; count (pairs,) is how often a pair is present."""
-    count = count / max(1.0, float(count.sum()))
-    weights = start
+def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0) -> Floats:
+    """Standardised weights (p,) by Newton's method from `start`.
+
+    The curvature is computed again unless the step with the last one gains at most `reuse` times the previous gain.
+    """
+    from scipy.special import expit
+
+    weights, before = start, 0.0
+    curvature: Floats | None = None
     margins = _margins(pairs, weights)
-    loss = _loss(margins, count, weights, penalty)
+    loss = _loss(margins, weights, penalty)
     for _ in range(_STEPS):
-        slope, curvature = _derivatives(pairs, margins, count)
-        slope = slope + penalty * weights
-        step = np.linalg.solve(curvature + penalty * np.eye(len(weights)), -slope)
+        surprise = expit(-margins)
+        slope = _slope(pairs, surprise) + penalty * weights
+        step = np.zeros_like(slope) if curvature is None else np.linalg.solve(curvature, -slope)
         gain = float(-slope @ step)
-        share = 1.0
+        if curvature is None or gain > reuse * before:
+            curvature = _curvature(pairs, surprise) + penalty * np.eye(len(weights))
+            step = np.linalg.solve(curvature, -slope)
+            gain = float(-slope @ step)
+        before, share = gain, 1.0
         while True:
             margins = _margins(pairs, weights + share * step)
-            after = _loss(margins, count, weights + share * step, penalty)
+            after = _loss(margins, weights + share * step, penalty)
             if after <= loss - 0.1 * share * gain or gain < _TOLERANCE:
                 break
             share /= 2
@@ -157,8 +174,8 @@ def _margins(pairs: _Pairs, weights: Floats) -> Floats:
     return np.asarray(apart)
 
 
-def _loss(margins: Floats, count: Floats, weights: Floats, penalty: float) -> float:
-    return float(count @ _log_loss(margins) + penalty / 2 * (weights @ weights))
+def _loss(margins: Floats, weights: Floats, penalty: float) -> float:
+    return float(_log_loss(margins).sum() / max(1, len(margins)) + penalty / 2 * (weights @ weights))
 
 
 def _log_loss(margins: Floats) -> Floats:
@@ -166,23 +183,24 @@ def _log_loss(margins: Floats) -> Floats:
     return np.asarray(np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0))
 
 
-def _derivatives(pairs: _Pairs, margins: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Slope (p,) and curvature (p, p) of the log-loss.
+def _slope(pairs: _Pairs, surprise: Floats) -> Floats:
+    """Slope (p,) of the mean log-loss; surprise (pairs,) is the predicted probability of the other order."""
+    n = len(pairs.x)
+    by_row = np.bincount(pairs.loser, surprise, n) - np.bincount(pairs.winner, surprise, n)
+    return np.asarray(by_row @ pairs.x / max(1, len(surprise)))
 
-    Sums over pairs of differences are taken as sums over rows: the curvature is x' L x, L the Laplacian of the graph of
+
+def _curvature(pairs: _Pairs, surprise: Floats) -> Floats:
+    """Curvature (p, p) of the mean log-loss.
+
+    The sum over pairs is computed as a sum over rows: the curvature is x' L x, with L the Laplacian of the graph of
     pairs weighted by the curvature of each. That needs no array of pairs x columns.
     """
     from scipy.sparse import csr_array
-    from scipy.special import expit
 
-    n_rows = len(pairs.x)
-    surprise = expit(-margins)
-    pull = count * surprise
-    curvature = pull * (1 - surprise)
-    by_row, degree = (
-        np.bincount(pairs.loser, values, n_rows) + sign * np.bincount(pairs.winner, values, n_rows)
-        for values, sign in ((pull, -1), (curvature, 1))
-    )
-    joined = csr_array((curvature, pairs.loser, pairs.starts), shape=(n_rows, n_rows)) @ pairs.x
+    n = len(pairs.x)
+    weight = surprise * (1 - surprise) / max(1, len(surprise))
+    degree = np.bincount(pairs.loser, weight, n) + np.bincount(pairs.winner, weight, n)
+    joined = csr_array((weight, pairs.loser, pairs.starts), shape=(n, n)) @ pairs.x
     half = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - joined)
-    return by_row @ pairs.x, half + half.T
+    return np.asarray(half + half.T)
