@@ -215,13 +215,13 @@ def test_separable_data_have_a_finite_answer(size: float) -> None:
     assert tiny[1] * size > 10 * weights[1] * size
 
 
-@pytest.mark.parametrize("reuse", [0.0, 1 / 16])
-def test_newton_halves_a_step_that_overshoots(reuse: float) -> None:
+@pytest.mark.parametrize(("reuse", "error"), [(0.0, 1e-6), (1 / 16, 1e-4)])
+def test_newton_halves_a_step_that_overshoots(reuse: float, error: float) -> None:
     """From far off, where the curvature has vanished, a whole step would land a thousand times further off."""
     z = np.array([[1.0], [-1.0]] * 3)
     pairs = pairwise._preferred(z, np.array([1.0, 0, 1, 0, 0, 1]), np.repeat(np.arange(3), 2))
     far = pairwise._fitted(pairs, 1e-9, np.array([25.0]), reuse=reuse)
-    np.testing.assert_allclose(far, [np.log(2) / 2], rtol=1e-6)  # two of three wins: exp(2w) = 2
+    np.testing.assert_allclose(far, [np.log(2) / 2], rtol=error)  # two of three wins: exp(2w) = 2
 
 
 def test_reward_models_combined_by_preferences(shared_data: Path) -> None:
