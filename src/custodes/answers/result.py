@@ -247,7 +247,7 @@ class Result:
                 chart = self.plot(**({} if aspect is None else {"aspect": aspect}))
                 svg = chart._repr_mimebundle_().get("image/svg+xml", "")
                 # The pictures of a page must not share the names of their parts.
-                yield re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{crc32(svg.encode()):x}-", svg)
+                yield re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{crc32(svg.encode())}-", svg)
 
     def plot(self, **options: Any) -> Any:
         """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.

@@ -113,8 +113,8 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
         twice.setdefault((own["item"], own["a"], own["b"]), []).append(own["sign"])
     same = np.mean([one == other for one, other in twice.values()])
     first = np.mean([-own["sign"] if own["swapped"] else own["sign"] for own in TRUTH])
-    assert row["both"] == len(twice) == 3 * N_ITEMS
-    assert row["same"] == pytest.approx(same)
+    assert row["n_both_orders"] == len(twice) == 3 * N_ITEMS
+    assert row["consistency"] == pytest.approx(same)
     assert row["margin"] == pytest.approx(100 * first)
     assert row["margin"] > 10
 
