@@ -54,7 +54,8 @@ def test_mt_bench_pairs_have_both_orders(tmp_path: Path) -> None:
     assert study.raters.kind == {"gpt-4": "metric"}
     assert study.items.frame["cluster"].to_list() == ["81", "81", "82"]
     orders = cu.consistency(study, resamples=0).orders.row(0, named=True)
-    assert (orders["n_both_orders"], orders["consistency"], orders["flip_rate"]) == (3, pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert orders["n_both_orders"] == 3
+    assert (orders["consistency"], orders["flip_rate"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
 
 
 def test_a_judge_that_failed_is_told_of_and_an_unknown_word_refused(tmp_path: Path) -> None:
