@@ -20,7 +20,7 @@ INSTALL_engines = .venv-$*/bin/python -m pip install --quiet -r $<
 INSTALL_peers = .venv-peers/bin/python -m pip install --quiet -r $<
 INSTALL_llm = .venv-llm/bin/python -m pip install --quiet --no-deps -r $<
 
-.PHONY: report test test-slow test-hub test-bounds bench lint docs clean
+.PHONY: report test test-slow test-hub test-bounds bench lint docs package clean
 
 report: $(VENV)/.installed
 	$(BIN)/custodes report demo -o report.html
@@ -58,6 +58,12 @@ bench: $(VENV)/.installed-test .venv-peers/.installed
 docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/site.py
+
+# Source distribution and wheel in dist/, checked as the package index checks them.
+package: $(VENV)/.installed-docs
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'

@@ -76,6 +76,27 @@ def test_supported_versions_of_python_are_named() -> None:
     assert (ROOT / "src" / "custodes" / "py.typed").is_file()
 
 
+def test_workflow_and_citation_follow_their_schemas() -> None:
+    workflow = ROOT / ".github" / "workflows" / "tests.yml"
+    for schema, path in (("github-workflows", workflow), ("citation-file-format", ROOT / "CITATION.cff")):
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
+        checked = subprocess.run(command, capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout
+    steps = re.findall(r"^ *- run: (.+)$", workflow.read_text(encoding="utf-8"), re.MULTILINE)
+    assert "make test" in steps
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {step.removeprefix("make ") for step in steps} <= set(targets)
+    (pythons,) = re.findall(r"python: \[(.+)\]", workflow.read_text(encoding="utf-8"))
+    assert re.findall(r"[\d.]+", pythons) == VERSIONS
+
+
+def test_hooks_before_a_commit_run_what_make_lint_runs() -> None:
+    lint = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlint:")[2].partition("\n\n")[0]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    commands = re.findall(r"entry: \.venv/bin/(\w+(?: check| format --check)?)", hooks)
+    assert commands == re.findall(r"\$\(BIN\)/(\w+(?: check| format --check)?)", lint)
+
+
 def extras_of_make_report() -> list[str]:
     """What `make report` installs beside the core, so what the examples of the README may need."""
     (extras,) = re.findall(r"^EXAMPLES := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
