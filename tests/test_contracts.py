@@ -38,6 +38,7 @@ DECLARED = {
 EMPTY = {
     ("check", "problems"),
     ("leaderboard", "corrected"),
+    ("leaderboard", "cycles"),
     ("protocol", "naive"),
     ("ceiling", "history"),
     ("annotators", "pairs"),

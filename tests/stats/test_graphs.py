@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.graphs import condensation, layers, letters, transitive_reduction
+from custodes.stats.graphs import clearest_cycles, condensation, layers, letters, transitive_reduction
 
 
 def square(n):
@@ -111,3 +111,19 @@ def test_many_groups_have_many_names() -> None:
     apart = ~np.eye(30, dtype=bool)
     words = letters(apart, list(range(30)))
     assert words[25:28] == ["z", "a1", "b1"]
+
+
+@given(graphs, st.randoms(use_true_random=False))
+def test_a_cycle_of_each_part_has_the_strongest_weakest_edge(adjacency, random):
+    np.fill_diagonal(adjacency, False)
+    edge = np.where(adjacency, np.array([[random.randint(1, 5) for _ in row] for row in adjacency]), 0)
+    graph = nx.DiGraph([(int(a), int(b)) for a, b in np.argwhere(edge)])
+    parts = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
+    found = clearest_cycles(edge)
+    assert len(found) == len(parts)
+    for cycle in found:
+        weakest = min(edge[a, b] for a, b in zip(cycle, cycle[1:] + cycle[:1], strict=True))
+        (part,) = (part for part in parts if {*cycle} <= part)
+        strong = nx.DiGraph([(a, b) for a, b in graph.subgraph(part).edges if edge[a, b] > weakest])
+        assert weakest > 0
+        assert nx.is_directed_acyclic_graph(strong)  # without the weaker edges no cycle is left

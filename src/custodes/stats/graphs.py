@@ -1,4 +1,4 @@
-"""Graphs of significant differences: condensation of cycles, transitive reduction, layers, and letters of groups."""
+"""Graphs of significant differences: cycles, condensation, transitive reduction, layers, and letters of groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, require
+from custodes.stats.arrays import Bools, Floats, require
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -60,6 +60,60 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
             return layer
         layer = below
     raise ValueError("layers of a graph with a cycle")
+
+
+def clearest_cycles(edge: Floats) -> list[list[int]]:
+    """A cycle of each strongly connected part of a graph: the one whose weakest edge is strongest.
+
+    Parameters
+    ----------
+    edge : array of shape (n, n)
+        edge[a, b] > 0 is the strength of an edge from a to b; 0 where there is none.
+
+    Returns
+    -------
+    list of list of int
+        The nodes of each cycle in order, from the smallest; parts with more nodes first.
+
+    Examples
+    --------
+    >>> edge = np.zeros((4, 4))
+    >>> edge[[0, 1, 2, 0, 3], [1, 2, 0, 3, 2]] = [0.9, 0.8, 0.7, 0.6, 0.9]
+    >>> clearest_cycles(edge)
+    [[0, 1, 2]]
+    """
+    from scipy.sparse.csgraph import breadth_first_order
+
+    parts = [np.flatnonzero(label) for label in _strong_parts(edge > 0)]
+    cycles = []
+    for part in sorted(parts, key=lambda part: (-len(part), part[0])):
+        within = edge[np.ix_(part, part)]
+        levels = np.unique(within[within > 0])
+        low, high = 0, len(levels) - 1  # the strongest level at which a cycle is left
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if len(_strong_parts(within >= levels[middle])) else (low, middle - 1)
+        strong = within >= levels[low]
+        for start, end in np.argwhere(within == levels[low]):
+            order, before = breadth_first_order(strong, end, directed=True, return_predecessors=True)
+            if start in order:
+                cycle = [int(start)]
+                while cycle[-1] != end:
+                    cycle.append(int(before[cycle[-1]]))
+                cycle = [int(part[node]) for node in reversed(cycle)]
+                first = cycle.index(min(cycle))
+                cycles.append(cycle[first:] + cycle[:first])
+                break
+    return cycles
+
+
+def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The strongly connected parts with at least two nodes: (parts, n), which nodes each has."""
+    from scipy.sparse.csgraph import connected_components
+
+    label = connected_components(adjacency.astype(np.int8), directed=True, connection="strong")[1]
+    repeated = np.flatnonzero(np.bincount(label) > 1)
+    return np.asarray(label == repeated[:, np.newaxis])
 
 
 def letters(different: Bools, order: Sequence[int]) -> list[str]:

@@ -16,14 +16,18 @@ Correction = Literal["none", "holm", "bh"]
 _NEAR = 1e-5  # relative; what is counted in single precision is off by less
 
 
-def sign_test(wins: NDArray[Any], losses: NDArray[Any], *, test: Test) -> NDArray[np.float64]:
-    """Two-sided p-value of "wins and losses are equally likely": wins (...), losses (...) -> (...).
+def sign_test(
+    wins: NDArray[Any], losses: NDArray[Any], *, test: Test, probability: NDArray[Any] | float = 0.5
+) -> NDArray[np.float64]:
+    """Two-sided p-value that a comparison without a tie is won with `probability`: wins (...), losses (...) -> (...).
 
-    `asymptotic` takes z = (wins - losses) / sqrt(wins + losses) as normal; `exact` doubles the smaller binomial tail,
-    at most 1. Ties are no argument: they are dropped. Nothing but ties (or no comparison at all) gives 1.
+    `asymptotic` takes the standardised number of wins as normal; `exact` doubles the smaller binomial tail, at most 1.
+    Ties are dropped. Nothing but ties (or no comparison at all) gives 1.
 
     >>> sign_test(np.array([8, 0]), np.array([0, 0]), test="exact").tolist()
     [0.0078125, 1.0]
+    >>> sign_test(np.array(8), np.array(0), test="exact", probability=0.75).round(4).item()
+    0.2002
 
     Source: Coakley and Heise 1996, "Versions of the sign test in the presence of ties".
     """
@@ -31,11 +35,14 @@ def sign_test(wins: NDArray[Any], losses: NDArray[Any], *, test: Test) -> NDArra
 
     wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     if test == "exact":
-        # the lower binomial tail, through the beta function: SciPy's bdtr is off beyond 1e7 comparisons
-        tail = betainc(np.maximum(np.maximum(wins, losses), 1), np.minimum(wins, losses) + 1, 0.5)
+        # Both binomial tails through the beta function: SciPy's bdtr is off beyond 1e7 comparisons.
+        at_least = np.where(wins > 0, betainc(np.maximum(wins, _NEAR), losses + 1, probability), 1.0)
+        at_most = np.where(losses > 0, betainc(np.maximum(losses, _NEAR), wins + 1, 1 - probability), 1.0)
+        tail = np.minimum(at_least, at_most)
     else:
         require(test == "asymptotic", f"test={test!r}: allowed are exact and asymptotic")
-        tail = ndtr(-np.abs(wins - losses) / np.sqrt(np.maximum(wins + losses, 1)))
+        spread = np.sqrt(np.maximum(wins + losses, 1) * (probability * (1 - probability)))
+        tail = ndtr(-np.abs(wins * (1 - probability) - losses * probability) / spread)
     return np.asarray(np.minimum(2 * tail, 1.0))
 
 

@@ -570,3 +570,43 @@ def test_a_pair_at_the_threshold_is_not_decided_and_says_so() -> None:
     assert close.height
     assert set(close["decision"]) == {"="}
     assert set(pairs["note"]) <= {"", "at the threshold"}
+
+
+def in_a_cycle(wins: int, n: int) -> pl.DataFrame:
+    """Three systems, each of which wins so many of n comparisons against the next; D loses nearly all."""
+    rows = [
+        (f"{a}{b}{item}", a, b, 1 if item < won else -1)
+        for a, b, won in (("A", "B", wins), ("B", "C", wins), ("C", "A", wins), *((s, "D", n - 5) for s in "ABC"))
+        for item in range(n)
+    ]
+    return pl.DataFrame(rows, schema=["item", "system_a", "system_b", "preference"], orient="row")
+
+
+def test_a_cycle_is_named_and_its_pairs_are_decided_by_their_own_comparisons() -> None:
+    study = cu.read(by(in_a_cycle(160, 200), "ann", "human"))
+    board = cu.leaderboard(study, **QUICK)
+    assert board.cycles.select("rater", "cycle", "win_rate", "systems").rows() == [("human", "A > B > C > A", 0.8, 3)]
+    assert board.cycles["p_direct"][0] < 1e-9
+    pairs = {(row["system_a"], row["system_b"]): row for row in board.pairs.iter_rows(named=True)}
+    assert [pairs[pair]["decision"] for pair in (("A", "B"), ("A", "C"), ("B", "C"))] == ["=", "=", "="]
+    assert [pairs[pair]["direct"] for pair in (("A", "B"), ("A", "C"), ("B", "C"))] == ["+", "-", "+"]
+    assert pairs["A", "D"]["decision"] == pairs["A", "D"]["direct"] == "+"
+    assert {"cycle", "misfit"} <= {*rules(board)}
+    sentences = cu.verdict(study, **QUICK).to_frame()["text"].to_list()
+    assert "A beats B, which beats C, which beats A" in " ".join(sentences)
+    assert not any("undecided" in sentence for sentence in sentences)
+
+
+def test_without_a_cycle_nothing_is_said_of_one() -> None:
+    board = cu.leaderboard(cu.read(by(battles(np.random.default_rng(0)), "ann", "human")), **QUICK)
+    assert board.cycles.is_empty()
+    assert not {"cycle", "misfit"} & {*rules(board)}
+    (row,) = board.leaders.rows(named=True)
+    assert row["leader"] == "A"
+    assert row["removals"] / 1500 == pytest.approx(row["proportion"])
+
+
+def test_counts_have_cycles_where_every_comparison_is_of_an_item_of_its_own() -> None:
+    study = cu.read(by(in_a_cycle(160, 200), "ann", "human"))
+    board = cu.leaderboard(cu.count_battles(study.preferences.frame.join(study.raters.frame, on="rater")), **QUICK)
+    assert board.cycles["cycle"].to_list() == ["A > B > C > A"]

@@ -21,8 +21,10 @@ from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.corrected import corrected
+from custodes.stats.strength.direct import DirectTests, direct_tests
 from custodes.stats.strength.more_battles import more_battles
 from custodes.stats.strength.ranks import Ranks, ranks
+from custodes.stats.strength.removal import Removal, smallest_removal
 from custodes.stats.strength.strengths import Strengths, TieModel, strengths
 from custodes.stats.strength.win_rates import PairRates, beyond_systems, pair_rates, system_intervals, system_rates
 
@@ -41,12 +43,16 @@ standard errors would be nearly 0."""
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How models are fitted: systems in all, the model of ties, the confidence level and the number of resamples."""
+    """How models are fitted: systems in all, the model of ties, the confidence level and the number of resamples.
+
+    `test_pairs`: pairs are tested by their own comparisons, which needs numbers that did not depend on outcomes.
+    """
 
     n_systems: int
     tie_model: TieModel
     confidence: float
     resamples: int
+    test_pairs: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,6 +101,10 @@ class FittedModel:
         Win rates with bounds.
     pairs : PairRates or None
         Win rates of the pairs of systems that were compared; None where the model is corrected.
+    direct : DirectTests or None
+        Tests of these pairs by their own comparisons; None where there is no test.
+    removal : Removal or None
+        The fewest comparisons whose removal changes the leader.
     more_battles : array of shape (pairs,)
         Further comparisons that would decide each pair with 50 % power.
     battles, opponents : int arrays of shape (systems,)
@@ -109,6 +119,8 @@ class FittedModel:
     rates_low: Floats
     rates_high: Floats
     pairs: PairRates | None
+    direct: DirectTests | None
+    removal: Removal | None
     more_battles: Floats
     battles: Ints
     opponents: Ints
@@ -175,7 +187,7 @@ def fit_counts(
     data = ModelData(battles=battles, effects=effects, unvaried=unvaried)
     if independent:
         return _fitted(data, rng, options)
-    model = _fitted(data, rng, replace(options, resamples=0))
+    model = _fitted(data, rng, replace(options, resamples=0, test_pairs=False))
     assert model.pairs is not None
     unknown = np.full(len(model.pairs.first), np.nan)
     return replace(model, pairs=replace(model.pairs, low=unknown, high=unknown))
@@ -199,6 +211,8 @@ def _fitted(data: ModelData, rng: np.random.Generator, options: Options) -> Fitt
         rates_low=low,
         rates_high=high,
         pairs=pairs,
+        direct=direct_tests(pairs, battles, fit, confidence=confidence) if options.test_pairs else None,
+        removal=smallest_removal(battles, fit),
         more_battles=more_battles(fit, pairs, ranked.apart, confidence=confidence),
         battles=_per_system(battles.first, battles.second, n_systems, battles.often),
         opponents=_per_system(pairs.first, pairs.second, n_systems),
@@ -272,6 +286,8 @@ def fit_corrected(
         rates_low=unknown[0],
         rates_high=unknown[0],
         pairs=None,
+        direct=None,
+        removal=None,
         more_battles=np.empty(0),
         battles=_per_system(rows.first, rows.second, n_systems),
         opponents=_per_system(first, second, n_systems),

@@ -17,6 +17,7 @@ from custodes.answers.tables import AT_THRESHOLD, count, flag, label, p_value, s
 from custodes.arguments import value_list
 from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
+from custodes.data.looks import STOPPED
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
@@ -112,6 +113,18 @@ class Leaderboard(Result):
             "note",
             f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` leaves the decision open, so it is `=`",
         ),
+        p_value(
+            "p_direct",
+            "that both systems are equally strong, by their own comparisons alone (exact binomial test, Holm over the"
+            " pairs); null where the number of comparisons depended on their outcomes",
+            essential=False,
+        ),
+        label("direct", "`+`, `-` or `=` by `p_direct`", essential=False),
+        p_value(
+            "p_fit",
+            "that system_a wins as often as the strengths expect (exact binomial test, Holm over the pairs)",
+            essential=False,
+        ),
         count(
             "more_comparisons",
             "further comparisons of an undecided pair, ties included, that would give this joint test 50 % power to"
@@ -119,6 +132,27 @@ class Leaderboard(Result):
             f" and for more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
+        essential=False,
+    )
+    cycles: pl.DataFrame = table(
+        "One row per rater and group of systems that beat each other in a cycle, by the column `direct` of `pairs`.",
+        label("rater", "as in `systems`"),
+        label("cycle", "systems, each significantly better than the next; the cycle whose weakest result is strongest"),
+        share("win_rate", "smallest win rate of a system of the cycle against the next"),
+        p_value("p_direct", "largest of the pairs of the cycle, adjusted for all pairs"),
+        count("systems", "in the group: each beats each other one, directly or through others", essential=False),
+    )
+    leaders: pl.DataFrame = table(
+        "One row per rater: how few comparisons determine which system is strongest.",
+        label("rater", "as in `systems`"),
+        label("leader", "the system with the greatest strength"),
+        label("successor", "the system that leads once the comparisons are removed"),
+        count(
+            "removals",
+            "comparisons whose removal changes the leader, the fewest that a search found; null where a system won or"
+            f" lost everything and for more than {MOST_PAIRS:,} pairs",
+        ),
+        share("proportion", "`removals` as a proportion of all comparisons of the rater"),
         essential=False,
     )
     effects: pl.DataFrame = table(
@@ -201,7 +235,9 @@ def leaderboard(
             aspect: [covariate(name, study, aspect=aspect) for name in names] for aspect in {"", *chosen.aspects}
         }
         overall = settings(setting)["ties"] != "calibrated" and not names
-        models = _models(comparisons, columns, overall=overall, options=options(n_systems=len(systems)))
+        test_pairs = not any(note.rule == STOPPED for note in chosen.notes)
+        model_options = options(n_systems=len(systems), test_pairs=test_pairs)
+        models = _models(comparisons, columns, overall=overall, options=model_options)
         notes = [*chosen.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
         systems = study.systems

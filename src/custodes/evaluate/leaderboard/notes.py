@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import compress, pairwise
 
 import numpy as np
 
+from custodes.answers.wording import plural
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel
-from custodes.evaluate.leaderboard.tables import parts
+from custodes.evaluate.leaderboard.tables import cycles, parts
 from custodes.stats.arrays import Bools
 
 FEWEST = 12
@@ -52,6 +53,12 @@ def notes_on(
             " rejected) and not systems, a leaderboard says nothing"
         )
         notes += noted(("one-sided-people", True, message), aspect=aspect)
+    if HUMAN in models and (tests := models[HUMAN].direct) is not None:
+        message = (
+            f"strengths do not describe {tests.misfit.sum()} of {plural(len(tests.misfit), 'pair')} of systems by human"
+            f" ratings{label}: the win rate differs significantly from the expected one (column p_fit of pairs)"
+        )
+        notes += noted(("misfit", bool(tests.misfit.any()), message), aspect=aspect)
     fewest = min((model.strengths.clusters for model in models.values()), default=FEWEST)
     notes += few_clusters_notes(fewest, resamples, fewest=FEWEST, aspect=aspect)
     one = f"one item or cluster only{label}: nothing to resample, so no intervals"
@@ -75,6 +82,13 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
     if pairs is not None and ((model.opponents < (~unknown).sum() - 1) & ~unknown).any():
         message = "not every two systems met, so win rates are against different opponents; strengths allow for it"
         messages.append(("not-all-met", message))
+    for cycle, rate, _, _ in cycles(model):
+        beaten = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
+        message = (
+            f"{beaten} (each significantly, with at least {rate:.0%} of the points), so no ranking describes these"
+            " systems: read their pairs, not their strengths"
+        )
+        messages.append(("cycle", message))
     messages += [
         ("unvaried", f"{name} does not vary beyond the systems, so it is not held equal") for name in model.unvaried
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
 from custodes.stats.arrays import Floats, Ints, chunks, up_to_rounding
-from custodes.stats.graphs import letters
+from custodes.stats.graphs import clearest_cycles, condensation, letters
+from custodes.stats.strength.direct import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
 
 TIES = "ties"
@@ -34,6 +36,8 @@ def rows_of(
         "pairs": _stacked(
             _pairs(rater, model, names, confidence) for rater, model in models.items() if model.pairs is not None
         ),
+        "cycles": _stacked(_cycles(rater, model, names) for rater, model in models.items()),
+        "leaders": _stacked(_leaders(rater, model, names) for rater, model in models.items()),
         "effects": _stacked(_effects(rater, model, confidence) for rater, model in models.items()),
         "corrected": {
             "metric": [correction.metric for correction in corrected],
@@ -136,7 +140,71 @@ def _pairs(rater: str, model: FittedModel, names: np.ndarray, confidence: float)
         "p_adjusted": ranks.p_adjusted[first, second],
         "decision": decision if _tested(model) else np.full(len(decision), None),
         "note": np.where(ranks.at_threshold[first, second], AT_THRESHOLD, ""),
+        **_direct(model.direct, len(first)),
         "more_comparisons": model.more_battles,
+    }
+
+
+def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
+    """Tests of pairs by their own comparisons; null without them."""
+    if tests is None:
+        unknown = np.full(n_pairs, np.nan)
+        return {"p_direct": unknown, "direct": np.full(n_pairs, None), "p_fit": unknown}
+    direct = np.array(["=", "+", "-"], dtype=object)[tests.better]
+    direct[np.isnan(tests.p_direct)] = None
+    return {"p_direct": tests.p_direct, "direct": direct, "p_fit": tests.p_fit}
+
+
+def cycles(model: FittedModel) -> list[tuple[list[int], float, float, int]]:
+    """Cycles of systems that beat each other by their own comparisons.
+
+    Each as its systems in order, the smallest win rate against the next, the largest p-value, and the number of systems
+    of the group.
+    """
+    pairs, tests = model.pairs, model.direct
+    if pairs is None or tests is None or not tests.better.any():
+        return []
+    n_systems = len(model.battles)
+    rate, p_value = np.zeros((n_systems, n_systems)), np.ones((n_systems, n_systems))
+    turned = tests.better < 0
+    winner, loser = np.where(turned, (pairs.second, pairs.first), (pairs.first, pairs.second))
+    decided = tests.better != 0
+    rate[winner[decided], loser[decided]] = np.where(turned, 1 - pairs.rate, pairs.rate)[decided]
+    p_value[winner, loser] = tests.p_direct
+    group, _ = condensation(rate > 0)
+    return [
+        (
+            cycle,
+            min(rate[a, b] for a, b in pairwise([*cycle, cycle[0]])),
+            max(p_value[a, b] for a, b in pairwise([*cycle, cycle[0]])),
+            int((group == group[cycle[0]]).sum()),
+        )
+        for cycle in clearest_cycles(rate)
+    ]
+
+
+def _cycles(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any]:
+    rows = cycles(model)
+    return {
+        "rater": [rater] * len(rows),
+        "cycle": [" > ".join(names[[*cycle, cycle[0]]]) for cycle, *_ in rows],
+        "win_rate": np.array([rate for _, rate, _, _ in rows], dtype=np.float64),
+        "p_direct": np.array([p for _, _, p, _ in rows], dtype=np.float64),
+        "systems": np.array([n for *_, n in rows], dtype=np.float64),
+    }
+
+
+def _leaders(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any]:
+    removal = model.removal
+    if model.pairs is None:
+        return {"rater": [], "leader": [], "successor": [], "removals": np.empty(0), "proportion": np.empty(0)}
+    number = np.nan if removal is None else float(removal.number)
+    return {
+        "rater": [rater],
+        "leader": [names[np.nanargmax(up_to_rounding(model.strengths.draws[0]))]],
+        "successor": [None if removal is None else names[removal.successor]],
+        "removals": np.array([number]),
+        "proportion": np.array([number / model.pairs.outcomes.sum()]),
     }
 
 

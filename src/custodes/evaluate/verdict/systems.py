@@ -8,7 +8,7 @@ from math import exp
 
 from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, share_a_letter
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share_a_letter
 from custodes.stats.information_gain import MOST
 
 MOST_LISTED = 6
@@ -44,8 +44,21 @@ def best(view: AspectResults) -> Iterator[str]:
                 f"{part} What they would say of all is estimated: {row['metric']} fills in the rest, corrected for how"
                 " it errs where people looked. That holds if lots were drawn for what people judge."
             )
-    yield _standing(view)
+    yield from map(_cycle, view.cycles)
+    if not any({*row["cycle"].split(" > ")} & {*view.top} for row in view.cycles):
+        yield _standing(view)
     yield from map(sentence, view.unbeaten)
+
+
+def _cycle(row: Row) -> str:
+    """The systems of a cycle, each of which beats the next."""
+    first, *others = row["cycle"].split(" > ")
+    beaten = ", which beats ".join(others)
+    return (
+        f"No ranking describes these systems: {first} beats {beaten}. Each wins at least {percent(row['win_rate'])} of"
+        f" the points against the next ({p_equals(row['p_direct'])}, all pairs tested together). Choose by the"
+        " comparisons of the pairs."
+    )
 
 
 def _standing(view: AspectResults) -> str:
@@ -89,10 +102,15 @@ def labels(view: AspectResults) -> Iterator[str]:
     """How many pairs are undecided, and how many more comparisons those need that concern which system is best.
 
     These are pairs with the leader, first, and pairs within the top group. Decisions and forecasts are of the joint
-    test of all pairs; there is no forecast for a corrected leaderboard.
+    test of all pairs, and decisions by the comparisons of a pair alone where strengths do not describe it; there is no
+    forecast for a corrected leaderboard.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
-    undecided = [pair for pair in pairs if share_a_letter(*pair)]
+    undecided = [
+        (a, b)
+        for a, b in pairs
+        if share_a_letter(a, b) and frozenset((a["system"], b["system"])) not in view.decided_directly
+    ]
     if view.not_random or not undecided:
         return
     of_leader = [pair for pair in undecided if any(row["rank"] == 1 for row in pair)]

@@ -86,6 +86,11 @@ class AspectResults:
         systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = systems.sort("part", "rank").to_dicts()
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
+        self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
+        # Decided by their own comparisons, where strengths do not describe these.
+        level = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
+        decided = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= level))
+        self.decided_directly = {frozenset(pair) for pair in decided.select("system_a", "system_b").iter_rows()}
 
     def side(self, *names: str) -> list[str]:
         """The metrics on these sides of chance."""

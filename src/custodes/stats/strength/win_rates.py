@@ -18,14 +18,31 @@ _MANY = 1000  # clusters whose number may vary from draw to draw: shares do not 
 
 @dataclass(frozen=True, kw_only=True)
 class PairRates:
-    """Pairs of systems that met: `first` < `second` (pairs,); `outcomes` (pairs, 3) how many battles the first won,
-    tied and lost; `effective` (pairs,) how many independent battles these amount to; `rate` (pairs,) its share of the
-    points, a tie half a point, weighted, with `low` and `high`."""
+    """Pairs of systems that were compared.
+
+    Attributes
+    ----------
+    first, second : int arrays of shape (pairs,)
+        The systems, the first with the smaller number.
+    outcomes : int array of shape (pairs, 3)
+        Comparisons that the first won, tied and lost.
+    wins, losses : arrays of shape (pairs,)
+        Weighted proportions of comparisons that the first won and lost.
+    effective : array of shape (pairs,)
+        Number of independent comparisons that these amount to.
+    freedom : array of shape (pairs,)
+        Degrees of freedom of their standard error: clusters less one; inf where comparisons are independent.
+    rate, low, high : arrays of shape (pairs,)
+        Win rate of the first, a tie counting half, with bounds.
+    """
 
     first: Ints
     second: Ints
     outcomes: Ints
+    wins: Floats
+    losses: Floats
     effective: Floats
+    freedom: Floats
     rate: Floats
     low: Floats
     high: Floats
@@ -162,6 +179,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         first=pairs.first,
         second=pairs.second,
         outcomes=outcomes,
+        wins=win,
+        losses=loss,
+        freedom=clusters - 1.0 if clustered else np.full(n, np.inf),
         effective=np.asarray(effective, dtype=np.float64),
         rate=(1 + margin) / 2,
         low=low,

@@ -1,0 +1,110 @@
+"""Tests of pairs of systems by their own comparisons, beside the strengths that are fitted to all comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from custodes.stats.arrays import Bools, Floats, Signs
+from custodes.stats.ratios import ratio
+from custodes.stats.sign_test import adjust, sign_test
+from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.strengths import Strengths
+from custodes.stats.strength.win_rates import PairRates
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectTests:
+    """Tests of pairs by their own comparisons.
+
+    Attributes
+    ----------
+    p_direct : array of shape (pairs,)
+        That both systems are equally strong, by the comparisons of the pair alone, adjusted for all pairs (Holm).
+    p_fit : array of shape (pairs,)
+        That the first wins as often as strengths expect, adjusted for all pairs (Holm).
+    better : int8 array of shape (pairs,)
+        1 where the first is significantly better by `p_direct`, -1 where the second is, else 0.
+    misfit : bool array of shape (pairs,)
+        Pairs whose `p_fit` is significant.
+    """
+
+    p_direct: Floats
+    p_fit: Floats
+    better: Signs
+    misfit: Bools
+
+
+def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, confidence: float) -> DirectTests:
+    """Test each pair by its own comparisons: that both are equally strong, and that strengths describe it.
+
+    Exact binomial tests of the comparisons that are no ties (ties as half wins count half to each side), scaled to the
+    number of independent comparisons. Where comparisons of a pair share clusters, Student's t with its degrees of
+    freedom must be as large, too. The probability under the hypothesis is that of the fitted model with equal, or with
+    the fitted, strengths and the covariates of the comparisons. The error of the fit is ignored, so `p_fit` is too
+    large.
+
+    References
+    ----------
+    Holm 1979; effective numbers of comparisons: Kish 1965.
+
+    Examples
+    --------
+    Three systems in a cycle: each beats the next in 80 of 100 comparisons, so that strengths are equal.
+
+    >>> from custodes.stats.strength.strengths import strengths
+    >>> from custodes.stats.strength.win_rates import pair_rates
+    >>> battles = Battles(
+    ...     first=np.repeat([0, 1, 2], 100), second=np.repeat([1, 2, 0], 100),
+    ...     sign=np.tile(np.repeat([1, -1], [80, 20]), 3).astype(np.int8),
+    ...     unit=np.arange(300), weight=np.ones(300), covariates=np.empty((300, 0)),
+    ... )
+    >>> fit = strengths(battles, n_systems=3, ties="davidson", resamples=100, rng=np.random.default_rng(0))
+    >>> tests = direct_tests(pair_rates(battles, confidence=0.95), battles, fit, confidence=0.95)
+    >>> tests.better.tolist(), tests.misfit.tolist()  # pairs (0, 1), (0, 2), (1, 2)
+    ([1, -1, 1], [True, True, True])
+    """
+    half = bool(np.isnan(strengths.ties[0]))
+    ties = 1 - pairs.wins - pairs.losses if half else 0.0
+    wins, losses = (pairs.effective * (share + ties / 2) for share in (pairs.wins, pairs.losses))
+    equal, expected = _expected(pairs, battles, strengths, half=half)
+    alpha = 1 - confidence
+    p_direct, p_fit = (
+        adjust(_p_value(wins, losses, probability, pairs.freedom), correction="holm")
+        for probability in (equal, expected)
+    )
+    with np.errstate(invalid="ignore"):
+        better = np.where(p_direct <= alpha, np.sign(ratio(wins, wins + losses) - equal), 0)
+        return DirectTests(p_direct=p_direct, p_fit=p_fit, better=better.astype(np.int8), misfit=p_fit <= alpha)
+
+
+def _p_value(wins: Floats, losses: Floats, probability: Floats, freedom: Floats) -> Floats:
+    """(pairs,): the larger of the exact binomial p-value and that of Student's t; NaN with one cluster."""
+    from scipy.special import stdtr
+
+    exact = sign_test(wins, losses, test="exact", probability=probability)
+    clustered = np.isfinite(freedom)
+    spread = np.sqrt((wins + losses) * probability * (1 - probability))
+    t = np.abs(ratio(wins * (1 - probability) - losses * probability, spread))
+    by_t = 2 * stdtr(np.where(clustered & (freedom > 0), freedom, 1.0), -np.nan_to_num(t))
+    return np.where(clustered, np.where(freedom > 0, np.maximum(exact, by_t), np.nan), exact)
+
+
+def _expected(pairs: PairRates, battles: Battles, strengths: Strengths, *, half: bool) -> tuple[Floats, Floats]:
+    """(pairs,) each: the probability that the first wins a comparison without a tie, for equal and fitted strengths.
+
+    The mean over the comparisons of the pair, which differ in their covariates.
+    """
+    same = kinds(battles, battles.weight * battles.often)
+    number = same.outcomes.sum(axis=1) if half else same.outcomes[:, 0] + same.outcomes[:, 2]
+    adjustment = same.covariates @ strengths.effects[0]
+    difference = strengths.draws[0, same.first] - strengths.draws[0, same.second]
+    n_systems = strengths.draws.shape[1]
+    pair = np.searchsorted(pairs.first * n_systems + pairs.second, same.first * n_systems + same.second)
+    total = np.bincount(pair, weights=number, minlength=len(pairs.first))
+    equal, expected = (
+        np.bincount(pair, weights=number / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
+        for log_odds in (adjustment, adjustment + difference)
+    )
+    return np.where(total > 0, ratio(equal, total), 0.5), np.where(total > 0, ratio(expected, total), 0.5)

@@ -1,0 +1,60 @@
+"""The fewest comparisons whose removal changes the leader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+
+from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.davidson import fit
+from custodes.stats.strength.removal import Removal, smallest_removal
+from custodes.stats.strength.strengths import strengths
+from tests.stats.strength.battles import Arena, battles
+
+ALLOWED = 3
+
+
+def removal(rows: Battles, n_systems: int) -> Removal | None:
+    fitted = strengths(rows, n_systems=n_systems, ties="davidson", resamples=0, rng=np.random.default_rng(0))
+    return smallest_removal(rows, fitted)
+
+
+def by_trial(rows: Battles, n_systems: int, leader: int) -> int:
+    """The smallest number of removals up to `ALLOWED`, by every choice of them; one more where none suffices."""
+    same = kinds(rows, rows.weight)
+    cells = np.argwhere(same.outcomes > 0)
+    component = np.zeros(n_systems, dtype=int)
+    for number in range(1, ALLOWED + 1):
+        for chosen in combinations_with_replacement(range(len(cells)), number):
+            left = same.outcomes.copy()
+            np.subtract.at(left, tuple(cells[list(chosen)].T), 1)
+            if left.min() < 0:
+                continue
+            refit = fit(replace(same, outcomes=left), component=component, ties_are_half=False, penalised=False)
+            if refit is not None and refit.coefficients[:n_systems].argmax() != leader:
+                return number
+    return ALLOWED + 1
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 5, 6])
+def test_no_smaller_number_exists(seed: int) -> None:
+    rows = Arena(4, 60, spread=0.5, order=0).draw(np.random.default_rng(seed))
+    found = removal(rows, 4)
+    assert found is not None
+    assert found.number == by_trial(rows, 4, found.leader) <= ALLOWED
+
+
+def test_without_them_the_successor_leads() -> None:
+    rows = Arena(6, 500, spread=0.7).draw(np.random.default_rng(3))
+    found = removal(rows, 6)
+    assert found is not None
+    assert found.leader != found.successor
+    assert 0 < found.number < 250
+
+
+def test_undefined_where_the_leader_won_everything() -> None:
+    assert removal(battles([0, 0, 1], [1, 2, 2], [1, 1, 1]), 3) is None
+    assert removal(battles([0, 0], [1, 1], [1, -1]), 3) == Removal(leader=0, successor=1, number=1)
