@@ -69,12 +69,36 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "demo", "--human-ties", "-1"), ("--human-ties -1", "at least 0")),
         (("agreement", "demo", "--table", "metric", *QUICK), ("no table 'metric'", "did you mean 'metrics'")),
         (("agreement",), ("no input",)),
-        (("agreement", "demo", "--human", "an1"), ("'an1' is no rater", "did you mean 'ann1'")),
-        (("agreement", "demo", "--metrics", "judgee"), ("'judgee' is no metric", "did you mean 'judge'")),
-        (("agreement", "demo", "--systems", "Astar"), ("'Astar' is no system", "did you mean 'Aster'")),
-        (("agreement", "demo", "--aspect", "coherense"), ("is no aspect", "did you mean 'coherence'")),
-        (("agreement", "demo", "--group", "mews"), ("is no group", "did you mean 'news'")),
-        (("agreement", "demo", "--systems", "!*"), ("leaves no system",)),
+        (
+            ("agreement", "demo", "--human", "an1"),
+            ("'an1': no such rater", "did you mean 'ann1'"),
+        ),
+        (
+            ("agreement", "demo", "--metrics", "judgee"),
+            (
+                "'judgee': no such metric",
+                "did you mean 'judge'",
+            ),
+        ),
+        (
+            ("agreement", "demo", "--systems", "Astar"),
+            (
+                "'Astar': no such system",
+                "did you mean 'Aster'",
+            ),
+        ),
+        (
+            ("agreement", "demo", "--aspect", "coherense"),
+            (
+                "'coherense': no such aspect",
+                "did you mean 'coherence'",
+            ),
+        ),
+        (
+            ("agreement", "demo", "--group", "mews"),
+            ("'mews': no such group", "did you mean 'news'"),
+        ),
+        (("agreement", "demo", "--systems", "!*"), ("--systems '!*' excludes every system",)),
         (("agreement", "demo", "--systems", "Aster"), ("only 1 system (Aster)", "needs two")),
         (("agreement", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("agreement", "demo", "--reader", "rating"), ("--reader 'rating'", "did you mean 'ratings'")),
@@ -91,8 +115,14 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("complementarity", "demo", "--people", "all"), ("--people", "aspects", "annotators")),
         (("complementarity", "demo", "--ties", "0.1"), ("--ties",)),
         (("ceiling", "demo", "--model", "lasso"), ("--model", "xgboost", "ridge")),
-        (("ceiling", "demo", "--in-use", "juge:fluency"), ("is no metric", "did you mean 'judge:fluency'")),
-        (("ceiling", "demo", "--metrics", "!*"), ("leaves no metric",)),
+        (
+            ("ceiling", "demo", "--in-use", "juge:fluency"),
+            (
+                ": no such metric",
+                "did you mean 'judge:fluency'",
+            ),
+        ),
+        (("ceiling", "demo", "--metrics", "!*"), ("--metrics ['!*'] excludes every metric",)),
         (("plan", "--budget", "500,0"), ("--budget 0", "at least 1")),
         (("plan", "--margins", "0,much"), ("--margins", "'0,much'", "comma list of numbers")),
         (("plan", "--margins", "0.9"), ("margins", "between -0.7 and 0.7")),
@@ -134,7 +164,10 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         ),
         (("report", "demo", "--format", "csv"), ("report", "json")),
         (("report", "demo", "-o", "folder/"), ("report", "folder/", "--figures")),
-        (("report", "demo", "--metrics", "nobody"), ("'nobody' is no metric",)),
+        (
+            ("report", "demo", "--metrics", "nobody"),
+            ("'nobody': no such metric",),
+        ),
         (("convert", "demo"), ("--output",)),
         (("convert", "demo", "-o", "study.xlsx"), ("'.xlsx'", ".csv")),
         (("convert", "demo", "-o", "study.csv", "--table", "rating"), ("did you mean 'ratings'",)),
@@ -353,20 +386,52 @@ def changed(row: int, column: int, value: object) -> list[Sequence[object]]:
 @pytest.mark.parametrize(
     ("header", "rows", "fragments"),
     [
-        ("item,system,judge,score", [("i", "A", "x", 1)], ("fit no reader", "'rater'")),
+        (
+            "item,system,judge,score",
+            [("i", "A", "x", 1)],
+            (
+                "bad.csv: columns item, system, judge, score match no reader; the nearest is ratings, "
+                "which lacks 'rater'; near readers: ratings (item,",
+                "'rater'",
+            ),
+        ),
         ("item,system,rater,kind,scores", GOOD, ("'score'", "try --column score=scores ")),
         ("item,system,rater,kind,score,aspct", [(*r, "a") for r in GOOD], ("'aspct' is unknown", "'aspect'")),
-        (LONG, [], ("no rows",)),
+        (LONG, [], ("bad.csv: a header without rows; give at least one row",)),
         (LONG, changed(3, 4, "four"), ("score 'four'", "row 3", "not a number")),
         (LONG, changed(5, 4, "inf"), ("infinite", "row 5")),
         (LONG, changed(2, 2, ""), ("'rater' is empty", "row 2")),
         (LONG, changed(1, 3, "robot"), ("kind 'robot'", "row 1", "human, metric")),
         (LONG, changed(1, 3, "metric"), ("'ann' is both human and metric",)),
-        (LONG, [*GOOD, GOOD[2]], ("stands twice", "rows 3, 17", "repeat")),
-        (LONG, [(*r[:4], "") for r in GOOD], ("no row holds a score",)),
+        (
+            LONG,
+            [*GOOD, GOOD[2]],
+            (
+                "bad.csv: the same rating occurs twice, in rows 3, 17 (item 'i1', system 'A', rater "
+                "'ann', repeat '0'); number the runs of a rater in a",
+                "rows 3, 17",
+                "repeat",
+            ),
+        ),
+        (LONG, [(*r[:4], "") for r in GOOD], ("no row has a score",)),
         (LONG, [r for r in GOOD if r[1] == "A"], ("only 1 system (A)", "needs two")),
-        (LONG, [r for r in GOOD if r[3] == "human"], ("no metric to judge",)),
-        (LONG, [(*r[:3], "", r[4]) for r in GOOD], ("which raters are people", "human")),
+        (
+            LONG,
+            [r for r in GOOD if r[3] == "human"],
+            (
+                "no metric, as every rater is human; add a file with scores of a metric (leaderboard "
+                "and consistency need none)",
+            ),
+        ),
+        (
+            LONG,
+            [(*r[:3], "", r[4]) for r in GOOD],
+            (
+                "no rater is known to be human; name the annotators with --human 'PATTERN' (or give a "
+                "column or raters file with 'kind'). Raters: ann, bleu",
+                "human",
+            ),
+        ),
     ],
 )
 def test_bad_tables_are_refused(
@@ -385,11 +450,15 @@ def test_bad_tables_are_refused(
         ("torn.parquet", b"PAR1 and no more", ("torn.parquet", "Parquet")),
         ("latin.csv", "item,system,rater,score\ni,A,Zoë,1\n".encode("latin-1"), ("UTF-8", "line 2", "iconv")),
         ("torn.csv.gz", gzip.compress(b"item,system,rater,score\n" * 99, mtime=0)[:40], ("torn.csv.gz", "truncated")),
-        ("plain.csv.gz", b"item,system,rater,score\n", ("plain.csv.gz", "not gzip")),
+        ("plain.csv.gz", b"item,system,rater,score\n", ("plain.csv.gz", "not a gzip")),
         ("study.xlsx", b"PK", ("spreadsheet", "CSV")),
         ("study.text", b"item,system", ("'.text'", ".csv")),
         ("broken.jsonl", b'{"item": 1,\n', ("broken.jsonl, line 1", "malformed JSON")),
-        ("mixed.jsonl", b'{"item": 1}\n[2]\n', ("row 2", "no JSON object")),
+        (
+            "mixed.jsonl",
+            b'{"item": 1}\n[2]\n',
+            ("row 2", "mixed.jsonl: row 2 is not a JSON object; every row must be one"),
+        ),
     ],
 )
 def test_bad_files_are_refused(custodes: Run, name: str, content: bytes, fragments: tuple[str, ...]) -> None:
@@ -424,7 +493,11 @@ def test_unreadable_verdicts_are_counted_and_dropped_only_on_demand(custodes: Ru
     )
     refused(
         custodes("agreement", "battles.csv", "--invalid", "drop"),
-        *("that is 25.0 % of the file, 50.0 % of judge", "'drop' takes 5 %", "--invalid force"),
+        *(
+            "that is 25.0 % of the file, 50.0 % of judge",
+            "'drop' allows 5 %; correct them, or drop them all with --invalid 'force' (--invalid force)",
+            "--invalid force",
+        ),
     )
     answer = json.loads(custodes("agreement", "battles.csv", "--invalid", "force", *QUICK, "--format", "json").out)
     dropped = {note["rule"]: note["count"] for note in answer["provenance"]["dropped"]}
@@ -454,7 +527,15 @@ def test_files_and_raters_that_share_nothing_are_refused(custodes: Run) -> None:
     machine = [(f"j{row[0]}", row[1], "bleu", "metric", row[4]) for row in people]
     write_csv(Path("people.csv"), LONG, people)
     write_csv(Path("machine.csv"), LONG, machine)
-    refused(custodes("agreement", "people.csv", "machine.csv"), "matches nothing", "people.csv", "machine.csv")
+    refused(
+        custodes("agreement", "people.csv", "machine.csv"),
+        (
+            "people.csv and machine.csv have no item and system in common (items i0, i1 and 2 more "
+            "and ji0, ji1 and 2 more; systems A, B and A, B); use"
+        ),
+        "people.csv",
+        "machine.csv",
+    )
     write_csv(Path("both.csv"), LONG, [*people, *machine])
     refused(custodes("agreement", "both.csv"), "no pair of outputs in common", "ann", "bleu")
 
@@ -509,7 +590,14 @@ def test_a_rater_of_both_kinds_in_two_files_is_refused(custodes: Run) -> None:
 
 def test_the_same_rating_in_two_files_is_refused(custodes: Run) -> None:
     ratings(Path("a.csv"), people={"ann": ANN}, metrics={"bleu": BLEU})
-    refused(custodes("agreement", "a.csv", "a.csv"), "the same rating", "take one out")
+    refused(
+        custodes("agreement", "a.csv", "a.csv"),
+        "the same rating",
+        (
+            "two inputs hold the same rating (item 'i0', system 'A', rater 'ann', repeat '0'); "
+            "remove one, or rename the rater"
+        ),
+    )
 
 
 # --- few people, many machines -------------------------------------------------------------------------------------

@@ -27,7 +27,14 @@ def mine(tmp_path: Path) -> Path:
 
 def test_what_a_refused_file_answers_can_be_typed(custodes: Run, mine: Path) -> None:
     first = custodes("agreement", "mine.csv")
-    refused(first, "mine.csv: columns doc_id, model, output,", "fit no reader; try --column item=doc_id ")
+    refused(
+        first,
+        "mine.csv: columns doc_id, model, output,",
+        (
+            "mine.csv: columns doc_id, model, output, human_coherence_ann1, human_coherence_ann2, "
+            "human_fluency_ann1, human_fluency_ann2, bleu match no reader; try --column item=doc_id"
+        ),
+    )
     words = shlex.split(first.err.split("; try ")[1].split(" (in Python")[0])
     second = custodes("agreement", "mine.csv", *words, "--resamples", "20", "--format", "json")
     assert second.status == 0
@@ -101,11 +108,35 @@ def test_raters_in_a_column_and_items_facts(custodes: Run, tmp_path: Path) -> No
         (("--column", "item"), "--column 'item': say ROLE=NAME, as in --column item=doc_id"),
         (("--column", "item="), "--column 'item=': say ROLE=NAME"),
         (("--column", "item=a", "--column", "item=b"), "item is 'a' already; a role is one column"),
-        (("--column", "itm=doc_id"), "'itm' is no role (did you mean 'item'?)"),
-        (("--column", "item=docid"), "item='docid' is no column here (did you mean 'doc_id'?)"),
+        (
+            ("--column", "itm=doc_id"),
+            (
+                "'itm' is not a role (did you mean 'item'?); roles: item, system, rater, score, "
+                "aspect, kind, repeat, system_a, system_b, winner,"
+            ),
+        ),
+        (
+            ("--column", "item=docid"),
+            (
+                "columns: item='docid': no such column (did you mean 'doc_id'?); columns: doc_id, "
+                "model, output, human_coherence_ann1, human_coherence_ann2,"
+            ),
+        ),
         (("--column", "score=bleu", "--columns", "{rater}"), "both say where scores are; say one"),
-        (("--columns", "human_{aspect}_{rter}"), "has the placeholder {rter} (did you mean 'rater'?)"),
-        ((*OPTIONS, "--columns", "humn_{aspect}_{rater}"), "matches none of the columns without a role"),
+        (
+            ("--columns", "human_{aspect}_{rter}"),
+            (
+                "has the unknown placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, "
+                "{rater}, {kind}, {repeat}"
+            ),
+        ),
+        (
+            (*OPTIONS, "--columns", "humn_{aspect}_{rater}"),
+            (
+                "matches no column that is still without a role; columns: output, "
+                "human_coherence_ann1, human_coherence_ann2, human_fluency_ann1,"
+            ),
+        ),
         (("--schema", "nothing.toml"), "schema nothing.toml: cannot be read: No such file"),
         (("--schema", "mine.csv"), "mine.csv: not TOML: "),
     ],
@@ -120,7 +151,10 @@ def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], me
 def test_a_schema_of_nothing_or_of_a_table_is_refused(custodes: Run, mine: Path) -> None:
     refused(custodes("convert", "demo", "-o", "new.toml"), "nothing to keep in new.toml; say --column")
     refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table says nothing here")
-    refused(custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"), "--human 'nobody' is no rater here")
+    refused(
+        custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"),
+        "--human 'nobody': no such rater; raters: ann1, ann2, ann3",
+    )
     assert not Path("new.toml").exists()
 
 

@@ -149,7 +149,7 @@ def test_a_column_without_a_name_is_one_line_in_every_container(suffix: str, tmp
 
 def test_names_that_are_equal_as_text_are_refused_in_pandas() -> None:
     table = pd.DataFrame([["1", "A", 1, 2]], columns=["item", "system", 1, "1"])
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="table: a column name occurs twice; rename one, or remove it"):
         read(table)
 
 

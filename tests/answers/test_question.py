@@ -153,7 +153,7 @@ def test_a_question_takes_what_read_takes(asked: Any, tmp_path: Path) -> None:
         (5, "table: a int is no table here; give a path or a dataframe"),
         (None, "table: a NoneType is no table here"),
         ([], "read: no input; give a path"),
-        (pl.DataFrame({"a": [1]}), "table: columns a fit no reader"),
+        (pl.DataFrame({"a": [1]}), "table: columns a match no reader"),
         ("x\0y", "x\\x00y: no such file"),
     ],
     ids=repr,

@@ -14,8 +14,8 @@ from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"
 READERS = (
-    "nearest readers: ratings (item, system, rater, score); outputs (item, system, text); battles (item, model_a,"
-    " model_b, winner); say what columns of other names are, as in --column item=NAME --column system=NAME"
+    "near readers: ratings (item, system, rater, score); outputs (item, system, text); "
+    "battles (item, model_a, model_b, winner). Map your columns, as in --column item=NAME --column system=NAME"
 )
 
 
@@ -31,9 +31,9 @@ def message(path: object, **options: object) -> str:
     [
         ("s.csv", b" \n\n", "s.csv: the file is empty; give a table with a header and at least one row"),
         ("s.csv.gz", b"", "s.csv.gz: the file is empty; give a table with a header and at least one row"),
-        ("s.csv", HEADER.encode(), "s.csv: a header but no rows; give at least one row"),
-        ("s.json", b"[]", "s.json: a header but no rows; give at least one row"),
-        ("s.csv", b"item, item,system\n1,2,3\n", "s.csv: column 'item' stands twice; rename one, or take it out"),
+        ("s.csv", HEADER.encode(), "s.csv: a header without rows; give at least one row"),
+        ("s.json", b"[]", "s.json: a header without rows; give at least one row"),
+        ("s.csv", b"item, item,system\n1,2,3\n", "s.csv: column 'item' occurs twice; rename one, or remove it"),
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,A,ann,4,5\n",
@@ -42,20 +42,24 @@ def message(path: object, **options: object) -> str:
         (
             "s.tsv",
             HEADER.replace(",", "\t").encode() + b"1\tA\tann\t4\n2\tA\tan",
-            "s.tsv: row 2 has 3 cells, the header 4; is the file cut off?",
+            "s.tsv: row 2 has 3 cells, the header 4; the file may be truncated",
         ),
         (
             "s.csv",
             HEADER.replace(",", ";").encode() + b"1;A;ann;1,234\n",
-            "s.csv: score '1,234' in row 1 is not a number; write numbers with a decimal point and nothing"
-            " between thousands (decimal commas are read where a semicolon or tab separates cells, and no number of the"
-            " column can be thousands)",
+            (
+                "s.csv: score '1,234' in row 1 is not a number; write numbers with a decimal point and "
+                "without thousands separators (decimal commas are read where cells are separated by a "
+                "semicolon or tab and no number of the column has thousands)"
+            ),
         ),
         (
             "s.csv",
             HEADER.encode() + b'1,"A,ann,4\n',
-            "s.csv: the table cannot be read: a quote is not closed, or stands inside a cell;"
-            " quote a cell that holds ',', and double quotes in it",
+            (
+                "s.csv: the table cannot be read: a quote is not closed, or occurs inside a cell; "
+                "quote a cell that holds ',', and double quotes in it"
+            ),
         ),
         (
             "s.csv",
@@ -70,7 +74,7 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             gzip.compress(HEADER.encode(), mtime=0),
-            "s.csv: not UTF-8 at byte 1 (line 1): it is compressed with gzip; let its name end in .gz",
+            "s.csv: not UTF-8 at byte 1 (line 1): it is compressed with gzip; rename it to end in .gz",
         ),
         (
             "s.csv.gz",
@@ -80,47 +84,61 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv.gz",
             HEADER.encode(),
-            "s.csv.gz: not gzip, or damaged; take .gz off its name, or copy it again",
+            "s.csv.gz: not a gzip file, or damaged; remove .gz from its name, or copy it again",
         ),
         ("s.parquet", b"PAR1 no PAR1", "s.parquet: not a Parquet file, or a damaged one; write it again"),
         ("s.xlsx", b"PK", "s.xlsx: not a spreadsheet, or a damaged one; save it again, or as CSV"),
-        ("s.txt", b"x", "s.txt: a header but no rows; give at least one row"),
+        ("s.txt", b"x", "s.txt: a header without rows; give at least one row"),
         (
             "s.cvs",
             b"x",
-            "s.cvs: suffix '.cvs' is unknown (did you mean '.csv'?); known: .csv, .tsv, .txt, .jsonl, .ndjson, .json,"
-            " .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text also .gz, .bz2, .xz),"
-            " SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
+            (
+                "s.cvs: unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, "
+                ".jsonl, .ndjson, .json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text "
+                "also .gz, .bz2, .xz), SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder "
+                "for mt-metrics-eval"
+            ),
         ),
         (
             "s.jsonl",
             b'{"item": 1}\n\n{"item": 2,}\n',
             "s.jsonl, line 3: malformed JSON at column 12: Expecting property name enclosed in double quotes",
         ),
-        ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is no JSON object; every row is one object"),
+        ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is not a JSON object; every row must be one"),
         ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' stands twice in one object"),
         ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
         (
             "s.json",
             b'{"item": 1}',
-            "s.json: an object with the keys item, and no log of a known layout (annotation, alpacaeval_results,"
-            " inspect_ai, lm_eval, helm, rewardbench2, mtme); a table is a list of objects, or JSON Lines in a file"
-            " named .jsonl",
+            (
+                "s.json: an object with keys item, and not a known log (annotation, "
+                "alpacaeval_results, inspect_ai, lm_eval, helm, rewardbench2, mtme); a table is a list "
+                "of objects, or JSON Lines in a file named .jsonl"
+            ),
         ),
         ("s.json", b"7", "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
-        ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),
+        (
+            "s.jsonl",
+            b'{"item": "\\ud800"}',
+            (
+                r"s.jsonl: a cell holds an unpaired surrogate (\ud800 to \udfff), which is not valid "
+                "text; correct the cell"
+            ),
+        ),
         (
             "s.csv",
             b"item,system,rater,scor\n1,A,ann,4\n",
-            "s.csv: columns item, system, rater, scor fit no reader; nearest is ratings, which lacks 'score'"
+            "s.csv: columns item, system, rater, scor match no reader; the nearest is ratings, which lacks 'score'"
             f" (is it 'scor'?); {READERS}",
         ),
         (
             "s.csv",
             b"item,model_a,model_b,winer\n1,A,B,tie\n",
-            "s.csv: columns item, model_a, model_b, winer fit no reader; try --column system_a=model_a"
-            " --column system_b=model_b --column winner=winer (in Python columns={'system_a': 'model_a',"
-            " 'system_b': 'model_b', 'winner': 'winer'})",
+            (
+                "s.csv: columns item, model_a, model_b, winer match no reader; try --column "
+                "system_a=model_a --column system_b=model_b --column winner=winer (in Python "
+                "columns={'system_a': 'model_a', 'system_b': 'model_b', 'winner': 'winer'})"
+            ),
         ),
         (
             "s.csv",
@@ -135,25 +153,31 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,A,ann,4\n1,A,ann,5\n",
-            "s.csv: the same rating stands twice, in rows 1, 3 (item '1', system 'A', rater 'ann', repeat '0');"
-            " give each run of a rater its own number in a column 'repeat', or take the doubled row out",
+            (
+                "s.csv: the same rating occurs twice, in rows 1, 3 (item '1', system 'A', rater 'ann', "
+                "repeat '0'); number the runs of a rater in a column 'repeat', or remove the duplicate "
+                "row"
+            ),
         ),
         (
             "s.csv",
             b"item,system,rater,kind,score\n1,A,ann,human,4\n2,A,ann,metric,4\n",
-            "s.csv: rater 'ann' is both human and metric in column 'kind'; a rater has one kind",
+            "s.csv: rater 'ann' is both human and metric in column 'kind'; give each rater one kind",
         ),
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,\n",
-            "s.csv: no row holds a score or a verdict; there is nothing to judge",
+            "s.csv: no row has a score or a verdict; give at least one",
         ),
         (
             "s.csv",
             b"item,model_a,model_b,winner\n1,A,B,garbage\n2,A,B,tie\n",
-            "s.csv: 1 of 2 verdicts cannot be read ('garbage' in row 1); allowed: model_a, model_b, tie, both_bad,"
-            " A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing;"
-            " mend them, or drop and count them with invalid='drop' (--invalid drop)",
+            (
+                "s.csv: 1 of 2 verdicts cannot be read ('garbage' in row 1); allowed: model_a, "
+                "model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: "
+                "documentation, data), or empty; correct them, or drop and count them with "
+                "invalid='drop' (--invalid drop)"
+            ),
         ),
         (
             "s.csv",
@@ -164,14 +188,14 @@ def message(path: object, **options: object) -> str:
         (
             "s.jsonl",
             b'{"item": 1, "outputs": {}}',
-            "s.jsonl: no output at all; give outputs as an object {system: text}",
+            "s.jsonl: no outputs; give outputs as an object {system: text}",
         ),
         ("s.jsonl", b'{"item": 1, "outputs": "x"}', "s.jsonl, row 1: malformed JSON at column 1: Expecting value"),
         ("s.jsonl", b'{"item": 1, "outputs": [1]}', "s.jsonl, row 1: outputs must be an object {system: text}"),
         (
             "s.jsonl",
             b'{"item": 1, "outputs": {"A": "x", " A": "y"}}',
-            "s.jsonl, row 1: outputs name a system twice, or one without a name; every output needs its own",
+            "s.jsonl, row 1: outputs name a system twice, or leave a name empty; give each output its own system",
         ),
         (
             "s.jsonl",
@@ -209,7 +233,7 @@ def test_messages_about_side_tables_name_their_file(tmp_path: Path) -> None:
         "people.csv: kind 'boss' in row 1; allowed: human, metric"
     )
     assert message(tmp_path / "s.csv", items=str(tmp_path / "things.tsv")) == (
-        "things.tsv: weight in row 1 is not positive; leave an item out by --group"
+        "things.tsv: weight in row 1 is not positive; to exclude an item, use --group"
     )
 
 
@@ -219,14 +243,16 @@ def test_rows_of_mixed_objects_are_named() -> None:
         "table: score 'good' in row 2 is not a number; leave the cell empty where nothing was rated"
     )
     lists = pd.DataFrame({"item": [[1], [2]], "system": "A", "rater": "ann", "score": [4, 5]})
-    assert message(lists).startswith("table: column 'item' holds List(Int64), not labels; give text or numbers")
+    assert message(lists).startswith(
+        "table: column 'item' holds List(Int64), which cannot be labels; give text or numbers"
+    )
 
 
 def test_dataframes_that_are_none() -> None:
     twice = pd.DataFrame([["1", "A", 3]], columns=["item", "system", "item"])
-    assert message(twice) == "table: a column name stands twice; rename one, or take it out"
+    assert message(twice) == "table: a column name occurs twice; rename one, or remove it"
     assert message(pd.DataFrame({"item": []})) == "table: no rows; give at least one"
-    assert message(7) == ("table: a int is no table here; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)")
+    assert message(7) == ("table: a int is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)")
 
 
 def test_a_list_of_sources_is_read_as_they_are() -> None:

@@ -147,7 +147,13 @@ def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
     np.testing.assert_array_equal(own.metric_only[:, 0], by_hand[:, 3, :3])
     np.testing.assert_array_equal(own.human_only[:, 0], by_hand[:, :3, 3])
     for rater in ("judge", "p0"):
-        with pytest.raises(OptionError, match="these counts hold no people beside a metric"):
+        with pytest.raises(
+            OptionError,
+            match=(
+                "these counts hold no comparison rated by both annotators and a metric, and this "
+                "question compares the two; count human and metric"
+            ),
+        ):
             cu.favoritism(count_battles(frame.filter(pl.col("rater") == rater)))
 
 
@@ -179,28 +185,28 @@ PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winn
     [
         ({"item": ["1"]}, {}, InputError, "columns are item; needed are item, model_a, model_b"),
         (PLAIN | {"winner": ["A", "nobody"]}, {}, InputError, r"1 of 2 verdicts cannot be read \('nobody' 1 times\)"),
-        (PLAIN | {"winner": ["left", "A"]}, {}, InputError, r"1 of 2 .*left.*, but for words of the place shown"),
+        (PLAIN | {"winner": ["left", "A"]}, {}, InputError, r"1 of 2 .*left.*, except words for the position shown"),
         (PLAIN | {"item": ["1", None]}, {}, InputError, "1 rows have no item"),
         (PLAIN | {"model_b": ["B", "A"]}, {}, InputError, "1 rows compare a system with itself"),
         (PLAIN | {"order": ["ab", "up"]}, {}, InputError, "column 'order' holds 'up'; allowed: ab, ba"),
-        (PLAIN | {"item": ["1", "1"]}, {}, InputError, "1 verdicts stand twice .* say which in 'order'"),
-        (PLAIN | {"rater": ["x", "y"]}, {}, OptionError, "say who are people, as in human='ann'; raters: x, y"),
+        (PLAIN | {"item": ["1", "1"]}, {}, InputError, "1 verdicts occur twice .* give it in 'order'"),
+        (PLAIN | {"rater": ["x", "y"]}, {}, OptionError, "name the annotators, as in human='ann', .* Raters: x, y"),
         (
             PLAIN | {"rater": ["grace", "y"]},
             {"human": "grase"},
             OptionError,
-            r"human='grase' is no rater here.*did you mean 'grace'",
+            r"human='grase': no such rater.*did you mean 'grace'",
         ),
         (PLAIN, {"aspect": "q"}, OptionError, "aspect='q' has no verdict; aspects: ''"),
-        (PLAIN, {"systems": ["C"]}, OptionError, "systems='C' is no system here"),
-        (PLAIN | {"model_a": ["A ", "A"]}, {}, InputError, "1 rows have a label with space around it"),
+        (PLAIN, {"systems": ["C"]}, OptionError, "systems='C': no such system"),
+        (PLAIN | {"model_a": ["A ", "A"]}, {}, InputError, "1 rows have a label with a space before or after it"),
         (PLAIN | {"kind": ["human", "person"]}, {}, InputError, "1 rows have a kind that is neither human nor metric"),
-        (PLAIN | {"invalid": ["cut", ""]}, {}, InputError, "1 rows have a verdict, and a reason in 'invalid'"),
+        (PLAIN | {"invalid": ["cut", ""]}, {}, InputError, "1 rows have a verdict and also a reason why it is invalid"),
         (
             PLAIN | {"rater": ["ann", "human"], "kind": ["human", "metric"]},
             {},
             InputError,
-            "a metric is called 'human', as people together are",
+            "a metric is named 'human', the name reserved for",
         ),
     ],
 )
@@ -275,7 +281,7 @@ def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None
         table = opened.read_parquet(str(path))
         path.unlink()
         with pytest.raises(
-            InputError, match=r"^count_battles: duckdb gave up: IO Error: .*; is the table whole, and still there"
+            InputError, match=r"^count_battles: duckdb failed: IO Error: .*; is the table whole, and still there"
         ):
             count_battles(table)
     with pytest.raises(InputError, match=r"^count_battles: No such file .*; are all files"):
@@ -286,7 +292,9 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     rows = {"item": [1, 2, 3], "model_a": ["x", "x", "y"], "model_b": ["y", "y", "x"], "winner": ["a", "b", "a"]}
     made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
-    assert made.notes[0].message.startswith("a, b is taken for the column")
+    assert made.notes[0].message.startswith(
+        "a, b is read as the column, whatever the presentation order; write left, right for the position shown"
+    )
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
 
 
@@ -298,7 +306,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
         (duckdb.IOException('Failed to create directory "x": File exists'), "raise its memory_limit, or set temp"),
         (
             pl.exceptions.ComputeError("memory allocation failed"),
-            r"hold the table in DuckDB \(--engine duckdb\), which",
+            r"count with DuckDB \(--engine duckdb\), which",
         ),
         (pl.exceptions.SchemaError("extra column"), "is the table whole, and still there"),
     ],
@@ -308,5 +316,5 @@ def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str)
     def failing() -> None:
         raise problem
 
-    with pytest.raises(InputError, match=f"^here: [a-z]+ gave up: {problem}; {way}"):
+    with pytest.raises(InputError, match=f"^here: [a-z]+ failed: {problem}; {way}"):
         failing()

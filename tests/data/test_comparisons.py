@@ -234,7 +234,13 @@ def test_what_needs_every_cell_is_refused_where_it_would_not_fit() -> None:
         items=[str(i) for i in range(3_000_000)],
         systems=[f"{i:02}" for i in range(60)],
     )
-    with pytest.raises(cu.InputError, match="too many for"):
+    with pytest.raises(
+        cu.InputError,
+        match=(
+            "3000000 items x 1770 pairs of systems x 1 raters do not fit into memory, and this "
+            r"question needs every pair on every item\. Select fewer"
+        ),
+    ):
         _ = made.signs
     assert len(made.joint(0).pair) == 1
 

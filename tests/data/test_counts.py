@@ -32,7 +32,7 @@ JUDGED = pl.concat(
 )
 
 
-UNUSABLE = "no counts that can be used: "
+UNUSABLE = "counts cannot be read: "
 
 
 @pytest.fixture
@@ -65,13 +65,22 @@ def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda held: held | {"version": "1"}, "no file of counts, or not a whole one; custodes count writes these"),
-        (lambda held: held | {"version": 2, "new": 1}, "made by a later custodes; update custodes, or count again"),
-        (lambda held: held | {"digest": "0"}, f"{UNUSABLE}its content does not fit its digest; count again"),
-        (lambda held: held | {"counts": {}}, f"{UNUSABLE}its content does not fit its digest; count again"),
-        (lambda held: held | {"how": {"ties": 1}}, f"{UNUSABLE}its content does not fit its digest; count again"),
+        (
+            lambda held: held | {"version": "1"},
+            "not a counts file, or a truncated one; write one with `custodes count`",
+        ),
+        (
+            lambda held: held | {"version": 2, "new": 1},
+            "written by a later version of custodes; update custodes, or count again",
+        ),
+        (lambda held: held | {"digest": "0"}, f"{UNUSABLE}its content does not match its digest; count again"),
+        (lambda held: held | {"counts": {}}, f"{UNUSABLE}its content does not match its digest; count again"),
+        (lambda held: held | {"how": {"ties": 1}}, f"{UNUSABLE}its content does not match its digest; count again"),
         (lambda held: held | {"new": 1}, f"{UNUSABLE}what it holds cannot be: .*; count again"),
-        (lambda held: [], "no file of counts, or not a whole one; custodes count writes these"),
+        (
+            lambda held: [],
+            "not a counts file, or a truncated one; write one with `custodes count`",
+        ),
     ],
 )
 def test_a_file_that_is_none_is_refused(change: Any, message: str, tmp_path: Path) -> None:
@@ -84,7 +93,7 @@ def test_a_file_that_is_none_is_refused(change: Any, message: str, tmp_path: Pat
 def test_an_empty_file_and_half_a_file_are_refused(tmp_path: Path) -> None:
     place = cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json")
     place.write_bytes(place.read_bytes()[:-30])
-    with pytest.raises(InputError, match=r"^x.counts.json: no file of counts, or not a whole one"):
+    with pytest.raises(InputError, match=r"^x\.counts\.json: not a counts file, or a truncated one; write one"):
         cu.read_counts(place)
     place.write_text("\n")
     with pytest.raises(InputError, match=r"^x.counts.json: the file is empty; count again$"):
@@ -97,7 +106,13 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     assert cu.favoritism(pairs, resamples=20).pairs["metric"].to_list() == ["bleu"]
     assert cu.leaderboard(pairs).systems["rater"].unique().sort().to_list() == ["bleu", "human"]
     assert cu.leaderboard(str(battles)).systems["system"].n_unique() == 3
-    with pytest.raises(OptionError, match=r"^these counts hold no people beside a metric"):
+    with pytest.raises(
+        OptionError,
+        match=(
+            "^these counts hold no comparison rated by both annotators and a metric, and this "
+            "question compares the two; count human and metric"
+        ),
+    ):
         cu.favoritism(battles)
     judged = cu.write_counts(cu.count_battles(JUDGED), tmp_path / "judged.counts.json")
     exact = ["metric", "system_a", "system_b", "n", "errors", "favi", "sample_accuracy", "flip_probability"]
@@ -193,23 +208,44 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
         ("no.parquet", "no.parquet: no such file; give Parquet, CSV or JSON Lines"),
         ("s.csv -o a.json", "counts are kept in a file named ….counts.json"),
         ("", "no input: give a file of scores or verdicts"),
-        ("b.parquet s.parquet", "b.parquet holds columns that s.parquet lacks: kind, model_a"),
-        ("b.parquet --human nob", "count_battles: --human 'nob' is no rater here"),
+        (
+            "b.parquet s.parquet",
+            "b.parquet has columns that s.parquet lacks: kind, model_a, model_b, winner; count such files separately",
+        ),
+        ("b.parquet --human nob", "count_battles: --human 'nob': no such rater; raters: ann"),
         ("s.csv --human ann --batches 0", "count_pairs: --batches 0 must be at least 1"),
-        ("r.parquet", "count_battles: say who are people, as in --human 'ann'; raters: ann"),
+        (
+            "r.parquet",
+            (
+                "count_battles: no rater is known to be human; name the annotators, as in --human "
+                "'ann', or give a column 'kind'. Raters: ann"
+            ),
+        ),
         ("broken.parquet", "; is the table whole, and still there?"),
         ("s.csv", "say who are people, as in --human ann"),
-        ("s.csv b.parquet", "counted are files of one kind"),
+        (
+            "s.csv b.parquet",
+            (
+                "custodes: s.csv, b.parquet: files of different kinds; give files of one kind: "
+                ".parquet, .csv, .jsonl, .ndjson "
+            ),
+        ),
         ("s.csv --human ann --orders mean", "--orders 'mean' would change"),
         ("b.parquet --lower ann", "--lower {'ann': -1.0} would change nothing: the table holds"),
-        ("s.csv --human ann --lower bleau", "count_pairs: --lower 'bleau' is no rater here; raters: ann"),
-        ("n.parquet", "count_battles: all 60 verdicts are empty; there is nothing to count"),
-        ("b.parquet --engine duckdb --spill s.csv", "--spill s.csv: cannot be written: File exists; give a folder on"),
+        (
+            "s.csv --human ann --lower bleau",
+            "count_pairs: --lower 'bleau': no such rater; raters: ann, bleu (did you mean 'bleu'?)",
+        ),
+        ("n.parquet", "count_battles: all 60 verdicts are empty; give at least one verdict "),
+        ("b.parquet --engine duckdb --spill s.csv", "--spill s.csv: not writable: File exists; give a folder on"),
         (
             "b.parquet --engine duckdb --memory-limit 1MB",
             "raise its memory_limit, or set temp_directory (--spill)",
         ),
-        ("b.parquet --spill x", "--memory-limit and --spill are for --engine duckdb"),
+        (
+            "b.parquet --spill x",
+            "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches ",
+        ),
         ("b.parquet --engine duckdb --memory-limit big", "such as 500MB or 2GB"),
         ("b.parquet --column item=id", "--column item=id: no such column; columns:"),
     ],

@@ -32,17 +32,19 @@ def test_rows_of_some_items_in_their_order() -> None:
     [
         (
             {"item": ["a", "a"]},
-            "items.csv: the same item stands twice, in rows 1, 2 (item 'a'); one row per item",
+            "items.csv: the same item occurs twice, in rows 1, 2 (item 'a'); one row per item",
         ),
         (
             {"item": ["a", "b"], "weight": [1, 0]},
-            "items.csv: weight in row 2 is not positive; leave an item out by --group",
+            "items.csv: weight in row 2 is not positive; to exclude an item, use --group",
         ),
         *(
             (
                 {"item": ["a", "b"], "probability": [1.0, float(value)]},
-                f"items.csv: probability {value:g} in row 2; it is the chance that people were asked about the item,"
-                " at least 1e-12 and at most 1",
+                (
+                    f"items.csv: probability {value:g} in row 2; the probability that an item was annotated "
+                    "lies between 1e-12 and 1"
+                ),
             )
             for value in (0, 1e-308, 1.5, -0.1)
         ),
@@ -60,7 +62,7 @@ def test_rows_of_some_items_in_their_order() -> None:
         ),
         (
             {"item": ["a", "b"], "clusters": ["x", "y"]},
-            "items.csv: column 'clusters' is unknown (did you mean 'cluster'?); rename it, or take it out",
+            "items.csv: column 'clusters' is unknown (did you mean 'cluster'?); rename it, or remove it",
         ),
     ],
 )

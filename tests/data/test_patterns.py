@@ -44,11 +44,11 @@ def test_selection(patterns: object, chosen: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [
-        ("expret1", f"human='expret1' is no rater here; raters: {ALL} (did you mean 'expert1'?)"),
-        ("bleu", f"human='bleu' is no rater here; raters: {ALL} (did you mean 'BLEU'?)"),
-        ("zzz*", f"human='zzz*' is no rater here; raters: {ALL}"),
-        ("", f"human='' names no rater; raters: {ALL}"),
-        ("BLEU,!BLEU", f"human='BLEU,!BLEU' leaves no rater; raters: {ALL}"),
+        ("expret1", f"human='expret1': no such rater; raters: {ALL} (did you mean 'expert1'?)"),
+        ("bleu", f"human='bleu': no such rater; raters: {ALL} (did you mean 'BLEU'?)"),
+        ("zzz*", f"human='zzz*': no such rater; raters: {ALL}"),
+        ("", f"human='' matches no rater; raters: {ALL}"),
+        ("BLEU,!BLEU", f"human='BLEU,!BLEU' excludes every rater; raters: {ALL}"),
     ],
 )
 def test_a_pattern_without_a_hit_raises(patterns: str, message: str) -> None:

@@ -54,7 +54,10 @@ def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, s
             "preferences: preference 2 in row 1; allowed: 1 (system_a better), 0 (tie)",
         ),
         (("1", "A", "B", "j", 1, "left", 0), "preferences: order 'left' in row 1; allowed: ab, ba, unknown"),
-        (("1", "A", "A", "j", 1, "", 0), "preferences: row 1 compares 'A' with itself; a verdict needs two systems"),
+        (
+            ("1", "A", "A", "j", 1, "", 0),
+            "preferences: row 1 compares 'A' with itself; a verdict needs two different systems",
+        ),
         (("", "A", "B", "j", 1, "", 0), "preferences: column 'item' is empty in row 1; every row needs a label"),
     ],
 )
@@ -65,7 +68,7 @@ def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:
 
 
 def test_a_doubled_verdict_raises_whichever_way_it_is_written() -> None:
-    with pytest.raises(InputError, match="the same verdict stands twice, in rows 1, 2"):
+    with pytest.raises(InputError, match="the same verdict occurs twice, in rows 1, 2"):
         made(("1", "A", "B", "j", 1, "ab", 0), ("1", "B", "A", "j", 1, "ba", 0))
 
 
@@ -122,11 +125,14 @@ def test_chances_are_of_three_outcomes_or_unknown() -> None:
     ("row", "message"),
     [
         ((1, 0.7, 0.2, 0.2, ""), "v.csv: p_a, p_tie, p_b sum to 1.1 in row 1; their sum must be 1"),
-        ((1, 0.7, None, None, ""), "v.csv: of p_a, p_tie, p_b some are empty in row 1; give all three, or none"),
-        ((1, None, 1.0, None, ""), "v.csv: of p_a, p_tie, p_b some are empty in row 1"),
-        ((1, 1.2, 0.0, -0.2, ""), "v.csv: p_a 1.2 in row 1; allowed: a chance from 0 to 1"),
+        ((1, 0.7, None, None, ""), "v.csv: p_a, p_tie, p_b are partly empty in row 1; give all three, or none"),
+        ((1, None, 1.0, None, ""), "v.csv: p_a, p_tie, p_b are partly empty in row 1; give all three, or none"),
+        ((1, 1.2, 0.0, -0.2, ""), "v.csv: p_a 1.2 in row 1; allowed: a probability from 0 to 1"),
         ((1, "x", 0.0, 1.0, ""), "v.csv: p_a 'x' in row 1 is not a number"),
-        ((0, None, None, None, "refusal"), "v.csv: row 1 has a preference, and is invalid ('refusal')"),
+        (
+            (0, None, None, None, "refusal"),
+            "v.csv: row 1 has a preference and a reason why it is invalid ('refusal'); remove one of them",
+        ),
     ],
 )
 def test_bad_chances_and_reasons_raise(row: tuple[object, ...], message: str) -> None:
@@ -148,7 +154,7 @@ def test_the_reason_of_an_invalid_verdict_is_kept() -> None:
     assert {note.rule: note.message for note in notes} == {
         "missing-verdict": "v.csv: 1 rows have no verdict and count as not rated",
         "invalid-verdict": "v.csv: 1 verdicts are invalid and count as not rated (refusal 1)",
-        "spare-chances": "v.csv: chances of 1 rows without a verdict are not used",
+        "spare-chances": "v.csv: probabilities in 1 rows without a verdict are ignored",
     }
 
 

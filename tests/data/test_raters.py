@@ -59,7 +59,7 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
     _, notes = described([{"rater": "an", "kind": ""}, {"rater": "bleu", "kind": "human"}])
     assert notes == [
         "raters.csv: 'an' matches no rater (did you mean 'ann'?)",
-        "raters.csv: 'bleu' is of kind human here, metric in the data; this file counts",
+        "raters.csv: 'bleu' is human here and metric in the data; this file takes precedence",
     ]
 
 
@@ -76,15 +76,20 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
             [{"rater": "ann", "date": "2019"}, {"rater": "bob", "date": "05/2019"}, {"rater": "bleu", "date": "soon"}],
             "raters.csv: date '05/2019' in row 2, 3; allowed: YYYY, YYYY-MM, YYYY-MM-DD",
         ),
-        ([{"rater": "ann", "low": 5, "high": 1}], "raters.csv: low is not below high in row 1"),
+        (
+            [{"rater": "ann", "low": 5, "high": 1}],
+            "raters.csv: low is not below high in row 1; correct the bounds of the scale",
+        ),
         (
             [{"rater": "ann"}, {"rater": "ann"}],
-            "raters.csv: the same rater stands twice, in rows 1, 2 (rater 'ann'); one row per rater",
+            "raters.csv: the same rater occurs twice, in rows 1, 2 (rater 'ann'); one row per rater",
         ),
         (
             [{"rater": "ann", "higher_is_beter": True}],
-            "raters.csv: column 'higher_is_beter' is unknown (did you mean 'higher_is_better'?);"
-            " rename it, or take it out",
+            (
+                "raters.csv: column 'higher_is_beter' is unknown (did you mean 'higher_is_better'?); "
+                "rename it, or remove it"
+            ),
         ),
         (
             [{"name": "ann", "kind": "human"}],
@@ -107,7 +112,7 @@ def test_a_rater_of_both_kinds_raises() -> None:
     frame = pl.DataFrame({"rater": ["a", "a"], "kind": ["human", "metric"]})
     with pytest.raises(InputError) as error:
         kinds_of(frame, where="t.csv")
-    assert str(error.value) == "t.csv: rater 'a' is both human and metric in column 'kind'; a rater has one kind"
+    assert str(error.value) == "t.csv: rater 'a' is both human and metric in column 'kind'; give each rater one kind"
 
 
 def test_own_systems_are_kept_as_patterns_and_nobody_has_any_unless_said() -> None:

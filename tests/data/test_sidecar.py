@@ -45,7 +45,9 @@ def test_it_is_read_and_told(tmp_path: Path, form: str, own: str) -> None:
     study = cu.read(tmp_path / f"scores{own}")
     assert said(study) == ("metric", False, 0.5, "ter v1")
     told = {note.rule: note.message for note in study.notes}
-    assert told["raters-beside"] == f"scores{own}: what its raters are is said by scores.raters{form} beside it"
+    assert told["raters-beside"] == (
+        f"scores{own}: kinds and directions of its raters are read from scores.raters{form} in the same folder"
+    )
 
 
 def test_what_is_given_wins_column_by_column(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_one_that_is_wrong_is_one_line_with_the_way_out(
     with pytest.raises(InputError) as error:
         cu.read(path)
     assert str(error.value).startswith(f"scores.raters{form}: {message}")
-    assert str(error.value).endswith("read because it lies beside scores.csv: mend it, or give it another name")
+    assert str(error.value).endswith("read because it stands next to scores.csv: correct it, or rename it")
     assert len(str(error.value).splitlines()) == 1
 
 
@@ -114,7 +116,13 @@ def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
     write_table(TER, tmp_path / "scores.raters.csv")
     other = write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "scores.raters.jsonl")
-    with pytest.raises(InputError, match=r"scores.raters.csv, scores.raters.jsonl\); take all but one out"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"scores\.csv: several raters tables in its folder \(scores\.raters\.csv, "
+            r"scores\.raters\.jsonl\); keep one"
+        ),
+    ):
         cu.read(path)
     assert said(cu.read(path, raters=other)) == ("metric", False, 9.0, "ter v1")
 
@@ -187,7 +195,7 @@ def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
     path = write_table(SCORES, tmp_path / "scores.csv")
     write_table(TER.drop("kind").with_columns(rater=pl.lit("a*")), tmp_path / "scores.raters.csv")
     made = rules(cu.read(path))
-    assert made["raters-beside-incomplete"].startswith("scores.raters.csv beside scores.csv does not name ter: is it")
+    assert made["raters-beside-incomplete"].startswith("scores.raters.csv, read with scores.csv, does not name ter; it")
     problems = cu.check(cu.read(path), human="ann").problems
     assert ("warning", "raters-beside-incomplete") in problems.select("severity", "rule").rows()
     write_table(TER.drop("kind").with_columns(rater=pl.lit("*")), tmp_path / "scores.raters.csv")
@@ -196,7 +204,10 @@ def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
 
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:
     study = cu.read(SCORES)
-    told = "called like those of which lower is better in `custodes score`: ter; nothing says so"
+    told = (
+        "metrics named like metrics of `custodes score` for which lower is better: ter. Higher "
+        "counts as better here; if not, give --raters with"
+    )
     assert told in rules(study)[UNTOLD]
     problems = cu.check(study, human="ann").problems
     assert ("warning", UNTOLD) in problems.select("severity", "rule").rows()
@@ -277,7 +288,7 @@ def test_convert_keeps_what_raters_are(here: Path, capsys: pytest.CaptureFixture
     assert cli.run(["convert", "s.csv", "-o", "folder/"]) == 0
     assert "lower is better: ter; give --raters folder/raters.csv where" in capsys.readouterr().err
     assert said(cu.read("folder/ratings.csv", raters="folder/raters.csv"))[1] is False
-    unread = "raters.csv, which stands beside ratings.csv, is not read by itself; give it as --raters"
+    unread = "raters.csv in the folder of ratings.csv is not read automatically; give it as --raters"
     assert rules(cu.read("folder/ratings.csv"))["raters-not-read"] == unread
     assert "raters-not-read" not in rules(cu.read("folder/ratings.csv", raters="folder/raters.csv"))
 

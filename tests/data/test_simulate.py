@@ -201,10 +201,25 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
     ("change", "message"),
     [
         ({"metrics": [SimulatedMetric(name="m", favours={"Bee": 1.0})]}, "did you mean 'Be'"),
-        ({"metrics": [SimulatedMetric(name="m", copies="n")]}, "no earlier metric"),
-        ({"metrics": [SimulatedMetric(name="m"), SimulatedMetric(name="n", copies="m", by_aspect=True)]}, "neither"),
-        ({"metrics": [SimulatedMetric(name="ann")]}, "names of their own"),
-        ({"annotators": {"ann": 0.0}}, r"outside \(0, 1\]"),
+        (
+            {"metrics": [SimulatedMetric(name="m", copies="n")]},
+            "simulate: 'm' copies 'n', which is not an earlier metric",
+        ),
+        (
+            {"metrics": [SimulatedMetric(name="m"), SimulatedMetric(name="n", copies="m", by_aspect=True)]},
+            "simulate: 'n' and 'm' must both rate aspects, or both none",
+        ),
+        (
+            {"metrics": [SimulatedMetric(name="ann")]},
+            "simulate: two annotators or metrics have the same name; rename one",
+        ),
+        (
+            {"annotators": {"ann": 0.0}},
+            (
+                r"simulate: reliability 0\.0 of 'ann' is not allowed; give a number above 0 and at most "
+                "1"
+            ),
+        ),
         ({"aspects": ("x", "y")}, "1 values for 2 aspects"),
         ({"documents": 9}, "allowed: 1 to the number of items"),
         ({"items": 0}, "items=0: must lie between 1 and"),
@@ -212,7 +227,7 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
         ({"quality": {"A": 0.0, "Be": float("nan")}}, "of quality\\['Be'\\] is nan"),
         ({"quality": "x"}, "quality='x': must be numbers by name, one or a list each"),
         ({"metrics": ["m"]}, "give a list of cu.SimulatedMetric"),
-        ({"annotators": {}}, "nobody rates"),
+        ({"annotators": {}}, "simulate: there is no rater; give annotators or metrics"),
         ({"missing": 2.0}, "must lie between 0 and 1"),
         ({"spread": -1.0}, "spread=-1.0: must lie between 0 and"),
         ({"aspects": "-1", "items": 10**8, "quality": dict.fromkeys(map(str, range(999)), 0.0)}, "GB of memory"),

@@ -91,17 +91,17 @@ def test_a_choice_of_groups_names_scores_of_whole_systems_that_it_leaves_out() -
     assert rules(some.select()) == {}
     (note,) = some.select(group="news").notes
     assert (note.rule, note.count) == (OF_ALL_GROUPS, 1)
-    assert note.message == "group='news' leaves out scores of whole systems, which are of all items: corpus"
+    assert note.message == "group='news' excludes scores of whole systems, which belong to all items: corpus"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"human": "an"}, "human='an' is no rater here; raters: ann, bob (did you mean 'ann'?)"),
-        ({"metrics": "blue"}, "metrics='blue' is no metric here; metrics: bleu, judge (did you mean 'bleu'?)"),
-        ({"metrics": "ann"}, "metrics='ann' is no metric here; metrics: bleu, judge"),
-        ({"aspect": "flow"}, "aspect='flow' is no aspect here; aspects: fluency, relevance"),
-        ({"systems": "Z"}, "systems='Z' is no system here; systems: A, B"),
+        ({"human": "an"}, "human='an': no such rater; raters: ann, bob (did you mean 'ann'?)"),
+        ({"metrics": "blue"}, "metrics='blue': no such metric; metrics: bleu, judge (did you mean 'bleu'?)"),
+        ({"metrics": "ann"}, "metrics='ann': no such metric; metrics: bleu, judge"),
+        ({"aspect": "flow"}, "aspect='flow': no such aspect; aspects: fluency, relevance"),
+        ({"systems": "Z"}, "systems='Z': no such system; systems: A, B"),
         ({"group": "news"}, "group='news': the items have no groups; give an items file with a column 'group'"),
     ],
 )
@@ -112,13 +112,19 @@ def test_unknown_names_raise(options: dict[str, str], message: str) -> None:
 
 
 def test_a_study_without_people_or_metrics_cannot_be_asked() -> None:
-    with pytest.raises(OptionError, match=r"^which raters are people\? say human='PATTERN' .*; raters: bleu "):
-        read(BLEU).select()
-    with pytest.raises(OptionError, match=r"^no metric to judge: every rater here is a person"):
-        read(ANN).select()
     with pytest.raises(
-        OptionError, match=r"^human='\*': every rater here is of kind metric; give people's ratings too"
+        OptionError, match=r"^no rater is known to be human; name the annotators with human='PATTERN' .* Raters: bleu "
     ):
+        read(BLEU).select()
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"^no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
+            r"and consistency need none\)"
+        ),
+    ):
+        read(ANN).select()
+    with pytest.raises(OptionError, match=r"^human='\*': every rater is a metric; add human ratings"):
         read(BLEU).select(human="*")
 
 
@@ -128,7 +134,13 @@ def test_one_side_is_enough_where_a_question_says_so() -> None:
     people_alone = read(ANN).select(one_side=True)
     assert (people_alone.humans, people_alone.metrics) == (("ann",), ())
     assert people_alone.ratings.frame.equals(read(ANN).ratings.frame)
-    with pytest.raises(OptionError, match="no metric to judge"):
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
+            r"and consistency need none\)"
+        ),
+    ):
         read(ANN).select(one_side=True, metrics="bleu")
 
 
@@ -142,7 +154,7 @@ def test_a_total_join_has_no_notes() -> None:
 def test_a_partial_join_is_counted_on_both_sides() -> None:
     joined = read(ANN, table("bleu", "metric", items="23"))
     assert [(note.rule, note.count) for note in joined.notes] == [("partial-join", 2), ("partial-join", 2)]
-    assert joined.notes[0].message == "join: 2 of 4 outputs of table have no match"
+    assert joined.notes[0].message == "table: 2 of 4 outputs have no match in the other input"
 
 
 def test_a_join_that_matches_nothing_raises() -> None:
@@ -150,8 +162,8 @@ def test_a_join_that_matches_nothing_raises() -> None:
     with pytest.raises(InputError) as error:
         join([one, other])
     assert str(error.value) == (
-        "joining a.csv and b.csv matches nothing: no item and system in common (items 1, 2 against 3, 4;"
-        " systems A, B against A, B); use the same labels in both"
+        "a.csv and b.csv have no item and system in common (items 1, 2 and 3, 4; systems A, B "
+        "and A, B); use the same labels in both"
     )
 
 
@@ -165,13 +177,13 @@ def test_the_same_rating_in_two_inputs_raises() -> None:
     with pytest.raises(InputError) as error:
         read(BLEU, BLEU)
     assert str(error.value) == (
-        "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0');"
-        " take one out, or rename the rater"
+        "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0'); "
+        "remove one, or rename the rater"
     )
 
 
 def test_a_join_of_texts_that_match_nothing_names_their_systems() -> None:
-    with pytest.raises(InputError, match="systems X against A, B"):
+    with pytest.raises(InputError, match=r"systems X and A, B\); use the same labels in both"):
         read(pl.DataFrame({"item": ["1"], "outputs": ['{"X": "text"}']}), ANN)
 
 
@@ -183,7 +195,7 @@ def test_side_tables() -> None:
     )
     assert described.raters.direction == {"ann": 1.0, "bleu": -1.0}
     assert described.items.frame["cluster"].to_list() == ["doc", "doc"]
-    assert [note.message for note in described.notes] == ["items: 1 of 2 rated items are not in it (2)"]
+    assert [note.message for note in described.notes] == ["items: lacks 1 of 2 rated items (2)"]
 
 
 def test_the_fingerprint_depends_on_every_part() -> None:
@@ -225,8 +237,8 @@ def test_an_own_system_that_is_no_system_is_refused_with_a_suggestion() -> None:
     some = read(pairs.with_columns(winner=pl.lit("tie")))
     with pytest.raises(InputError) as error:
         some.describe(raters=named, raters_name="raters.csv")
-    assert str(error.value) == ("raters.csv: 'judge': own_system='Bb*' is no system here; systems: Bard, gpt-4")
-    with pytest.raises(InputError, match=r"own_system='gpt4' is no system here.*did you mean 'gpt-4'"):
+    assert str(error.value) == ("raters.csv: 'judge': own_system='Bb*': no such system; systems: Bard, gpt-4")
+    with pytest.raises(InputError, match=r"own_system='gpt4': no such system.*did you mean 'gpt-4'"):
         some.describe(raters=named.with_columns(own_system=pl.lit("gpt4")))
     assert some.describe(raters=named.with_columns(own_system=pl.lit("gpt*"))).raters.own_systems == {"judge": "gpt*"}
 
@@ -265,5 +277,11 @@ def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
     people = read(pl.concat([ANN, BOB])).with_cache()
     assert people.select(one_side=True).metrics == ()
     for _ in range(2):
-        with pytest.raises(OptionError, match="no metric to judge"):
+        with pytest.raises(
+            OptionError,
+            match=(
+                r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
+                r"and consistency need none\)"
+            ),
+        ):
             people.select()

@@ -34,7 +34,7 @@ def test_an_absent_label_column_is_empty() -> None:
 
 @pytest.mark.parametrize("values", [[[1], [2]], [{"x": 1}, {"x": 2}], [b"\xff", b"a"]])
 def test_what_is_no_label_raises(values: list[object]) -> None:
-    with pytest.raises(InputError, match=r"^t: column 'a' holds .*, not labels; give text or numbers$"):
+    with pytest.raises(InputError, match=r"^t: column 'a' holds .*, which cannot be labels; give text or numbers$"):
         label_column(pl.DataFrame({"a": values}), "a", where="t")
 
 
@@ -69,7 +69,7 @@ def test_infinite_text_raises(value: str) -> None:
 
 def test_rows_of_a_doubled_key_are_shown() -> None:
     frame = pl.DataFrame({"a": ["x", "y", "x", "x"], "b": ["", "", "", "z"], "score": [1.0, None, 2.0, 3.0]})
-    with pytest.raises(InputError, match=r"^t: the same thing stands twice, in rows 1, 3 \(a 'x'\); mend it$"):
+    with pytest.raises(InputError, match=r"^t: the same thing occurs twice, in rows 1, 3 \(a 'x'\); mend it$"):
         check_unique(frame, ["a", "b"], where="t", what="thing", hint="mend it")
 
 
@@ -83,7 +83,7 @@ def test_unknown_columns_are_told_unless_they_look_like_a_slip() -> None:
 
 
 def test_what_is_no_table_raises() -> None:
-    with pytest.raises(InputError, match=r"^t: a dict is no table here; give a path or a dataframe"):
+    with pytest.raises(InputError, match="^t: a dict is not a table; give a path or a dataframe"):
         to_polars({"a": [1]}, where="t")
 
 

@@ -175,7 +175,13 @@ def test_different_scales_are_an_error_and_a_choice_is_the_way_out() -> None:
 
 def test_nothing_to_compare() -> None:
     study = rated(grid("ann", "", [[1.0, 2.0]]), {"ann": "human"})
-    with pytest.raises(OptionError, match="no metric to judge"):
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
+            r"and consistency need none\)"
+        ),
+    ):
         compare(study)
     lonely = rated([("i", "A", "ann", "", 1.0), ("i", "B", "m", "", 1.0)], {"ann": "human", "m": "metric"})
     with pytest.raises(InputError, match="rated no two outputs of one item"):

@@ -86,7 +86,7 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
         ("3,Z,V\n", "no output of 'V' for item '3' in row 1"),
         ("99,Z,W\n", "no output of 'Z' for item '99' in row 1"),
         ("3,Z,Z\n", "row 1 compares 'Z' with itself"),
-        ("3,Z,W\n3,W,Z\n", "the same comparison stands twice, in rows 1, 2"),
+        ("3,Z,W\n3,W,Z\n", "the same comparison occurs twice, in rows 1, 2"),
         ("", "no rows"),
     ],
 )
@@ -291,7 +291,7 @@ def test_without_an_address_or_a_client_nothing_is_asked() -> None:
         judge(TEXTS, Judge(model="m"))
     with pytest.raises(InputError, match="no texts to judge"):
         judge(PEOPLE, Judge(model="m"), client=judging(longer))
-    with pytest.raises(OptionError, match="own_system='Q' is no system here"):
+    with pytest.raises(OptionError, match="own_system='Q': no such system"):
         judge(TEXTS, Judge(model="m", own_system="Q"), client=judging(longer))
     with pytest.raises(OptionError, match="client=3"):
         judge(TEXTS, Judge(model="m"), client=3)

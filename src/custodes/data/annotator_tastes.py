@@ -32,9 +32,10 @@ class Assignment(NamedTuple):
     def message(self) -> str:
         """What a note says of it."""
         return (
-            f"each item has one of {len(self.groups)} annotators, and these {self._differ} in which systems they prefer"
-            f" (permutation test, p = {self.p_value:.2g}); items of one annotator are resampled as one cluster, so that"
-            " results hold for other annotators too: more annotators make them more precise, more items hardly do"
+            f"each item has one of {len(self.groups)} annotators, and these {self._differ} in which "
+            f"systems they prefer (permutation test, p = {self.p_value:.2g}). Items of one annotator "
+            "are resampled as one cluster, so results generalise to other annotators; more "
+            "annotators narrow the intervals, more items hardly do"
         )
 
     @property

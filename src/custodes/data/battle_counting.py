@@ -61,9 +61,12 @@ def count_battles(
     check_known(people, raters, where=WHERE, option="human", what="rater")
     check_known(judges, raters, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
-        raise OptionError(f"{WHERE}: {listed(both)} cannot be both human and metric")
+        raise OptionError(f"{WHERE}: {listed(both)} cannot be both human and metric; give each rater one kind")
     if HUMAN in judges:
-        raise InputError(f"{WHERE}: a metric is called {HUMAN!r}, as people together are; rename it in the table")
+        raise InputError(
+            f"{WHERE}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; "
+            "rename it in the table"
+        )
     survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         known_systems = sorted({*survey["a"], *survey["b"]})
@@ -87,17 +90,17 @@ def count_battles(
         items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each is of an item of its own
     missing = int(meanings.filter(pl.col("sign").is_null())["n"].sum())
     if missing == meanings["n"].sum():
-        raise InputError(f"{WHERE}: all {missing} verdicts are empty; there is nothing to count")
+        raise InputError(f"{WHERE}: all {missing} verdicts are empty; give at least one verdict")
     turned = meanings.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
-    place = f"{words} is taken for the column, whatever was shown first; write left, right for the place shown"
+    place = f"{words} is read as the column, whatever the presentation order; write left, right for the position shown"
     notes += noted(
         ("missing-verdict", missing, f"{missing} verdicts are empty and count as not rated"),
         ("place-or-column", int(turned["n"].sum()), place),
     )
     there = set(frame["rater"])
     silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
-    message = f"no verdict of theirs counts, so nothing is told of them: {listed(silent)}"
+    message = f"without a valid verdict, and so in no table: {listed(silent)}"
     notes += noted(("no-battle", len(silent), message))
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     labels, metrics = tuple(sorted({*meanings["a"], *meanings["b"]})), tuple(name for name in judges if name in there)
@@ -120,7 +123,8 @@ def _people(
         return names_of("human", human, raters)
     if not kinds:
         raise OptionError(
-            f"{WHERE}: say who are people, as in human='ann'; raters: {listed(raters)} (or give a column 'kind')"
+            f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
+            f"a column 'kind'. Raters: {listed(raters)}"
         )
     if survey["kind"].unique().to_list() == [""]:
         return tuple(raters)

@@ -148,7 +148,7 @@ class OutcomeCounts:
         shape = (len(self.system_a), len(self.metrics))
         for name, axes in (("paired", (3, 3)), ("metric_only", (3,)), ("human_only", (3,))):
             if getattr(self, name).shape != (*shape, *axes):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {(*shape, *axes)}")
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, expected {(*shape, *axes)}")
         read_only(self)
 
     @classmethod
@@ -193,7 +193,8 @@ class OutcomeCounts:
         """Raise `OptionError` unless there are counts of people and of a metric."""
         if not (self.metrics and self.human.any()):
             raise OptionError(
-                "these counts hold no people beside a metric, and this question compares both; count ratings of both"
+                "these counts hold no comparison rated by both annotators and a metric, and this "
+                "question compares the two; count human and metric ratings together"
             )
 
     @cached_property

@@ -468,7 +468,8 @@ def check_cells(items: int, pairs: int, raters: int) -> None:
     """Raise `InputError` where an array over all pairs and items would not fit."""
     if items * pairs * raters > MOST_CELLS:
         raise InputError(
-            f"{items} items x {pairs} pairs of systems x {raters} raters are too many for this question, which needs"
-            " every pair on every item; select fewer, or ask leaderboard, favoritism, ranking, correction, or agreement"
-            " of verdicts alone, which need only what was compared"
+            f"{items} items x {pairs} pairs of systems x {raters} raters do not fit into memory, and "
+            "this question needs every pair on every item. Select fewer items, systems or metrics, "
+            "or use leaderboard, favoritism, ranking, correction or agreement, which read only the "
+            "comparisons made"
         )

@@ -69,13 +69,13 @@ def count_pairs(
     thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
     for threshold in (*thresholds, human_ties or 0.0):
         if not (np.isfinite(threshold) and threshold >= 0):
-            raise OptionError(f"count_pairs: a tie threshold is a number of at least 0, not {threshold}")
+            raise OptionError(f"count_pairs: tie threshold {threshold} is not allowed; give a number of at least 0")
     rows = _valid_rows(table)
     survey = _survey(rows)
     raters = tuple(survey["rater"].unique().sort())
     people = names_of("human", human, raters)
     if not people:
-        raise OptionError("count_pairs: human is empty; name at least one person")
+        raise OptionError("count_pairs: human is empty; name at least one annotator")
     judges = (
         tuple(name for name in raters if name not in people)
         if metrics is None
@@ -85,18 +85,23 @@ def count_pairs(
     check_known(people, raters, where=WHERE, option="human", what="rater")
     check_known(judges, raters, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
-        raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
+        raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric; give each rater one kind")
     if HUMAN in judges:
-        raise InputError(f"count_pairs: a metric is called {HUMAN!r}, as people together are; rename it in the table")
+        raise InputError(
+            f"count_pairs: a metric is named {HUMAN!r}, the name reserved for the combined "
+            "annotators; rename it in the table"
+        )
     if not judges:
         raise OptionError(
-            f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human=..., or add scores"
-            " of a metric: these counts hold what people and a metric say of the same outputs"
+            f"count_pairs: no metric, as all raters are human ({listed(people)}); name fewer in "
+            "human=..., or add scores of a metric"
         )
     check_known([*signs], raters, where=WHERE, option="directions", what="rater")
     check_known([*ties] if isinstance(ties, Mapping) else [], raters, where=WHERE, option="ties", what="rater")
     if turned := [sign for sign in signs.values() if sign not in (1, -1)]:
-        raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
+        raise OptionError(
+            f"count_pairs: directions hold {turned[0]}; allowed: 1 (higher is better), -1 (lower is better)"
+        )
     if systems is not None:
         known_systems = tuple(survey["system"].unique().sort())
         systems = names_of("systems", systems, known_systems)
@@ -198,7 +203,7 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
         optional=("aspect", "repeat", "kind"),
     )
     if not schema["score"].is_numeric():
-        raise InputError(f"count_pairs: column 'score' holds {schema['score']}, not numbers; convert it first")
+        raise InputError(f"count_pairs: column 'score' holds {schema['score']}, expected numbers; convert it first")
     rated = ~nw.col("score").is_null()
     if schema["score"].is_float():
         rated = rated & ~nw.col("score").is_nan()
@@ -253,7 +258,10 @@ def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[
     """The rows in parts of whole items; one part where the engine spills by itself."""
     if not rows.implementation.is_polars():
         if batches not in (None, 1):
-            raise OptionError(f"count_pairs: batches={batches} is for Polars only; this engine spills by itself")
+            raise OptionError(
+                f"count_pairs: batches={batches} works with Polars only, as this engine writes to disk by "
+                "itself; leave it out"
+            )
         return [rows]
     lazy: pl.LazyFrame = rows.to_native()
     if batches is None:
@@ -261,7 +269,7 @@ def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[
     if batches < 1:
         raise OptionError(f"count_pairs: batches={batches} must be at least 1")
     if batches > max(1, n := _length(rows)):
-        raise OptionError(f"count_pairs: batches={batches}, and the table has {n} rows with a score; give fewer")
+        raise OptionError(f"count_pairs: batches={batches} exceeds the {n} rows with a score; give fewer")
     if batches == 1:
         return [rows]
     part = pl.col("item").hash() % batches

@@ -94,9 +94,7 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
     {'human': 1}
     """
     if not str(path).endswith(SUFFIX):
-        raise OptionError(
-            f"cannot write {path}: counts are kept in a file named ….counts.json, by which they are known"
-        )
+        raise OptionError(f"cannot write {path}: the name of a counts file ends in .counts.json; rename it")
     labels: dict[str, Any] = {name: getattr(counts, name) for name in LABELS}
     content = {
         **labels,
@@ -127,10 +125,10 @@ def read_counts(path: str | Path) -> OutcomeCounts:
     try:
         document = decoded(content, _FILE)
         if document.digest != digest([document.how, document.counts]):
-            raise InputError("its content does not fit its digest")
+            raise InputError("its content does not match its digest")
         return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
-        raise InputError(f"{place.name}: no counts that can be used: {problem}; count again") from None
+        raise InputError(f"{place.name}: counts cannot be read: {problem}; count again") from None
 
 
 def _content(place: Path) -> bytes:
@@ -145,9 +143,9 @@ def _content(place: Path) -> bytes:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         head = None
     if head is None or head.format != FORMAT:
-        raise InputError(f"{place.name}: no file of counts, or not a whole one; custodes count writes these")
+        raise InputError(f"{place.name}: not a counts file, or a truncated one; write one with `custodes count`")
     if head.version > VERSION:
-        raise InputError(f"{place.name}: made by a later custodes; update custodes, or count again")
+        raise InputError(f"{place.name}: written by a later version of custodes; update custodes, or count again")
     return content
 
 

@@ -17,10 +17,10 @@ from custodes.errors import InputError, OptionError, listed, shown, suggestion
 WAYS = {
     "duckdb": "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
     "pyspark": "give executors more memory (spark.executor.memory) or smaller parts (spark.sql.shuffle.partitions)",
-    "polars": "hold the table in DuckDB (--engine duckdb), which spills, or count scores in more batches",
+    "polars": ("count with DuckDB (--engine duckdb), which writes to disk, or count scores in more batches"),
     "dask": "give workers more memory, or smaller partitions",
-    "ibis": "give the engine behind it more memory, or a folder where it spills",
-    "pandas": "hold the table in DuckDB, which spills",
+    "ibis": "give its backend more memory, or a folder for temporary files",
+    "pandas": "count with DuckDB, which writes to disk",
 }
 """What to do where an engine gives up."""
 
@@ -66,13 +66,13 @@ def _told(problem: Exception, engine: str) -> str:
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
     if isinstance(problem, OSError):
         return f"{lines[0][:_REASON]}; are all files of the table still there?"
-    gave_up = f"{engine} gave up" if engine else "memory gave out"
+    failure = f"{engine} failed" if engine else "out of memory"
     no_room = _OF_MEMORY.search(f"{type(problem).__name__} {problem}")
     way = WAYS.get(engine, OTHERWISE) if no_room else MEND
-    return f"{gave_up}: {cause.removeprefix('Caused by:').strip()[:_REASON]}; {way}"
+    return f"{failure}: {cause.removeprefix('Caused by:').strip()[:_REASON]}; {way}"
 
 
-OTHERWISE = "give the engine more memory, or hold the table in DuckDB, which spills"
+OTHERWISE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
 MEND = "is the table whole, and still there?"
 _OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
 _REASON = 300  # characters
@@ -85,8 +85,8 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
         frame = nw.from_native(table)
     except TypeError:
         raise InputError(
-            f"{where}: a {type(table).__name__} is no table here; give a lazy or eager dataframe (Polars, DuckDB,"
-            " pandas, PySpark)"
+            f"{where}: a {type(table).__name__} is not a table that can be counted; give a lazy or "
+            "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
     rows = frame if isinstance(frame, nw.LazyFrame) else frame.lazy("polars")
     if "role" not in rows.collect_schema():
@@ -113,8 +113,7 @@ def check_known(names: Sequence[str], labels: Sequence[str], *, where: str, opti
     for name in names:
         if name not in labels:
             raise OptionError(
-                f"{where}: {option}={shown(name)} is no {what} here; {what}s: {listed(labels)}"
-                f"{suggestion(name, labels)}"
+                f"{where}: {option}={shown(name)}: no such {what}; {what}s: {listed(labels)}{suggestion(name, labels)}"
             )
 
 

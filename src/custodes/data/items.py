@@ -51,7 +51,7 @@ class Items:
         check_unique(rows, ["item"], where=where, what="item", hint="one row per item")
         refuse(
             rows["weight"] <= 0,
-            lambda numbers, _: f"{where}: weight in row {numbers} is not positive; leave an item out by --group",
+            lambda numbers, _: f"{where}: weight in row {numbers} is not positive; to exclude an item, use --group",
         )
         refuse(
             ~rows["weight"].is_between(1 / LARGEST, LARGEST),
@@ -63,8 +63,8 @@ class Items:
         refuse(
             ~rows["probability"].is_between(1 / LARGEST, 1),
             lambda numbers, first: (
-                f"{where}: probability {rows['probability'][first]:g} in row {numbers}; it is the chance that people"
-                f" were asked about the item, at least {1 / LARGEST:g} and at most 1"
+                f"{where}: probability {rows['probability'][first]:g} in row {numbers}; the probability "
+                f"that an item was annotated lies between {1 / LARGEST:g} and 1"
             ),
         )
         return cls(frame=rows), notes

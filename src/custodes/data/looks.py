@@ -47,10 +47,10 @@ def stopped(looks: pl.DataFrame) -> list[Note]:
     if pairs == 0 or not again:
         return []
     message = (
-        f"{pairs} pairs were asked look by look, until their answers decided: strengths, ranks and groups of a"
-        " leaderboard hold all the same where the boundary was made for repeated looks; win rates of systems, and what"
-        " is said of one pair as if its number of answers had been fixed (sign tests, decisions, margins, favoritism),"
-        " may not: for a pair read its looks"
+        f"{pairs} pairs were annotated sequentially, with interim analyses. Leaderboard "
+        "strengths, ranks and groups remain valid for a boundary of repeated analyses; win "
+        "rates, sign tests, decisions and margins of single pairs assume a fixed sample size, so "
+        "read the interim analyses for these"
     )
     return noted((STOPPED, pairs, message))
 

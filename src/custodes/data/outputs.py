@@ -77,12 +77,16 @@ class Outputs:
         unlike = by_item.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height
         other_texts = by_output.filter(pl.col("text") > 1).height
         notes = noted(
-            ("texts-differ", other_texts, f"{other_texts} outputs have another text in two inputs: the first counts"),
+            (
+                "texts-differ",
+                other_texts,
+                f"{other_texts} outputs have different texts in two inputs: the first is used",
+            ),
             (
                 "sources-differ",
                 unlike,
-                f"{unlike} items have another source, reference, image, context or meta in two"
-                " inputs: the first counts",
+                f"{unlike} items have a different source, reference, image, context or meta in two "
+                "inputs: the first is used",
             ),
         )
         first = texts.unique(["item", "system"], keep="first", maintain_order=True)

@@ -29,7 +29,10 @@ class Panel:
 
     def __post_init__(self) -> None:
         shape = (len(self.raters), len(self.items), len(self.systems))
-        require(self.values.shape == shape, f"values {self.values.shape}: raters, items and systems are {shape}")
+        require(
+            self.values.shape == shape,
+            f"values have shape {self.values.shape}, expected {shape} (raters, items, systems)",
+        )
         read_only(self)
 
     @classmethod

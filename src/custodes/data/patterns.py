@@ -26,13 +26,13 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
         return tuple(labels)
     parts = value_list(option, patterns, labels=labels)
     if not parts:
-        raise OptionError(f"{option}={patterns!r} names no {what}; {what}s: {listed(labels)}")
+        raise OptionError(f"{option}={patterns!r} matches no {what}; {what}s: {listed(labels)}")
     included = [part for part in parts if not part.startswith("!") or part in labels]
     unwanted = [part[1:] for part in parts if part.startswith("!") and part not in labels]
     chosen = set(labels) if not included else {hit for part in included for hit in _matches(part, labels, option, what)}
     chosen -= {hit for part in unwanted for hit in _matches(part, labels, option, what)}
     if not chosen:
-        raise OptionError(f"{option}={patterns!r} leaves no {what}; {what}s: {listed(labels)}")
+        raise OptionError(f"{option}={patterns!r} excludes every {what}; {what}s: {listed(labels)}")
     return tuple(label for label in labels if label in chosen)
 
 
@@ -43,6 +43,6 @@ def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> lis
     hits = [label for label in labels if matcher.match(label)]
     if not hits:
         raise OptionError(
-            f"{option}={pattern!r} is no {what} here; {what}s: {listed(labels)}{suggestion(pattern, labels)}"
+            f"{option}={pattern!r}: no such {what}; {what}s: {listed(labels)}{suggestion(pattern, labels)}"
         )
     return hits

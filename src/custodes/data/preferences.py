@@ -128,9 +128,9 @@ class Preferences:
         ways = " ".join(option(role, name) for role, name in columns.items() if name)
         beside = f"; columns not used: {listed(unused)}" if unused else ""
         hint = (
-            f"{f'try {ways}; ' if ways else ''}if it was asked in both presentation orders, say which in 'order' (ab,"
-            f" ba{'' if columns['order'] else '; or --column order=NAME'}), or name the systems in the order shown;"
-            f" if it was asked again, number the runs in 'repeat'{beside}"
+            f"{f'try {ways}; ' if ways else ''}if pairs were judged in both presentation orders, give "
+            f"'order' (ab, ba{'' if columns['order'] else '; or --column order=NAME'}) or name the "
+            f"systems in the order shown; if judged repeatedly, number the runs in 'repeat'{beside}"
         )
         check_unique(verdicts, KEY, where=where, what="verdict", hint=hint)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
@@ -145,7 +145,7 @@ class Preferences:
         notes += noted(
             ("missing-verdict", missing, f"{where}: {missing} rows have no verdict and count as not rated"),
             (INVALID, invalid, f"{where}: {invalid} verdicts are invalid and count as not rated ({reasons})"),
-            ("spare-chances", spare, f"{where}: chances of {spare} rows without a verdict are not used"),
+            ("spare-chances", spare, f"{where}: probabilities in {spare} rows without a verdict are ignored"),
         )
         return cls(
             frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=lost.select(list(MISSING))
@@ -196,12 +196,14 @@ class Preferences:
         merged = self._merged(orders)
         half, torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
         consistent = orders == "consistent"
-        left_out = f"{torn} comparisons left out: the rater's verdicts on them contradict each other (order or repeat)"
-        mean = f"{torn} comparisons where a rater's verdicts differ by order or repeat: taken as the sign of the mean"
+        left_out = f"{torn} comparisons excluded: the rater's verdicts on them contradict each other (order or repeat)"
+        mean = (
+            f"{torn} comparisons in which a rater's verdicts differ by order or repeat: merged as the sign of the mean"
+        )
         halved = (
-            f"{half.height} comparisons left out: asked in both orders and answered in one"
-            f" ({counted(half['rater'])}), which holds the"
-            " rater's preference for a slot; orders='first' counts them"
+            f"{half.height} comparisons excluded: judged in both orders, but answered in only one "
+            f"({counted(half['rater'])}), so the rater's position preference does not cancel; "
+            "orders='first' keeps them"
         )
         settled = merged.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
@@ -233,12 +235,12 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()
     for column in probabilities.iter_columns():
-        refuse_values(column, ~column.is_between(0, 1), where=where, allowed="a chance from 0 to 1")
+        refuse_values(column, ~column.is_between(0, 1), where=where, allowed="a probability from 0 to 1")
     present = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
     ends = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
     refuse(
         present & ~ends,
-        lambda rows, _: f"{where}: of p_a, p_tie, p_b some are empty in row {rows}; give all three, or none",
+        lambda rows, _: f"{where}: p_a, p_tie, p_b are partly empty in row {rows}; give all three, or none",
     )
     probabilities = probabilities.with_columns(p_tie=pl.when(present).then(pl.col("p_tie").fill_null(0.0)))
     total = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
@@ -251,7 +253,7 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
 
 def _seconds(frame: pl.DataFrame, *, where: str) -> pl.Series:
     seconds = number_column(frame, SECONDS, where=where)
-    refuse_values(seconds, seconds < 0, where=where, allowed="seconds from 0 up, or nothing")
+    refuse_values(seconds, seconds < 0, where=where, allowed="a number of seconds of at least 0, or empty")
     return seconds
 
 
@@ -267,12 +269,14 @@ def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
     refuse(
         values.is_not_null() & (verdicts["invalid"] != ""),
         lambda rows, first: (
-            f"{where}: row {rows} has a preference, and is invalid ({verdicts['invalid'][first]!r});"
-            " a verdict that counts has no reason in 'invalid'"
+            f"{where}: row {rows} has a preference and a reason why it is invalid "
+            f"({verdicts['invalid'][first]!r}); remove one of them"
         ),
     )
     refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
     refuse(
         systems == verdicts["system_b"],
-        lambda rows, first: f"{where}: row {rows} compares {systems[first]!r} with itself; a verdict needs two systems",
+        lambda rows, first: (
+            f"{where}: row {rows} compares {systems[first]!r} with itself; a verdict needs two different systems"
+        ),
     )

@@ -131,8 +131,8 @@ class Raters:
         unlike = signatures_of.filter(pl.col("signature").list.len() > 1)
         examples = [f"{rater} ({listed(signatures, limit=2)})" for rater, signatures in unlike.iter_rows()]
         message = (
-            f"raters of one name and unlike signatures in two inputs: {listed(examples, limit=2)}; they are taken for"
-            " one: if what they say may differ, rename one"
+            "raters with the same name and different signatures in two inputs: "
+            f"{listed(examples, limit=2)}. They are treated as one rater; rename one if they differ"
         )
         return Raters(frame=frame, directed=self.directed | other.directed), noted((UNLIKE, len(examples), message))
 
@@ -151,8 +151,8 @@ class Raters:
         idle = [p for p in side if p not in names and not any(fnmatchcase(name, p) for name in names)]
         if side and len(idle) == len(side):
             raise InputError(
-                f"{where}: none of its raters is in the data ({listed(idle)}); raters: {listed(names)}"
-                f"{suggestion(idle[0], names)}"
+                f"{where}: none of its raters is in the data ({listed(idle)}); raters: "
+                f"{listed(names)}{suggestion(idle[0], names)}"
             )
         idle_notes = [
             ("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in idle
@@ -168,7 +168,7 @@ class Raters:
                     values_of = values_of | values if pattern == name else values | values_of
             if row["kind"] and values_of.get("kind", row["kind"]) != row["kind"]:
                 kind = values_of["kind"]
-                message = f"{where}: {name!r} is of kind {kind} here, {row['kind']} in the data; this file counts"
+                message = f"{where}: {name!r} is {kind} here and {row['kind']} in the data; this file takes precedence"
                 notes += noted(("kind-overruled", 1, message))
             # A cost that comes without its unit is not in the unit of one that it replaces.
             rows.append(row | ({"cost_unit": None} if "cost" in values_of else {}) | values_of)
@@ -184,8 +184,9 @@ class Raters:
         named = [name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS]
         silent = [name for name in named if self.direction[name] > 0 and name not in self.directed]
         message = (
-            f"metrics called like those of which lower is better in `custodes score`: {listed(silent)}; nothing says so"
-            " of these, so higher counts as better: give --raters with higher_is_better"
+            "metrics named like metrics of `custodes score` for which lower is better: "
+            f"{listed(silent)}. Higher counts as better here; if not, give --raters with "
+            "higher_is_better"
         )
         return noted((UNTOLD, len(silent), message))
 
@@ -198,10 +199,13 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     side = labels.with_columns(_side_column(frame, name, where=where) for name in columns)
     if "truncated" in side.columns:
         refuse_values(
-            side["truncated"], ~side["truncated"].is_between(0, 1), where=where, allowed="a share from 0 to 1"
+            side["truncated"], ~side["truncated"].is_between(0, 1), where=where, allowed="a proportion from 0 to 1"
         )
     if {"low", "high"} <= set(side.columns):
-        refuse(side["low"] >= side["high"], lambda rows, _: f"{where}: low is not below high in row {rows}")
+        refuse(
+            side["low"] >= side["high"],
+            lambda rows, _: f"{where}: low is not below high in row {rows}; correct the bounds of the scale",
+        )
     return {
         row.pop("rater"): {name: value for name, value in row.items() if value is not None}
         for row in side.iter_rows(named=True)
@@ -234,7 +238,8 @@ def kinds_of(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     twice = declared.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
     if twice.len():
         raise InputError(
-            f"{where}: rater {listed(map(repr, twice))} is both human and metric in column 'kind'; a rater has one kind"
+            f"{where}: rater {listed(map(repr, twice))} is both human and metric in column 'kind'; "
+            "give each rater one kind"
         )
     kind_of = dict(declared.iter_rows())
     return {rater: kind_of.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}

@@ -66,15 +66,14 @@ class Ratings:
                 number_column(frame, "score", where=where),
             ]
         )
-        hint = "give each run of a rater its own number in a column 'repeat', or take the doubled row out"
+        hint = "number the runs of a rater in a column 'repeat', or remove the duplicate row"
         check_unique(ratings, KEY, where=where, what="rating", hint=hint)
         _check_size(ratings, where=where)
         why = label_column(frame, "invalid", where=where, empty=True)
         refuse(
             ratings["score"].is_not_null() & (why != ""),
             lambda rows, first: (
-                f"{where}: row {rows} has a score, and is invalid ({why[first]!r}); a score that counts has no"
-                " reason in 'invalid'"
+                f"{where}: row {rows} has a score and a reason why it is invalid ({why[first]!r}); remove one of them"
             ),
         )
         reasons = why.filter(why != "")
@@ -100,6 +99,6 @@ def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
         if score:
             beyond = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
-                f"{where}: scores of {rater!r} are {beyond} (the largest {score:g}); multiply them, or take their"
-                " logarithm"
+                f"{where}: scores of {rater!r} are {beyond} (the largest is {score:g}); rescale them, or "
+                "take their logarithm"
             )

@@ -80,7 +80,7 @@ def read(
     if len(sources) == 1 and isinstance(sources[0], list | tuple):
         sources = tuple(sources[0])
     if not sources:
-        raise OptionError("read: no input; give a path, a dataframe, or 'demo'")
+        raise OptionError("read: no input; give a path, a dataframe or 'demo'")
     setting = Schema() if schema is None else Schema.load(schema)
     setting = setting.under(
         Columns.make({} if columns is None else columns),
@@ -94,9 +94,11 @@ def read(
     if invalid not in get_args(Invalid):
         raise OptionError(f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}")
     if items is not None and set(FACTS) & set(setting.columns.roles):
-        raise OptionError(f"items: columns say {listed(set(FACTS) & set(setting.columns.roles))} already; say it once")
+        raise OptionError(
+            f"items: columns give {listed(set(FACTS) & set(setting.columns.roles))} already; remove one of the two"
+        )
     if sum(is_standard_input(source) for source in (*sources, raters, items)) > 1:
-        raise OptionError("standard input can be read once; give the other inputs as files")
+        raise OptionError("standard input can be read only once; give the other inputs as files")
     opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
     if setting.columns:
         setting.columns.check([source.frame.columns for source in opened if isinstance(source, LoadedTable)])
@@ -130,7 +132,7 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
         if whole and not (whole.whole and part):
             return whole.make(path, part=part, invalid=invalid)
     elif named:
-        raise OptionError(f"reader={reader!r} takes the path of a file or folder, not a dataframe")
+        raise OptionError(f"reader={reader!r} needs the path of a file or folder, not a dataframe")
     return _table(source, "table")
 
 
@@ -160,8 +162,7 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
             continue
         if len(sidecars) > 1:
             raise InputError(
-                f"{file.name}: several raters tables lie beside it ({listed(path.name for path in sidecars)}); take all"
-                " but one out"
+                f"{file.name}: several raters tables in its folder ({listed(path.name for path in sidecars)}); keep one"
             )
         for path in sidecars:
             try:
@@ -169,9 +170,9 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
                 study = study.describe(raters=side.frame, raters_name=side.name)
             except InputError as error:
                 raise InputError(
-                    f"{error}; it is read because it lies beside {file.name}: mend it, or give it another name"
+                    f"{error}; this file is read because it stands next to {file.name}: correct it, or rename it"
                 ) from None
-            message = f"{file.name}: what its raters are is said by {side.name} beside it"
+            message = f"{file.name}: kinds and directions of its raters are read from {side.name} in the same folder"
             patterns = list(side.frame["rater"].cast(pl.String).drop_nulls())
             silent = [
                 name
@@ -179,14 +180,15 @@ def _described(study: Study, table: LoadedTable, raters: Any) -> Study:
                 if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in patterns)
             ]
             lacks = (
-                f"{side.name} beside {file.name} does not name {listed(silent)}: is it of another file of that name?"
-                " Of these higher counts as better, unless --raters says otherwise"
+                f"{side.name}, read with {file.name}, does not name {listed(silent)}; it may belong to "
+                "another file. For these metrics higher counts as better, unless --raters declares "
+                "otherwise"
             )
             notes = noted(("raters-beside", True, message), (INCOMPLETE, len(silent), lacks))
             study = replace(study, notes=(*study.notes, *side.notes, *notes))
         plain = file.with_name("raters.csv")
         unread = raters is None and not sidecars and file.stem in RATED and plain.is_file()
-        message = f"{plain.name}, which stands beside {file.name}, is not read by itself; give it as --raters"
+        message = f"{plain.name} in the folder of {file.name} is not read automatically; give it as --raters"
         study = replace(study, notes=(*study.notes, *noted(("raters-not-read", unread, message))))
     return study
 
@@ -229,7 +231,9 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     mapped = columns.apply(table.frame, where=table.name)
     table = replace(table, frame=mapped.frame)
     if mapped.wide and reader not in (None, "wide", "ratings"):
-        raise OptionError(f"reader={reader!r} takes no patterns of columns; leave it out, or map single columns")
+        raise OptionError(
+            f"reader={reader!r} does not support patterns of columns; leave them out, or map single columns"
+        )
     chosen = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
     unfit = not chosen.fits(table.frame.columns)
     names = table.frame.columns
@@ -242,8 +246,13 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars makes text of only now
-        raise InputError(f"{table.name}: holds a lone surrogate (\\ud800 to \\udfff); mend the cell") from None
-    message = f"{table.name}: columns that look like the order shown are not used: {listed(orders)}; map one to order"
+        raise InputError(
+            f"{table.name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not "
+            "valid text; correct the cell"
+        ) from None
+    message = (
+        f"{table.name}: columns that look like the presentation order are not used: {listed(orders)}; map one to order"
+    )
     unused = noted(("unused-order", len(orders), message))
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
@@ -251,12 +260,12 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes, *unused))
     tables = (study.ratings, study.preferences, study.second_ratings, study.second)
     if not any(rows.frame.height for rows in tables) and study.outputs is None and study.looks.is_empty():
-        raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
+        raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if columns and table.digest:
         study = replace(study, digest=digest_of(table.digest, repr(columns)))
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
-            f"{table.name}: the reader {chosen.name} says {listed(mapped.items.columns[1:])} of items itself"
+            f"{table.name}: the reader {chosen.name} gives {listed(mapped.items.columns[1:])} of items itself"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
@@ -269,8 +278,9 @@ def _path_reader(path: Path) -> PathReader | None:
     keys = top_keys(path) if fitting is None else ()
     if keys:
         raise InputError(
-            f"{path.name}: an object with the keys {listed(sorted(keys))}, and no log of a known layout"
-            f" ({listed(PATH_READERS)}); a table is a list of objects, or JSON Lines in a file named .jsonl"
+            f"{path.name}: an object with keys {listed(sorted(keys))}, and not a known log "
+            f"({listed(PATH_READERS)}); a table is a list of objects, or JSON Lines in a file named "
+            ".jsonl"
         )
     return fitting
 
@@ -304,9 +314,10 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     first = list(dict.fromkeys(name for name, _ in ranked))[:NEAREST]
     nearest_readers = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
     raise UnfitError(
-        f"{table.name}: columns {listed(columns)} fit no reader",
-        f"; nearest is {nearest}, which lacks {lacks}; nearest readers: {nearest_readers}; say what columns of other"
-        f" names are, as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
+        f"{table.name}: columns {listed(columns)} match no reader",
+        f"; the nearest is {nearest}, which lacks {lacks}; near readers: {nearest_readers}. Map "
+        "your columns, as in "
+        f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
     )
 
 

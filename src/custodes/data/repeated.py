@@ -75,8 +75,9 @@ def repeated_message(groups: list[tuple[str, ...]]) -> str:
     examples = listed((" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in groups), limit=3)
     copies = sum(len(group) - 1 for group in groups)
     return (
-        f"{copies} items repeat another item under a different name, with equal texts or scores ({examples}); each such"
-        " group is resampled as one cluster, but estimates count it several times: keep one item of each group"
+        f"{copies} items repeat another item under a different name, with equal texts or scores "
+        f"({examples}). Each such group is resampled as one cluster, but estimates count it "
+        "several times: keep one item of each group"
     )
 
 

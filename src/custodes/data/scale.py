@@ -71,8 +71,8 @@ class MissingCode:
 
     def __str__(self) -> str:
         return (
-            f"{self.value:g} stands {self.n} times beside scores from {self.low:g} to {self.high:g}: if it means"
-            " missing, leave it empty"
+            f"{self.value:g} occurs {self.n} times among scores from {self.low:g} to {self.high:g}; "
+            "if it means missing, leave the cell empty"
         )
 
     @classmethod

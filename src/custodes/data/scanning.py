@@ -33,7 +33,9 @@ def scanned(
     files, kind = _files(sources)
     if engine == "polars":
         if memory_limit is not None or spill is not None:
-            raise OptionError("--memory-limit and --spill are for --engine duckdb; Polars works in batches")
+            raise OptionError(
+                "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
+            )
         scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
         _check_alike(files, kind)
         yield _renamed(scan(files), columns)
@@ -43,7 +45,7 @@ def scanned(
     except ImportError:
         raise MissingExtraError("--engine duckdb needs DuckDB: pip install 'custodes[duckdb]'") from None
     if memory_limit is not None and not LIMIT.fullmatch(memory_limit.strip()):
-        raise OptionError(f"--memory-limit {memory_limit!r}: a size, such as 500MB or 2GB")
+        raise OptionError(f"--memory-limit {memory_limit!r}: not a size; give one such as 500MB or 2GB")
     if spill is not None:
         _check_spill(spill)
     with duckdb.connect() as connection:
@@ -69,7 +71,8 @@ def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
     kinds = {KINDS.get(file.suffix.lower()) for file in files}
     if None in kinds or len(kinds) > 1:
         raise InputError(
-            f"{listed(file.name for file in files)}: counted are files of one kind: {', '.join(KINDS)}; convert others"
+            f"{listed(file.name for file in files)}: files of different kinds; give files of one "
+            f"kind: {', '.join(KINDS)}"
         )
     return files, str(kinds.pop())
 
@@ -87,8 +90,7 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
         for one, two, odd in ((first, other, columns - names), (other, first, names - columns)):
             if odd:
                 raise InputError(
-                    f"{one.name} holds columns that {two.name} lacks: {listed(sorted(odd))}; such files"
-                    " are counted apart"
+                    f"{one.name} has columns that {two.name} lacks: {listed(sorted(odd))}; count such files separately"
                 )
 
 
@@ -100,7 +102,7 @@ def _check_spill(folder: str) -> None:
             pass
     except OSError as problem:
         raise OptionError(
-            f"--spill {folder}: cannot be written: {problem.strerror or problem}; give a folder on a disk with room"
+            f"--spill {folder}: not writable: {problem.strerror or problem}; give a folder on a disk with free space"
         ) from None
 
 
@@ -113,5 +115,5 @@ def _renamed(table: Any, columns: Mapping[str, str]) -> Any:
         if name not in there:
             raise OptionError(f"--column {role}={name}: no such column; columns: {listed(there)}")
         if role in there and role != name:
-            raise OptionError(f"--column {role}={name}: the table has a column {role!r} already; take it out")
+            raise OptionError(f"--column {role!r}={name}: the table already has a column {role!r}; remove it")
     return rows.rename({name: role for role, name in columns.items()}).to_native()

@@ -298,30 +298,33 @@ def _check(
     if not isinstance(metrics, Sequence) or not all(isinstance(simulated, SimulatedMetric) for simulated in metrics):
         raise OptionError(f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)")
     if not (annotators or metrics):
-        raise OptionError("simulate: nobody rates; give annotators or metrics")
+        raise OptionError("simulate: there is no rater; give annotators or metrics")
     for system, values in quality.items():
         _check_numbers(dict(zip(aspects, values, strict=False)), where=f"quality[{system!r}]")
         if len(values) != len(aspects):
             raise OptionError(f"simulate: quality[{system!r}] has {len(values)} values for {len(aspects)} aspects")
     for annotator, reliability in annotators.items():
         if not 0 < reliability <= 1:
-            raise OptionError(f"simulate: reliability {reliability} of {annotator!r} is outside (0, 1]")
+            raise OptionError(
+                f"simulate: reliability {reliability} of {annotator!r} is not allowed; give a number "
+                "above 0 and at most 1"
+            )
     by_name: dict[str, SimulatedMetric] = {}
     for metric in metrics:
         for system in metric.favours:
             if system not in systems:
                 raise OptionError(
-                    f"simulate: {metric.name!r} favours {system!r}, which is no system here;"
-                    f" systems: {listed(systems)}{suggestion(system, systems)}"
+                    f"simulate: {metric.name!r} favours {system!r}: no such system; systems: "
+                    f"{listed(systems)}{suggestion(system, systems)}"
                 )
         if metric.copies and metric.copies not in by_name:
-            raise OptionError(f"simulate: {metric.name!r} copies {metric.copies!r}, which is no earlier metric")
+            raise OptionError(f"simulate: {metric.name!r} copies {metric.copies!r}, which is not an earlier metric")
         if metric.copies and metric.by_aspect != by_name[metric.copies].by_aspect:
-            raise OptionError(f"simulate: {metric.name!r} and {metric.copies!r} must both rate aspects, or neither")
+            raise OptionError(f"simulate: {metric.name!r} and {metric.copies!r} must both rate aspects, or both none")
         by_name[metric.name] = metric
     check_storable("simulate", [*systems, *aspects, *groups, *annotators, *by_name])
     if len({*annotators, *by_name}) < len(annotators) + len(metrics):
-        raise OptionError("simulate: annotators and metrics need names of their own")
+        raise OptionError("simulate: two annotators or metrics have the same name; rename one")
 
 
 def _check_size(items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:

@@ -32,8 +32,7 @@ JOIN_KEY = ["item", "system"]
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
 """What of a study can be asked about."""
 NO_METRIC = (
-    "no metric to judge: every rater here is a person; join a file with metric ratings (leaderboard and consistency"
-    " need none)"
+    "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need none)"
 )
 POOLED = "pooled-aspects"
 """The note on people who are named by aspects."""
@@ -195,11 +194,11 @@ class Study:
     ) -> Study:
         people, people_notes = self._chosen_people(human, needed=not one_side)
         if people and self._rows_of(people).is_empty():
-            who = f"people gave no score or verdict yet ({listed(people, limit=3)})"
+            who = f"annotators have no score or verdict yet ({listed(people, limit=3)})"
             if not one_side:
-                need_none = "leaderboard or consistency, which need no people"
-                raise InputError(f"{self.name}: {who}; fill in what they say, or ask {need_none}")
-            people_notes += noted(("people-without-scores", len(people), f"{who}: metrics alone"))
+                need_none = "leaderboard or consistency, which need no human ratings"
+                raise InputError(f"{self.name}: {who}; add them, or use {need_none}")
+            people_notes += noted(("people-without-scores", len(people), f"{who}: metrics only"))
             people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
@@ -229,8 +228,8 @@ class Study:
         pairs = self.preferences.where(keep & among)
         left = [name for name in self.systems if name not in chosen_systems]
         sided = (
-            f"systems are sides of a pair here ({listed(self.systems, limit=4)}), not systems: sample accuracy is the"
-            " number to read; favoritism, rankings and leaderboards say nothing"
+            f"the systems are sides of a pair ({listed(self.systems, limit=4)}), not systems, so "
+            "favoritism, rankings and leaderboards have no meaning; read sample accuracy"
         )
         looks = self.looks.filter(among)
         notes += stopped(looks) if people else []
@@ -266,23 +265,24 @@ class Study:
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
-            raise OptionError(f"human={human!r}: every rater here is of kind metric; give people's ratings too")
+            raise OptionError(f"human={human!r}: every rater is a metric; add human ratings")
         judges = [part for part in value_list("human", human, labels=kinds) if kinds.get(part) == "metric"]
         if judges:
-            raise OptionError(f"human={human!r}: {judges[0]!r} is a metric here; people: {listed(candidates)}")
+            raise OptionError(f"human={human!r}: {judges[0]!r} is a metric; annotators: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")
         left = [rater for rater in self.humans if rater not in people]
-        return people, noted(("people-not-selected", len(left), f"people not selected: {listed(left)}"))
+        return people, noted(("people-not-selected", len(left), f"annotators not selected: {listed(left)}"))
 
     def whose_people(self) -> str:
         """How to say who is a person, where nobody is."""
         kinds = self.raters.kind
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
-        hint = f"; these look like people: {listed(likely)}" if likely else ""
+        hint = f"; these look human: {listed(likely)}" if likely else ""
         more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
         return (
-            f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
-            f" raters: {listed(kinds)} (leaderboard and consistency need no people){hint}{more}"
+            "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
+            f"column or raters file with 'kind'). Raters: {listed(kinds)} (leaderboard and "
+            f"consistency need no annotators){hint}{more}"
         )
 
     def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
@@ -295,7 +295,9 @@ class Study:
             allowed = {"@aspect" in tokens, "@noaspect" not in tokens}
             candidates = tuple(c for c in candidates if (c in with_aspect) in allowed)
             if not candidates:
-                raise OptionError(f"metrics={metrics!r} leaves no metric; {listed(tokens)} selects by having an aspect")
+                raise OptionError(
+                    f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects by the metric's aspect"
+                )
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
 
@@ -306,8 +308,8 @@ class Study:
         beside = beside_people(unknown, people)
         likely = [name for name in unknown if looks_human(name) or name in beside]
         message = (
-            f"raters that look like people count as metrics: {listed(likely)}; if they are people, name them too in"
-            " human, or leave them out of metrics"
+            f"raters that look human are read as metrics: {listed(likely)}; if they are human, name "
+            "them in human as well, or leave them out of metrics"
         )
         return noted(("people-as-metrics", len(likely), message))
 
@@ -315,9 +317,9 @@ class Study:
         """A note on people whose names are those of several aspects."""
         pooled = pooled_aspects(people) if "" in aspects else []
         message = (
-            f"ratings of several aspects ({listed(pooled)}) are combined as if each aspect were an annotator"
-            f" ({listed(people)}); name the aspect in the columns, as in --columns 'human_{{aspect}}_{{rater}}', or"
-            " select one aspect with human"
+            f"ratings of several aspects ({listed(pooled)}) are combined as if each aspect were an "
+            f"annotator ({listed(people)}). Name the aspect in the columns, as in --columns "
+            "'human_{aspect}_{rater}', or select one aspect with human"
         )
         return noted((POOLED, len(pooled), message))
 
@@ -329,7 +331,7 @@ class Study:
             (
                 "aspect-without-people",
                 group.height,
-                f"metrics left out, as no chosen person rated their aspect {aspect!r}: {listed(group['rater'])}",
+                f"metrics excluded, as no selected annotator rated their aspect {aspect!r}: {listed(group['rater'])}",
             )
             for (aspect,), group in strangers.group_by("aspect", maintain_order=True)
         ]
@@ -345,7 +347,7 @@ class Study:
     def _whole_systems_left(self, chosen: pl.Expr, group: Patterns) -> list[Note]:
         """A note on scores of whole systems, which a choice of groups leaves out."""
         raters = self.ratings.frame.filter(chosen & (pl.col("item") == ""))["rater"].unique(maintain_order=True)
-        message = f"group={group!r} leaves out scores of whole systems, which are of all items: {listed(raters)}"
+        message = f"group={group!r} excludes scores of whole systems, which belong to all items: {listed(raters)}"
         return noted((OF_ALL_GROUPS, raters.len(), message))
 
     def fingerprint(self) -> str:
@@ -432,7 +434,7 @@ def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> p
     if doubled.height:
         row = doubled.row(0, named=True)
         description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
-        raise InputError(f"two inputs hold the same {what} ({description}); take one out, or rename the rater")
+        raise InputError(f"two inputs hold the same {what} ({description}); remove one, or rename the rater")
     return both
 
 
@@ -457,18 +459,19 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
         return []  # parts of one study, such as a log for each system, judged by one rater
     if not shared:
         unlike = [
-            f"{name}s {listed(mine[name].unique().sort(), limit=2)} against"
-            f" {listed(other[name].unique().sort(), limit=2)}"
+            f"{name}s {listed(mine[name].unique().sort(), limit=2)} and {listed(other[name].unique().sort(), limit=2)}"
             for name in JOIN_KEY
         ]
         raise InputError(
-            f"joining {a.name} and {b.name} matches nothing: no item and system in common ({'; '.join(unlike)});"
-            " use the same labels in both"
+            f"{a.name} and {b.name} have no item and system in common ({'; '.join(unlike)}); use the "
+            "same labels in both"
         )
     entries = []
     for name, frame in ((a.name, mine), (b.name, other)):
         alone = frame.height - shared
-        entries.append(("partial-join", alone, f"join: {alone} of {frame.height} outputs of {name} have no match"))
+        entries.append(
+            ("partial-join", alone, f"{name}: {alone} of {frame.height} outputs have no match in the other input")
+        )
     return noted(*entries)
 
 
@@ -480,10 +483,10 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     unknown = labels.filter(~labels.is_in(declared.implode()))
     if unknown.len() == labels.len():
         raise InputError(
-            f"{where}: none of its items is in the data ({listed(declared, limit=3)} against {listed(labels, limit=3)})"
-            f"{suggestion(str(declared[0]), list(labels)) if declared.len() else ''}"
+            f"{where}: none of its items is in the data ({listed(declared, limit=3)}; data: "
+            f"{listed(labels, limit=3)}){suggestion(str(declared[0]), list(labels)) if declared.len() else ''}"
         )
-    message = f"{where}: {unknown.len()} of {labels.len()} rated items are not in it ({listed(unknown, limit=3)})"
+    message = f"{where}: lacks {unknown.len()} of {labels.len()} rated items ({listed(unknown, limit=3)})"
     return noted(("items-not-described", unknown.len(), message))
 
 

@@ -24,7 +24,7 @@ SLIP = 0.8
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """3,5 and 1.234,5 and 1 234."""
 
-DOUBLED = "a column name stands twice; rename one, or take it out"
+DOUBLED = "a column name occurs twice; rename one, or remove it"
 
 EXACT_INTEGERS = 2.0**53
 """Whole floats below this are exact, so they may stand for integer labels."""
@@ -45,7 +45,7 @@ def check_names(names: Iterable[str], *, where: str) -> None:
     for name in names:
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise InputError(
-                f"{where}: column {shown(name)} cannot be read, as '*' and '^...$' stand for other columns; rename it"
+                f"{where}: column {shown(name)} cannot be read, because '*' and '^...$' select other columns; rename it"
             )
 
 
@@ -61,7 +61,7 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     except TypeError:
         kind = type(table).__name__
         raise InputError(
-            f"{where}: a {kind} is no table here; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
+            f"{where}: a {kind} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
         ) from None
     if isinstance(frame, nw.LazyFrame):
         return pl.DataFrame(frame.collect("polars").to_native())
@@ -79,7 +79,9 @@ def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
     try:
         return series_of(name, [None if _is_missing(value) else value for value in column.to_list()])
     except UnicodeEncodeError:
-        raise InputError(f"{where}: column {name!r} holds a lone surrogate, which is no text; mend the cell") from None
+        raise InputError(
+            f"{where}: column {name!r} holds an unpaired surrogate, which is not valid text; correct the cell"
+        ) from None
 
 
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:
@@ -121,7 +123,7 @@ def check_columns(
     for name in extra:
         close = suggestion(name, [label for label in allowed if label not in frame.columns], cutoff=SLIP)
         if close:
-            raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or take it out")
+            raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or remove it")
     return noted(("unused-columns", len(extra), f"{where}: columns not used: {listed(extra)}"))
 
 
@@ -150,10 +152,14 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         column = column.cast(pl.Int64) if whole.fill_null(True).all() else column
     try:
         if column.dtype.is_nested():
-            raise InputError(f"{where}: column {name!r} holds {column.dtype}, not labels; give text or numbers")
+            raise InputError(
+                f"{where}: column {name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
+            )
         column = column.cast(pl.String)
     except pl.exceptions.PolarsError:
-        raise InputError(f"{where}: column {name!r} holds {column.dtype}, not labels; give text or numbers") from None
+        raise InputError(
+            f"{where}: column {name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
+        ) from None
     labels = column.fill_null("").str.strip_chars()
     if not empty:
         refuse(
@@ -161,7 +167,7 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         )
     refuse(  # arrays of NumPy do not keep it, and two labels would be one
         labels.str.ends_with("\0"),
-        lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; take it out of the label",
+        lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; remove it",
     )
     return labels.alias(name)
 
@@ -188,7 +194,7 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
         numbers = column.cast(pl.Float64).fill_nan(None)
     else:
-        raise InputError(f"{where}: column {name!r} holds {column.dtype}, not numbers")
+        raise InputError(f"{where}: column {name!r} holds {column.dtype}, expected numbers")
     numbers = numbers.fill_nan(None)
     refuse(
         numbers.is_infinite(),
@@ -201,8 +207,9 @@ def _way_out(text: str) -> str:
     """What to do with a text that is no number: it may be one as another country writes it."""
     if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
         return (
-            "write numbers with a decimal point and nothing between thousands (decimal commas are read where a"
-            " semicolon or tab separates cells, and no number of the column can be thousands)"
+            "write numbers with a decimal point and without thousands separators (decimal commas are "
+            "read where cells are separated by a semicolon or tab and no number of the column has "
+            "thousands)"
         )
     return "leave the cell empty where nothing was rated"
 
@@ -250,7 +257,7 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
     labels = ", ".join(f"{name} {first[name]!r}" for name in key if first[name] != "")
     refuse(
         frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series(),
-        lambda rows, _: f"{where}: the same {what} stands twice, in rows {rows} ({labels}); {hint}",
+        lambda rows, _: f"{where}: the same {what} occurs twice, in rows {rows} ({labels}); {hint}",
     )
 
 

@@ -102,8 +102,8 @@ class MergingPlan:
         loose = table.filter((pl.col("ways") > 1) & ~pl.col("names"))
         if loose.height:
             raise InputError(
-                f"{WHERE}: verdicts {listed(map(repr, loose['said'].sort()), limit=3)} name systems, but not to the"
-                " letter; write model_a, model_b or tie"
+                f"{WHERE}: verdicts {listed(map(repr, loose['said'].sort()), limit=3)} match no system "
+                "name exactly; write model_a, model_b or tie"
             )
         plain = table.filter(~pl.col("names"))
         return dict(zip(plain["said"], plain["meant"], strict=True))
@@ -121,16 +121,17 @@ def settled(plan: MergingPlan, rows: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[An
     twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     if doubled := int(collected(twice.select(nw.len())).item()):
         raise InputError(
-            f"{WHERE}: {doubled} verdicts stand twice (same item, systems, rater, repeat and order); if they were asked"
-            " in both presentation orders, say which in 'order' (ab, ba); if again, number the runs in 'repeat'"
+            f"{WHERE}: {doubled} verdicts occur twice (same item, systems, rater, repeat and order). "
+            "If they differ in presentation order, give it in 'order' (ab, ba); if they are repeats, "
+            "number them in 'repeat'"
         )
     merged = merge_orders(plan.signed(rows), plan.orders)
     counts = collected(merged.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum()))
     half, torn = int(counts["half"].sum()), int(counts["contradictory"].sum())
-    left = "left out" if plan.orders == "consistent" else "taken as the sign of the mean"
+    left = "left out" if plan.orders == "consistent" else "merged as the sign of the mean"
     return plan.combined(merged), noted(
-        ("half-judged", half, f"{half} comparisons left out: asked in both orders and answered in one"),
-        ("torn-verdicts", torn, f"{torn} comparisons where a rater's verdicts differ by order or repeat: {left}"),
+        ("half-judged", half, f"{half} comparisons excluded: judged in both orders and answered in one"),
+        ("torn-verdicts", torn, f"{torn} comparisons in which a rater's verdicts differ by order or repeat: {left}"),
     )
 
 

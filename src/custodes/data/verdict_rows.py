@@ -43,7 +43,7 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
     if schema[verdict].is_float():
         odd = collected(rows.filter(nw.col(verdict) != nw.col(verdict).cast(nw.Int64)).select(nw.len())).item()
         if odd:
-            raise InputError(f"{WHERE}: {odd} values of {verdict!r} are no whole numbers; allowed: 1, 0, -1")
+            raise InputError(f"{WHERE}: {odd} values of {verdict!r} are not allowed; allowed: 1, 0, -1")
     item = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
     empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
     result = rows.select(
@@ -69,7 +69,7 @@ def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     kind = pl.col("kind").str.strip_chars().str.to_lowercase()
     survey = survey.with_columns(pl.col("n").cast(pl.Int64), kind.alias("kind"))
     if not survey.height:
-        raise InputError(f"{WHERE}: no rows; a verdict is needed at least")
+        raise InputError(f"{WHERE}: no rows; give at least one verdict")
     labels = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
     for wrong, what in (
         (pl.col("empty"), "have no item"),
@@ -79,12 +79,12 @@ def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
         (
             pl.any_horizontal(column != column.str.strip_chars() for column in labels),
-            "have a label with space around it",
+            "have a label with a space before or after it",
         ),
-        (pl.col("invalid"), "have a verdict, and a reason in 'invalid' why there is none"),
+        (pl.col("invalid"), "have a verdict and also a reason why it is invalid"),
     ):
         if n := int(survey.filter(wrong)["n"].sum()):
-            raise InputError(f"{WHERE}: {n} rows {what}; mend them, or take them out of the table")
+            raise InputError(f"{WHERE}: {n} rows {what}; correct them, or remove them from the table")
     return survey.drop("empty", "invalid")
 
 
@@ -94,15 +94,16 @@ def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     try:
         meaning = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
     except InputError as problem:
-        raise InputError(f"{problem} (rows are those of the words that differ, not of the table)") from None
+        raise InputError(f"{problem} (rows are numbered among the distinct values, not in the table)") from None
     wrong = (words != "") & (meaning.preference.is_null() | meaning.place.is_not_null())
     if wrong.any():
         bad = survey.filter(wrong).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])
         examples = listed((f"{word[:40]!r} {n:,} times" for word, n in bad.iter_rows()), limit=3)
-        place = ", but for words of the place shown" if meaning.place.drop_nulls().len() else ""
+        place = ", except words for the position shown" if meaning.place.drop_nulls().len() else ""
         raise InputError(
-            f"{WHERE}: {bad['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read ({examples}); allowed:"
-            f" {ALLOWED}, or nothing{place}; mend them, or take them out of the table"
+            f"{WHERE}: {bad['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read "
+            f"({examples}); allowed: {ALLOWED}, or empty{place}. Correct them, or remove them from "
+            "the table"
         )
     order_words = survey["shown"].str.to_lowercase().str.replace_all(MARKS, "")
     order = order_words.replace_strict(
@@ -110,9 +111,7 @@ def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     )
     if order.is_null().any():
         odd = survey.filter(order.is_null())["shown"].unique().sort()
-        raise InputError(
-            f"{WHERE}: column 'order' holds {listed(map(repr, odd), limit=3)}; allowed: ab, ba, or nothing"
-        )
+        raise InputError(f"{WHERE}: column 'order' holds {listed(map(repr, odd), limit=3)}; allowed: ab, ba, or empty")
     forward = np.where(survey["a"] < survey["b"], 1, -1)
     return survey.with_columns(
         pl.Series("sign", meaning.preference * forward).cast(pl.Int64),

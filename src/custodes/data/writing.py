@@ -97,7 +97,8 @@ def check_suffix(path: str | Path) -> str:
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     if suffix not in SUFFIXES:
         raise OptionError(
-            f"cannot write {name}: suffix {suffix!r} is none of {', '.join(SUFFIXES)}{suggestion(suffix, SUFFIXES)}"
+            f"cannot write {name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: "
+            f"{', '.join(SUFFIXES)}"
         )
     return suffix
 

@@ -29,7 +29,7 @@ def test_semicolons_and_decimal_commas(tmp_path: Path, encoding: str, separator:
     assert ("separator" in rules) == (name == "s.csv")
     assert ("encoding" in rules) == (encoding == "utf-16")
     told = next(note for note in study.notes if note.rule == "decimal-comma")
-    assert (told.count, told.message) == (2, f"{name}: the comma is a decimal one in columns ann, bleu")
+    assert (told.count, told.message) == (2, f"{name}: read with decimal commas: columns ann, bleu")
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,17 @@ def test_a_comma_between_commas_is_never_a_decimal_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("item,system,ann\n".encode("utf-16-le"), "a NUL character in line 1; this is no text"),
-        ('"', "a header but no rows"),
-        ('""""""', "a header but no rows"),
+        (
+            "item,system,ann\n".encode("utf-16-le"),
+            "a NUL character in line 1; the file is binary, or UTF-16 without a byte order mark",
+        ),
+        ('"', "a header without rows; give at least one row"),
+        ('""""""', "a header without rows; give at least one row"),
         ("a" * 200_000 + "\n1\n", "the header cannot be read: field larger than field limit"),
-        (",".join(map(str, range(10_001))) + "\n" + "1," * 10_000 + "1\n", "10001 columns, at most 10000 are read"),
+        (
+            ",".join(map(str, range(10_001))) + "\n" + "1," * 10_000 + "1\n",
+            "10001 columns; at most 10000 can be read. Write a row per rating: item, system, rater, score",
+        ),
     ],
 )
 def test_hostile_text_is_refused_in_one_line(tmp_path: Path, text: str | bytes, message: str) -> None:

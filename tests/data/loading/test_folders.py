@@ -55,7 +55,7 @@ def test_splits_of_a_saved_data_set(tmp_path: Path) -> None:
     saved(path / "test", [TWO])
     (path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     assert read(f"{path}::test").name == "mine::test"
-    with pytest.raises(InputError, match="^mine: holds 2 splits; say which by mine::SPLIT: train, test$"):
+    with pytest.raises(InputError, match="^mine: holds 2 splits; select one with mine::SPLIT: train, test$"):
         read(path)
 
 
@@ -80,20 +80,20 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     (path / "data-00001-of-00002.arrow").unlink()
     refused("mine: data files are missing: data-00001-of-00002.arrow; copy or download")
     write(path / "state.json", _data_files=[{"filename": "../mine/data-00000-of-00002.arrow"}])
-    refused("mine: lists '../mine/data-00000-of-00002.arrow', which is no name of a file in it")
+    refused("mine: lists '../mine/data-00000-of-00002.arrow', which is not the name of a file in the folder")
     write(path / "state.json", _data_files=[])
     refused("mine: data files are missing: all")
     write(path / "state.json", _data_files=7)
     refused("mine: state.json lists no data files")
     write(path / "state.json", _indices_data_files=[{"filename": "x"}])
-    refused("mine: saved with a selection of rows beside it; call flatten_indices() before save_to_disk")
+    refused("mine: saved with a separate selection of rows; call flatten_indices() before save_to_disk")
     (path / "state.json").write_text("[]")
-    refused("state.json: no JSON object")
+    refused("state.json: not a JSON object; save the data set again with save_to_disk")
     (path / "data-00000-of-00002.arrow").write_bytes(b"\xff\xff\xff\xff junk")
     refused("data-00000-of-00002.arrow: not an Arrow file or stream, or a damaged one")
     saved(path, [ONE, TWO.rename({"ann": "bob"})])
     refused("mine: data-00000-of-00002.arrow and data-00001-of-00002.arrow differ in columns ann, bob")
-    with pytest.raises(InputError, match="^mine: one split only; take '::train' off$"):
+    with pytest.raises(InputError, match="^mine: it has one split only; remove '::train'$"):
         read(f"{path}::train")
     (path / "dataset_dict.json").write_text('{"splits": [".."]}')
     refused("mine: lists '..', which is no name of a file in it")
@@ -121,11 +121,13 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
         "hub: 1 of 3 shards of train are missing (train-00001-of-00003, ...); copy or download them"
     )
     sharded(path, [*SHARDS, "test-00000-of-00001"])
-    with pytest.raises(InputError, match="^hub: holds 2 splits; say which by hub::SPLIT: test, train$"):
+    with pytest.raises(InputError, match="^hub: holds 2 splits; select one with hub::SPLIT: test, train$"):
         read(path)
     assert read(f"{path}::test").ratings.frame.height == 2
     sharded(path, ["train-00000-of-00004"])
-    with pytest.raises(InputError, match="^hub: shards of train are of 3, 4 in all; remove those of one version$"):
+    with pytest.raises(
+        InputError, match=r"^hub: shards of train belong to different sets \(of 3, 4\); keep one version$"
+    ):
         read(f"{path}::train")
 
 

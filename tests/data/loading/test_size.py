@@ -19,7 +19,7 @@ from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.state import State
 from custodes.verbs import channel_table
 
-KEEP = "keep the columns and rows that are needed, or count first, with count_pairs of a polars scan"
+KEEP = "select the columns and rows needed, or count first with count_pairs on a Polars scan"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_short_rows_are_counted(
         monkeypatch.setattr(module, "memory", lambda: 100_000)
     with pytest.raises(InputError) as error:
         load_table(path)
-    assert str(error.value).startswith(f"{path.name}: {told} 0.0 GB of memory, and this machine has 0.0 GB; ")
+    assert str(error.value).startswith(f"{path.name}: {told} 0.0 GB of memory; this machine has 0.0 GB. To read it, ")
     assert str(error.value).endswith(KEEP)
 
 
@@ -85,8 +85,8 @@ def test_a_sheet_that_reaches_too_far(tmp_path: Path, change: tuple[bytes, bytes
     path = workbook(tmp_path / "s.xlsx", change)
     with pytest.raises(InputError) as error:
         load_table(path)
-    assert str(error.value).startswith("s.xlsx: xl/worksheets/sheet1.xml reaches over ")
-    assert str(error.value).endswith("delete what stands far from the table, or save the table alone, as CSV")
+    assert str(error.value).startswith("s.xlsx: xl/worksheets/sheet1.xml covers ")
+    assert str(error.value).endswith("delete cells far from the table, or save the table alone as CSV")
 
 
 def test_cells_without_places_are_read(tmp_path: Path) -> None:
@@ -100,7 +100,13 @@ def test_a_text_that_cells_share_counts_in_each(
     path = workbook(tmp_path / "s.xlsx", change, "x" * 1000, rows=200)
     assert load_table(path).frame.height == 199
     monkeypatch.setattr(spreadsheet, "LARGEST", 500_000)
-    with pytest.raises(InputError, match=r"^s\.xlsx: its cells hold more text than fits in memory; delete what stands"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^s\.xlsx: its cells hold more text than fits in memory; delete cells far from the "
+            "table, or save the table alone as CSV"
+        ),
+    ):
         load_table(path)
 
 
@@ -121,18 +127,19 @@ def test_labels_are_counted_as_they_are_written_out(
     with pytest.raises(InputError) as error:
         load_table(path)
     assert str(error.value) == (
-        f"{path.name}: its cells take more than 0 MiB when each is written out; select columns or rows, and write them"
-        " to a file"
+        f"{path.name}: its cells take more than 0 MiB when decoded; select columns or rows, and write them to a file"
     )
 
 
 @pytest.mark.parametrize("read", [Schema.load, State.read, lambda path: channel_table(str(path))])
 def test_files_that_are_no_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: object) -> None:
-    with pytest.raises(InputError, match="^/dev/zero: a pipe or device, not a file"):
+    with pytest.raises(
+        InputError, match="^/dev/zero: a pipe or device; give its content on standard input: - < /dev/zero"
+    ):
         read("/dev/zero")  # type: ignore[operator]
     monkeypatch.setattr(source, "SMALL", 10)
     (tmp_path / "s").write_bytes(bytes(11))
-    with pytest.raises(InputError, match=r"s: 0 MiB, and a \w+ has at most 0 MiB; give another file$"):
+    with pytest.raises(InputError, match=r"s: 0 MiB; a \w+ may have at most 0 MiB\. Give another file$"):
         read(tmp_path / "s")  # type: ignore[operator]
 
 

@@ -36,15 +36,15 @@ def test_standard_input_is_known_by_its_first_bytes(monkeypatch: pytest.MonkeyPa
 
 def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     piped(monkeypatch, CSV)
-    with pytest.raises(OptionError, match="standard input can be read once; give the other inputs as files"):
+    with pytest.raises(OptionError, match="standard input can be read only once; give the other inputs as files"):
         read("-", "/dev/stdin")
-    with pytest.raises(OptionError, match="standard input can be read once"):
+    with pytest.raises(OptionError, match="standard input can be read only once; give the other inputs as files"):
         read("-", raters=Path("-"))
     read("-")
     with pytest.raises(InputError, match="standard input: the file is empty"):
         read("-")
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="standard input: there is none; give the path of a file"):
+    with pytest.raises(InputError, match="standard input: it is closed; give the path of a file"):
         read("-")
 
 
@@ -55,7 +55,7 @@ def test_the_command_line_takes_standard_input(
     assert run(["check", "-", "--human", "ann", "--table", "summary"]) in (0, 1)
     assert "study=standard input" in capsys.readouterr().out
     assert run(["check", "-", "-"]) == 2
-    assert capsys.readouterr().err == "custodes: standard input can be read once; give the other inputs as files\n"
+    assert capsys.readouterr().err == "custodes: standard input can be read only once; give the other inputs as files\n"
 
 
 def test_notes_on_side_tables_are_told(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_pipe_that_may_wait_and_a_device_without_end_are_not_opened(tmp_path: 
     make(path)  # type: ignore[operator]
     with pytest.raises(InputError) as error:
         read(path)
-    assert str(error.value) == f"{path}: a pipe or device, not a file; give its content on standard input: - < {path}"
+    assert str(error.value) == f"{path}: a pipe or device; give its content on standard input: - < {path}"
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_folder_named_as_a_table_and_a_part_of_a_file_without_parts(tmp_path: 
     with pytest.raises(InputError, match=r"^s\.csv: no mt-metrics-eval data"):
         read(tmp_path / "s.csv")
     (tmp_path / "t.csv").write_bytes(CSV)
-    with pytest.raises(InputError, match=r"^t\.csv: one table, without parts; take '::wmt/en-de' off$"):
+    with pytest.raises(InputError, match=r"^t\.csv: a single table without parts; remove '::wmt/en-de'$"):
         read(f"{tmp_path}/t.csv::wmt/en-de")
 
 
@@ -135,9 +135,15 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b"PK\x03\x04", "a damaged or truncated zip file"),
-        (b"PAR1" + b"x" * 9, "it is a Parquet file, not what its name says; let it end in .parquet"),
-        (b"ARROW1\0\0", "it is an Arrow file, not what its name says; let it end in .arrow"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a spreadsheet of an old version, or one with a password; save"),
+        (
+            b"PAR1" + b"x" * 9,
+            "the content is a Parquet file, which does not match its suffix; rename it to end in .parquet",
+        ),
+        (
+            b"ARROW1\0\0",
+            "the content is an Arrow file, which does not match its suffix; rename it to end in .arrow",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a spreadsheet in the old .xls format, or one with a password; save"),
     ],
 )
 def test_binary_files_named_as_text(tmp_path: Path, data: bytes, message: str) -> None:
@@ -153,5 +159,5 @@ def test_an_address_is_no_file_and_its_password_is_not_shown(address: str, kind:
     with pytest.raises(InputError) as error:
         read(kind(address))
     assert str(error.value) == (
-        f"{address.partition(':')[0]}:/...: an address, and nothing is downloaded here; give the path of a file"
+        f"{address.partition(':')[0]}:/...: this is an address, and custodes downloads nothing; give the path of a file"
     )

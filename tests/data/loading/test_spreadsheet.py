@@ -55,8 +55,8 @@ def test_of_several_sheets_one_is_named(tmp_path: Path) -> None:
     study = read(f"{path}::ratings", raters=f"{path}::people")
     assert (study.name, study.ratings.frame.height) == ("s.xlsx::ratings", 3)
     for part, message in (
-        ("", "s.xlsx: holds 2 sheets; say which by s.xlsx::SHEET: ratings, people"),
-        ("::rating", "s.xlsx: no sheet 'rating' in it (did you mean 'ratings'?); it holds ratings, people, empty"),
+        ("", "s.xlsx: holds 2 sheets; select one with s.xlsx::SHEET: ratings, people"),
+        ("::rating", "s.xlsx: no sheet named 'rating' (did you mean 'ratings'?); sheets: ratings, people, empty"),
         ("::empty", "s.xlsx: no cell is filled; give a table with a header and at least one row"),
     ):
         with pytest.raises(InputError) as error:
@@ -92,9 +92,15 @@ def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([["My study"], HEADER, *ROWS], "column 2, 3, 4 and 1 more has no name in the first filled row (My study)"),
-        ([["a", "a"], [1, 2]], "column 'a' stands twice; rename one, or take it out"),
-        ([HEADER], "a header but no rows; give at least one row"),
+        (
+            [["My study"], HEADER, *ROWS],
+            (
+                "column 2, 3, 4 and 1 more has no name in the first non-empty row (My study); a sheet "
+                "must start with the names of its columns"
+            ),
+        ),
+        ([["a", "a"], [1, 2]], "column 'a' occurs twice; rename one, or remove it"),
+        ([HEADER], "a header without rows; give at least one row"),
         ([], "no cell is filled"),
     ],
 )
@@ -110,8 +116,12 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
     for name, data, message in (
         ("s.xlsx", whole[:-40], "a damaged or truncated zip file"),
         ("s.xlsx", whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"), "not a spreadsheet, or a damaged one"),
-        ("s.xls", OLE + bytes(600), "a spreadsheet of an old version, or one with a password; save it as .xlsx"),
-        ("s.csv", whole, "it is a spreadsheet, not what its name says; let it end in .xlsx"),
+        ("s.xls", OLE + bytes(600), "a spreadsheet in the old .xls format, or one with a password; save it as .xlsx"),
+        (
+            "s.csv",
+            whole,
+            "the content is a spreadsheet, which does not match its suffix; rename it to end in .xlsx",
+        ),
     ):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(InputError) as error:

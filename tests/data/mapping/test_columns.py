@@ -30,7 +30,7 @@ def test_a_wide_table_of_two_aspects() -> None:
         assert scores.filter(rater=rater, aspect=aspect)["score"].to_list() == frame[name].cast(pl.Float64).to_list()
     assert scores.height == 5 * frame.height
     assert [(note.rule, note.message) for note in study.notes] == [
-        ("text-columns", "table: columns of a pattern that hold text, no scores: output")
+        ("text-columns", "table: columns matched by a pattern hold text, not scores: output")
     ]
 
 
@@ -75,7 +75,9 @@ def test_the_mapped_column_wins_and_the_other_is_noted() -> None:
     frame = wide("ann", "bleu", text=False).with_columns(item=pl.lit("line"), system=pl.lit("run"))
     study = read(frame, columns=OUTPUT)
     assert study.systems == ("Aster", "Birch", "Cedar")
-    assert study.notes[0].message == "table: columns not used: 'item' (item='doc_id' is), 'system' (system='model' is)"
+    assert study.notes[0].message == (
+        "table: columns not used: 'item' (item='doc_id' is used), 'system' (system='model' is used)"
+    )
 
 
 def test_columns_can_be_swapped() -> None:
@@ -132,7 +134,7 @@ def test_people_in_no_pattern_are_told() -> None:
     frame = wide("human_style_ann1", "expert_2", "bleu", text=False)
     study = read(frame, columns={**OUTPUT, "score": ["human_{aspect}_{rater}", "metric:bleu"]})
     assert {note.rule: note.message for note in study.notes}["unused-people"] == (
-        "table: columns that look like people's ratings are not used: expert_2; name them in columns"
+        "table: columns that look like human ratings are not used: expert_2; name them in columns"
     )
     long = half("rating", rater="rater", item="item", system="system").with_columns(expert=pl.lit(3))
     rules = [note.rule for note in read(long, columns={"score": "rating"}).notes]
@@ -142,27 +144,54 @@ def test_people_in_no_pattern_are_told() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"itm": "doc_id"}, "columns: 'itm' is no role (did you mean 'item'?); roles: item, system, rater, score,"),
+        (
+            {"itm": "doc_id"},
+            "columns: 'itm' is not a role (did you mean 'item'?); roles: item, system, rater, score,",
+        ),
         (
             {"item": "docid"},
-            "columns: item='docid' is no column here (did you mean 'doc_id'?); columns: doc_id, model,",
+            "columns: item='docid': no such column (did you mean 'doc_id'?); columns: doc_id, model,",
         ),
-        ({"item": ""}, "columns: item=''; a column is named by its text"),
-        ({"item": 3}, "columns: item=3; a column is named by its text"),
-        ({"score": []}, "columns: score names no pattern"),
-        ({"score": [3]}, "columns: score=3; a column is named by its text"),
-        ({**OUTPUT, "score": "person_{aspect}_{rater}"}, "columns: pattern 'person_{aspect}_{rater}' matches none of"),
-        ({**OUTPUT, "score": [*BOTH, "metric:bleu"]}, "columns: pattern 'metric:bleu' matches none of the columns"),
-        ({**OUTPUT, "score": "{aspect:bleu}"}, "columns: '{aspect:bleu}' names no rater; add {rater}, or map rater"),
+        ({"item": ""}, "columns: item=''; the name of a column must be text"),
+        ({"item": 3}, "columns: item=3; the name of a column must be text"),
+        ({"score": []}, "columns: score has no pattern; leave it out, or give one or more"),
+        ({"score": [3]}, "columns: score=3; the name of a column must be text"),
+        (
+            {**OUTPUT, "score": "person_{aspect}_{rater}"},
+            (
+                "columns: pattern 'person_{aspect}_{rater}' matches no column that is still without a "
+                "role; columns: output, human_coherence_ann1,"
+            ),
+        ),
+        (
+            {**OUTPUT, "score": [*BOTH, "metric:bleu"]},
+            (
+                "columns: pattern 'metric:bleu' matches no column that is still without a role (did "
+                "you mean 'bleu'?); columns: output,"
+            ),
+        ),
+        ({**OUTPUT, "score": "{aspect:bleu}"}, "columns: '{aspect:bleu}' gives no rater; add {rater}, or map rater"),
         (
             {**OUTPUT, "score": "human_{aspect}_ann{repeat}", "aspect": "output"},
-            "both say the aspect; leave {aspect} out",
+            "both give the aspect; leave {aspect} out, or map aspect to no column",
         ),
         ({**OUTPUT, "score": "human_{rater}_ann{aspect:1}"}, ""),
-        ({"item": "doc_id", "score": BOTH}, "table: patterns name the columns of scores, but no column is the system"),
-        ({**OUTPUT, "score": "metric:output"}, "table: no column of the patterns holds a number (output); name those"),
+        (
+            {"item": "doc_id", "score": BOTH},
+            (
+                "table: patterns name the score columns, but no column is the system; name it, as in "
+                "system=NAME. Columns: item, model, output,"
+            ),
+        ),
+        (
+            {**OUTPUT, "score": "metric:output"},
+            "table: no column matched by the patterns holds a number (output); name the score columns",
+        ),
         ({**OUTPUT, "group": "bleu"}, "table: item 'd0' has group "),
-        ({"system": "model", "group": "model"}, "columns: group is said of items, and table has no column of items"),
+        (
+            {"system": "model", "group": "model"},
+            "columns: group describes items, and table has no item column; map item",
+        ),
         (
             {**OUTPUT, "score": ["human:{rater}_coherence_{aspect:ann1}", "metric:{rater}_coherence_{aspect}"]},
             "table: rater 'human' is human by column 'human_coherence_ann1' and metric by 'human_coherence_ann2'",
@@ -170,9 +199,15 @@ def test_people_in_no_pattern_are_told() -> None:
         ({**OUTPUT, "score": ["human_{aspect}_ann1", "human_{aspect}_ann2"]}, ""),
         (
             {**OUTPUT, "score": ["human_coherence_{rater}", "human_fluency_{rater}"]},
-            "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' are of the same rater 'ann1'; tell them",
+            (
+                "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' have the same rater "
+                "'ann1'; distinguish them"
+            ),
         ),
-        ("doc_id", "columns='doc_id': give role to column"),
+        (
+            "doc_id",
+            "columns='doc_id': give a mapping of role to column, such as {'item': 'doc_id', 'system': 'model'}",
+        ),
     ],
     ids=str,
 )
@@ -195,7 +230,11 @@ def test_a_row_of_the_wide_table_is_named() -> None:
         read(broken, columns={**OUTPUT, "score": BOTH})
     twice = pl.concat([frame, frame[:1]])
     with pytest.raises(
-        cu.InputError, match=r"the same output stands twice, in rows 1, 25 \(item 'd0', system 'Aster'\)"
+        cu.InputError,
+        match=(
+            r"the same output occurs twice, in rows 1, 25 \(item 'd0', system 'Aster'\); one row "
+            "per output; number the runs in a column 'repeat'"
+        ),
     ):
         read(twice, columns={**OUTPUT, "score": BOTH})
 
@@ -203,16 +242,16 @@ def test_a_row_of_the_wide_table_is_named() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("demo", {"columns": OUTPUT}, "nothing to map, as no input is a table"),
+        ("demo", {"columns": OUTPUT}, "columns: no input is a table, so nothing can be mapped; leave the mapping out"),
         (
             wide("ann"),
             {"columns": {**OUTPUT, "group": "doc_id"}, "items": pl.DataFrame({"item": ["d0"], "group": ["x"]})},
-            "items: columns say group already; say it once",
+            "items: columns give group already; remove one of the two",
         ),
         (
             wide(*TWO_ASPECTS),
             {"columns": {**OUTPUT, "score": BOTH}, "reader": "battles"},
-            "reader='battles' takes no patterns",
+            "reader='battles' does not support patterns",
         ),
     ],
 )

@@ -179,7 +179,7 @@ def test_what_was_said_is_kept_in_the_suggestion() -> None:
 )
 def test_nothing_is_suggested_where_nothing_reads(frame: pl.DataFrame) -> None:
     with pytest.raises(
-        cu.InputError, match="fit no reader; nearest is .* nearest readers: .*--column item=NAME"
+        cu.InputError, match="match no reader; the nearest is .* near readers: .*--column item=NAME"
     ) as error:
         cu.read(frame)
     assert "try" not in str(error.value)
@@ -249,7 +249,14 @@ def test_aspects_in_the_names_of_people(people: list[str], aspects: list[str]) -
 
 
 def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
-    with pytest.raises(cu.InputError, match="fit no reader; nearest is wide"):
+    with pytest.raises(
+        cu.InputError,
+        match=(
+            "table: columns doc_id, model, output, humanStyle1, humanStyle2, humanDepth1, "
+            "humanDepth2, bleu match no reader; the nearest is wide, which lacks 'item' and "
+            "'system'; near readers: wide"
+        ),
+    ):
         cu.read(wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"))
 
 
@@ -289,10 +296,16 @@ LOSSES = {"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3}
 def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie() -> None:
     frame = pl.DataFrame({"prompt_id": [f"p{k}" for k in range(6)], **LOSSES})
     for table in (frame, frame.rename({"winner": "preferred"})):
-        with pytest.raises(cu.InputError, match="fit no reader; nearest is battles") as error:
+        with pytest.raises(
+            cu.InputError,
+            match="match no reader; the nearest is battles",
+        ) as error:
             cu.read(table)
         assert "preference=" not in str(error.value)
-    with pytest.raises(cu.InputError, match="fit no reader; nearest is battles"):  # an order that cannot be read
+    with pytest.raises(
+        cu.InputError,
+        match="match no reader; the nearest is battles",
+    ):  # an order that cannot be read
         cu.read(frame.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3)))
 
 
@@ -318,7 +331,7 @@ def test_an_order_that_has_another_name_is_told_of() -> None:
     notes = {note.rule: note.message for note in cu.read(base).notes}
     assert "not used: swapped; map one to order" in notes["unused-order"]
     assert "unused-order" not in {note.rule for note in cu.read(base, columns={"order": "swapped"}).notes}
-    with pytest.raises(cu.InputError, match="the same verdict stands twice.*; try .*--column order=swapped "):
+    with pytest.raises(cu.InputError, match="the same verdict occurs twice.*; try .*--column order=swapped "):
         cu.read(base.with_columns(item=pl.lit(1)))
 
 

@@ -81,14 +81,26 @@ def test_globs_say_which_way() -> None:
     ("written", "message"),
     [
         ("", "a pattern is empty"),
-        ("human_{rter}", "has the placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, {rater},"),
-        ("human_{}", "has the placeholder {}; placeholders"),
-        ("human_{rater!r}", "has the placeholder {rater!r} (did you mean 'rater'?); placeholders"),
+        (
+            "human_{rter}",
+            "has the unknown placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, {rater},",
+        ),
+        ("human_{}", "has the unknown placeholder {}; placeholders: {aspect}, {rater}, {kind}, {repeat}"),
+        (
+            "human_{rater!r}",
+            (
+                "has the unknown placeholder {rater!r} (did you mean 'rater'?); placeholders: "
+                "{aspect}, {rater}, {kind}, {repeat}"
+            ),
+        ),
         ("human_{rater", "cannot be read: expected '}' before end of string"),
         ("human_}", "cannot be read: Single '}'"),
         ("{aspect}{rater}", "has no text between two placeholders"),
         ("{rater}_{rater}", "holds {rater} twice"),
-        ("human:{kind}_{rater}", "says the kind twice"),
+        (
+            "human:{kind}_{rater}",
+            "columns: pattern 'human:{kind}_{rater}' gives the kind twice; leave out human: or {kind}",
+        ),
     ],
 )
 def test_a_pattern_is_checked(written: str, message: str) -> None:

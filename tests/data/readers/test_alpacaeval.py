@@ -39,8 +39,8 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read(path)
     assert str(error.value).startswith(
-        "annotations.json: 1 of 11 verdicts cannot be read ('3' in row 10);"
-        " allowed: numbers from 1 (output_1 better) to 2 (output_2 better), 0 (a draw), or nothing;"
+        "annotations.json: 1 of 11 verdicts cannot be read ('3' in row 10); allowed: a number "
+        "from 1 (output_1 better) to 2 (output_2 better), or 0"
     )
     study = read(path, invalid="force")
     # model < reference, so that generator_1 = reference is system_b
@@ -54,7 +54,9 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     }
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
     told = next(note.message for note in study.notes if note.rule == "graded-preference")
-    assert "3 of 8 preferences are not whole and are taken as the side they are on; AlpacaEval's own win rate" in told
+    assert (
+        "3 of 8 preferences are not whole numbers and are rounded to the preferred side. AlpacaEval's win rate" in told
+    )
     assert told.endswith("the mean of preference - 1, is 43.8 %")
 
 

@@ -205,7 +205,7 @@ def test_the_digest_is_of_what_was_said(path: Path) -> None:
 
 def test_a_file_that_changes_each_time(path: Path) -> None:
     times = iter(range(100))
-    with pytest.raises(InputError, match=r"^study\.db: it changed each time that it was read; read a copy"):
+    with pytest.raises(InputError, match=r"^study\.db: the file changed during every attempt to read it; read a copy"):
         running.of_one_state(path, lambda connection: os.utime(path, (0, next(times))))
 
 
@@ -217,7 +217,7 @@ def test_what_is_no_whole_study(path: Path) -> None:
     path.write_bytes(whole)
     with closing(connected(path)) as base:
         base.execute("DROP VIEW looks")
-    with pytest.raises(InputError, match=r"^study\.db: a study of another version of custodes: it has no looks"):
+    with pytest.raises(InputError, match=r"^study\.db: written by another version of custodes, as looks"):
         read(path)
     path.unlink()
     with closing(sqlite3.connect(path)) as base:
@@ -230,5 +230,7 @@ def test_the_reader_may_be_named(path: Path) -> None:
     assert read(path, reader="annotation").preferences.frame.height == 2
     small = path.with_name("small.csv")
     small.write_text("item,system,ann\n1,A,1\n")
-    with pytest.raises(InputError, match=r"^small\.csv: not a study of people's answers; custodes annotate new makes"):
+    with pytest.raises(
+        InputError, match=r"^small\.csv: not a study file of annotations; create one with custodes annotate new"
+    ):
         read(small, reader="annotation")

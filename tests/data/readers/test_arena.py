@@ -155,7 +155,7 @@ HALVES = {
 def test_battles_of_ones_own_are_not_taken_for_the_arenas(column: str) -> None:
     judge = {} if column in ("rater", "annotator", "evaluator") else {"judge": pl.lit("gpt-4")}
     frame = OWN.with_columns(pl.Series(column, HALVES[column] * 4), **judge)
-    with pytest.raises(InputError, match="fit no reader; try --column item=question_id") as error:
+    with pytest.raises(InputError, match="match no reader; try --column item=question_id") as error:
         read(frame)
     role = "order" if judge else "rater"
     assert column == "rater" or f"--column {role}={column}" in str(error.value)
@@ -165,7 +165,13 @@ def test_battles_of_ones_own_are_not_taken_for_the_arenas(column: str) -> None:
 @pytest.mark.parametrize("column", ["rater", "kind", "aspect", "repeat", "prompt_id"])
 def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
     frame = pl.DataFrame(ARENA).with_columns(pl.lit("x").alias(column))
-    with pytest.raises(InputError, match="fit no reader"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "table: columns question_id, model_a, model_b, winner, judge, conversation_a, "
+            "conversation_b, turn and 4 more match no reader; the nearest"
+        ),
+    ):
         read(frame)
 
 
@@ -177,8 +183,9 @@ def test_a_column_that_tells_doubled_rows_apart_is_refused() -> None:
     with pytest.raises(InputError) as error:
         read(frame.with_columns(ord=pl.int_range(8) % 2))
     assert str(error.value) == (
-        "table: 4 verdicts stand again for the same rater, item and order, and 'ord', which is not read, tells them"
-        " apart; try --column order=ord if it is the presentation order, or take it out if they are runs"
+        "table: 4 verdicts occur again for the same rater, item and order, and differ in "
+        "'ord', which is not read. Try --column order=ord if it is the presentation order, or "
+        "remove the column if it numbers runs"
     )
     study = read(frame.with_columns(ord=pl.int_range(8) % 2), columns={"order": "ord"})
     assert study.preferences.frame["order"].to_list() == ["ab", "ba"] * 4
@@ -188,7 +195,7 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
     frame = OWN.rename({"question_id": "query"}).with_columns(id=pl.int_range(8), judge=pl.lit("gpt-4"))
     notes = {note.rule: note.message for note in read(frame.with_columns(turn=pl.lit(1))).notes}
     assert notes["item-in-each-row"] == (
-        "table: id is another one in each row, and 'query' comes again; if that is the item, try --column item=query"
+        "table: id differs in every row, and 'query' repeats; if 'query' is the item, try --column item=query"
     )
 
 
@@ -198,9 +205,9 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
         ({"conversation_a": ['[{"role": 1', "", "", ""]}, "table, row 1: malformed JSON at column 12"),
         (
             {"conversation_a": ["[[3]]", "", "", ""]},
-            "table, row 1: a conversation must be a list of {role, content}, or a text",
+            "table, row 1: a conversation must be a text or a list of {role, content}",
         ),
-        ({"judge": ["[]", "x", "x", "x"]}, "table: judge '[]' is neither a name nor a list that begins with one"),
+        ({"judge": ["[]", "x", "x", "x"]}, "table: judge '[]' is neither a name nor a list that starts with one"),
         ({"winner": ["me", "model_a", "model_a", "tie"]}, "table: 1 of 3 verdicts cannot be read ('me' in row 1)"),
         ({"question_id": ["", "1", "2", "3"]}, "table: column 'question_id' is empty in row 1"),
     ],

@@ -64,7 +64,7 @@ def test_one_run_in_two_suites_is_refused(tmp_path: Path) -> None:
     for suite in ("v1", "v2"):
         write_helm(tmp_path / suite, INSTANCES)
     told = message(tmp_path)
-    assert told.endswith("are both of org/aster on mmlu:subject=law; give one of them")
+    assert told.endswith("both hold org/aster on mmlu:subject=law; give one of them")
     assert "v1/mmlu-subject" in told
     assert "v2/mmlu-subject" in told
 
@@ -89,11 +89,12 @@ def test_runs_that_are_not_whole_are_one_line(tmp_path: Path) -> None:
     assert "/per_instance_stats.json: malformed JSON at column " in message(folder)
     write_json(folder / "per_instance_stats.json", [{"instance_id": "id1"}])
     assert message(folder).endswith(
-        "not the layout of a run of HELM: Object missing required field `stats` - at `$[0]`"
+        "mmlu-subject=law,model=org_aster/per_instance_stats.json: the layout is not that of a "
+        "run of HELM: Object missing required field `stats` - at `$[0]`"
     )
     write_json(folder / "per_instance_stats.json", [])
-    assert message(folder).endswith("no sample holds a score; there is nothing to judge")
+    assert message(folder).endswith("no sample has a score; give logs with scores")
     (folder / "run_spec.json").unlink()
     assert message(folder).endswith(
-        "lacks run_spec.json; a run of HELM holds run_spec.json and per_instance_stats.json"
+        "lacks run_spec.json; a run of HELM needs run_spec.json and per_instance_stats.json"
     )

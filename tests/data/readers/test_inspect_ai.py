@@ -75,7 +75,10 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples.append(inspect_sample(8, "B", scorer="topic"))
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
-    assert message(path).startswith("a.json: 1 scores are text where others are numbers (match 'maybe'); read are")
+    assert message(path).startswith(
+        "a.json: 1 scores are text among numbers (match 'maybe'); numbers and C, P, I, N, yes, "
+        "true, no, false can be read. To drop and count the"
+    )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
     assert [(note.rule, note.count) for note in study.notes] == [
@@ -106,18 +109,22 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
     path = write_eval(tmp_path / "a.eval", inspect_log(SAMPLES), header="other.json")
     study = read(path)
     assert study.ratings.frame.height == len(SCORES)
-    assert [note.message for note in study.notes] == ["a.eval: logs of runs that did not end well: a.eval (started)"]
+    assert [note.message for note in study.notes] == [
+        "a.eval: logs of runs that did not finish successfully: a.eval (started)"
+    ]
 
 
 @pytest.mark.parametrize(
     ("log", "expected"),
     [
-        (inspect_log(None), "a.json: the log holds no samples; only its header was written"),
-        (inspect_log([]), "a.json: no sample holds a score; there is nothing to judge"),
+        (inspect_log(None), "a.json: the log holds no samples, only a header; run the evaluation again"),
+        (inspect_log([]), "a.json: no sample has a score; give logs with scores"),
         (
             {"version": 2, "eval": {"model": "m"}},
-            "a.json: not the layout of a log of inspect_ai: Object missing required field `task` - at `$.eval`; it has"
-            " the keys version, eval",
+            (
+                "a.json: the layout is not that of a log of inspect_ai: Object missing required field "
+                "`task` - at `$.eval`; it has the keys version, eval"
+            ),
         ),
         (
             inspect_log([inspect_sample(1), inspect_sample(1)]),
@@ -145,17 +152,21 @@ def test_damaged_files_are_told_from_other_layouts(tmp_path: Path) -> None:
     (tmp_path / "b.eval").write_bytes(whole[:-30])
     assert message(tmp_path / "b.eval") == "b.eval: not a zip file, or a damaged one; copy the log again"
     (tmp_path / "c.eval").write_bytes(whole.replace(b"samples/1_epoch_1", b"samples/9_epoch_1", 1))
-    assert message(tmp_path / "c.eval").startswith("c.eval, samples/1_epoch_1.json: damaged, or packed")
+    assert message(tmp_path / "c.eval").startswith(
+        "c.eval, samples/1_epoch_1.json: damaged, or compressed with an unsupported method "
+        "(File name in directory 'samples/1_epoch_1.json' and"
+    )
     with zipfile.ZipFile(tmp_path / "d.eval", "w") as archive:
         archive.writestr("readme.txt", "no log")
-    expected = "d.eval: neither header.json nor _journal/start.json in it; this is no log of inspect_ai"
+    expected = "d.eval: contains neither header.json nor _journal/start.json, so it is not a log of inspect_ai"
     assert message(tmp_path / "d.eval") == expected
     assert message(tmp_path / "d.eval", reader="inspect_ai") == expected
     write_eval(tmp_path / "e.eval", inspect_log([inspect_sample(1) | {"scores": [1]}]))
     assert message(tmp_path / "e.eval").startswith(
-        "e.eval, samples/1_epoch_1.json: not the layout of a log of inspect_ai: Expected `object | null`, got `array`"
+        "e.eval, samples/1_epoch_1.json: the layout is not that of a log of inspect_ai: "
+        "Expected `object | null`, got `array`"
     )
-    assert "no parts, but ::qa came" in message(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
+    assert "no parts; remove ::qa from the path" in message(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
 
 
 def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +174,7 @@ def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatc
     path = write_eval(tmp_path / "bomb.eval", inspect_log([bomb]))
     assert path.stat().st_size < 10_000
     monkeypatch.setattr(compression, "LARGEST", 100_000)
-    assert message(path) == "bomb.eval: unpacks to more than 0 MiB; if it is what it should be, unzip it"
+    assert message(path) == "bomb.eval: unpacks to more than 0 MiB; if the file is genuine, unzip it"
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python knows zstd")
@@ -177,7 +188,10 @@ def test_without_zstd_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.M
     path.write_bytes(data)
     with pytest.raises(
         MissingExtraError,
-        match=r"^z\.eval, samples/1_epoch_1\.json: compressed by zstd: pip install 'custodes\[logs\]', or take",
+        match=(
+            r"^z\.eval, samples/1_epoch_1\.json: compressed with zstd; install pip install "
+            r"'custodes\[logs\]', use Python 3\.14, or write the log uncompressed"
+        ),
     ):
         read(path)
 
@@ -201,7 +215,7 @@ def test_a_bomb_that_declares_little_is_not_unpacked(tmp_path: Path) -> None:
     path.write_bytes(data)
     tracemalloc.start()
     try:
-        assert "samples/1_epoch_1.json: damaged, or packed in a way that is not known here (Bad CRC-32" in message(path)
+        assert "samples/1_epoch_1.json: damaged, or compressed with an unsupported method (Bad CRC-32" in message(path)
         assert tracemalloc.get_traced_memory()[1] < 2**22
     finally:
         tracemalloc.stop()

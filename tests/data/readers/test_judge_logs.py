@@ -62,7 +62,7 @@ def test_a_judge_that_failed_is_told_of_and_an_unknown_word_refused(tmp_path: Pa
     study = read(jsonl(tmp_path / "gpt-4_pair.jsonl", [pair(7, "model_1", "error"), pair(8, "tie", "tie")]))
     assert study.preferences.missing.select("item", "why").rows() == [("7/turn 1", "unreadable")]
     assert [note.message for note in study.notes] == [
-        "gpt-4_pair.jsonl: 1 answers of judges could not be parsed: not rated (gpt-4 1)"
+        ("gpt-4_pair.jsonl: 1 replies of judges could not be parsed and count as not rated (gpt-4 1)")
     ]
     with pytest.raises(
         InputError, match=r"1 of 2 verdicts cannot be read \('Birch' in row 1\); allowed: model_1, model_2,"
@@ -134,9 +134,9 @@ def test_arena_hard_2_names_its_baseline_and_category(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("games", "message"),
     [
-        ("3", "x.jsonl: games of row 1 are no list of objects with 'score'"),
+        ("3", "x.jsonl: games of row 1 are not a list of objects with 'score'"),
         ([{"winner": "A"}], "x.jsonl: game 1 of row 1 has no 'score'; keys: winner"),
-        ([], "x.jsonl: no line has a game; give judgments with 'games'"),
+        ([], "x.jsonl: no row has a game; give judgments with 'games'"),
         ([{"score": 7}], "x.jsonl: 1 of 1 verdicts cannot be read ('7' in row 1); allowed: A>>B, A>B, A=B, B>A, B>>A,"),
     ],
 )

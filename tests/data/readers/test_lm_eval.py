@@ -63,8 +63,10 @@ def test_values_that_are_no_number_of_a_sample_are_left_out_and_counted(tmp_path
     study = read(write_lm_eval(tmp_path / "m", lines))
     assert study.metrics == ("acc",)
     assert [note.message for note in study.notes] == [
-        "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: 2 values are no number of their sample, and were left out"
-        " (bleu, word_perplexity)"
+        (
+            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: 2 values are not numbers of a sample "
+            "and were dropped (bleu, word_perplexity)"
+        )
     ]
 
 
@@ -93,7 +95,7 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
     [
         (
             [{"doc_id": 0, "resps": "x"}],
-            "line 1: not the layout of samples of lm-evaluation-harness: Expected `array`,",
+            "line 1: the layout is not that of samples of lm-evaluation-harness: Expected `array`,",
         ),
         (
             [lm_eval_sample(0, acc=float("inf"))],
@@ -110,4 +112,7 @@ def test_bad_samples_are_one_line(lines: list[dict[str, Any]], expected: str, tm
 def test_directions_that_contradict_are_refused(tmp_path: Path) -> None:
     for task, up in (("a", True), ("b", False)):
         write_lm_eval(tmp_path / task, LINES, task=task, higher={"exact_match": up})
-    assert message(tmp_path).endswith("of exact_match, more is better in a and worse in b; read them apart")
+    assert message(tmp_path).endswith(
+        "test_directions_that_contradic0: for exact_match, higher is better in a and lower is "
+        "better in b; read these tasks separately"
+    )

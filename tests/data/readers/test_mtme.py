@@ -103,7 +103,7 @@ SEVERAL = FILES | {"wmt/sources/en-ru.txt": "a\n", "wmt22/sources/en-de.txt": "b
 def test_of_several_one_must_be_named(tmp_path: Path, make: Make) -> None:
     path = make(tmp_path / "data", SEVERAL)
     check(read(f"{path}::wmt/en-de"))
-    sets = "holds several test sets; say which by PATH::TESTSET/LP: "
+    sets = "holds several test sets; select one with PATH::TESTSET/LP: "
     for part, message in (
         ("", f"{sets}wmt/en-de, wmt/en-ru, wmt22/en-de"),
         ("::en-de", f"{sets}wmt/en-de, wmt22/en-de"),
@@ -132,7 +132,7 @@ def test_two_test_sets_of_one_name_are_told_apart(tmp_path: Path) -> None:
 
 
 DA, BLEU = "human-scores/en-de.da-sqm.seg.score", "metric-scores/en-de/BLEU-refA.seg.score"
-LINES = "lines, 2 expected (one for every line of the source)"
+LINES = "lines, expected 2 (one per line of the source)"
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ LINES = "lines, 2 expected (one for every line of the source)"
         (
             DA,
             "S1\t1\nS1\t2\nS2\t3\n",
-            "1 lines for system 'S2', 2 expected (the source has 2 lines; 2 systems, 3 lines,",
+            "1 lines for system 'S2', expected 2 (the source has 2 lines; 2 systems, 3 lines,",
         ),
         (
             "metric-scores/en-de/only.sys-refA.sys.score",
             "S1\t1\nS1\t2\n",
-            "2 lines for system 'S1', 1 expected (the source has 2 lines; 1 systems, 2 lines, expected 1)",
+            "2 lines for system 'S1', expected 1 (the source has 2 lines; 1 systems, 2 lines, expected 1)",
         ),
         (BLEU, "S1\t1\nS1\n", "line 2 is not SYSTEM<TAB>SCORE"),
         (BLEU, "S1\t1\nS1\tgood\n", "score 'good' in row 2 is not a number; leave the cell empty where nothing was"),
@@ -173,7 +173,7 @@ def test_a_rater_of_both_kinds_raises(tmp_path: Path) -> None:
 
 def test_a_folder_and_a_tar_of_something_else_raise(tmp_path: Path) -> None:
     message = (
-        "{}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it; give the folder or tar that holds the"
+        "{}: no mt-metrics-eval data, as TESTSET/sources/LP.txt is missing; give the folder or tar that holds the"
         " test sets, or a table file"
     )
     known = "; other folders known: logs of Inspect, "
@@ -230,7 +230,10 @@ def test_a_malicious_tar_does_no_harm(tmp_path: Path) -> None:
 
 def test_a_tar_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = packed(tmp_path, FILES)
-    for limit, message in (("LARGEST", "over 2,048 MiB of one test set"), ("LARGEST_MEMBER", "is over 512 MiB")):
+    for limit, message in (
+        ("LARGEST", "a test set is larger than 2,048 MiB"),
+        ("LARGEST_MEMBER", "is larger than 512 MiB"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(mtme, limit, 10)
             with pytest.raises(InputError, match=rf"^data\.tar\.gz: .*{message}; unpack the tar and give the folder$"):

@@ -122,7 +122,7 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
 def test_notes_say_how_words_and_names_were_read() -> None:
     notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
     assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)
-    assert "write left, right where it means the place shown" in notes["place-or-column"].message
+    assert "write left, right for the position shown" in notes["place-or-column"].message
     for quiet in ("original, swapped", "left, right", "names, A"):
         assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
     assert {note.rule: note.count for note in study_of(BY_NAMES).notes}["order-by-names"] == 3 * N_ITEMS
@@ -138,11 +138,11 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
     [
         (
             rows_of(("A1", "B1", "A", "1")),
-            "table: order is 1 (rows 1), which may be 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
+            "table: order is 1 (rows 1), which may mean 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
         ),
         (
             rows_of(("A1", "B1", "A", "0"), ("A1", "B1", "A", "2")),
-            "table: order is 0, 2 (rows 1, 2), which may be 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
+            "table: order is 0, 2 (rows 1, 2), which may mean 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
         ),
         (
             rows_of(("A1", "B1", "A", "sideways")),
@@ -150,16 +150,18 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         ),
         (
             rows_of(("A1", "B1", "left", "ab"), ("A1", "B1", "left", "")),
-            "table: winner 'left' in row 2 speaks of the place shown, and the order of that row is unknown;",
+            "table: winner 'left' in row 2 names a position, and the presentation order of that row is unknown;",
         ),
         (
             rows_of(("A1", "B1", "A", "ab"), ("A1", "B1", "A", "ab")),
-            "table: the same verdict stands twice, in rows 1, 2",
+            "table: the same verdict occurs twice, in rows 1, 2",
         ),
         (
             rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
-            "table: order 'ab' contradicts the swapped names of rows 1, 2: by both, the same system was shown first in"
-            " both orders; write original and swapped where the names are in the order shown",
+            (
+                "table: order 'ab' contradicts the swapped names of rows 1, 2: together they place the "
+                "same system first in both orders. Write original and"
+            ),
         ),
     ],
 )
@@ -174,7 +176,7 @@ def test_a_pair_that_stands_twice_in_one_order_is_no_second_order() -> None:
     with pytest.raises(InputError) as error:
         read(frame)
     told = str(error.value)
-    assert told.startswith("table: the same verdict stands twice, in rows 1, 2 (item '1', system_a 'A1',")
+    assert told.startswith("table: the same verdict occurs twice, in rows 1, 2 (item '1', system_a 'A1',")
     assert "try --column order=position; if" in told
     assert "'repeat'" in told
     assert "columns not used: position" in told
@@ -203,8 +205,11 @@ def test_a_comparison_that_stands_twice_says_nothing_of_the_others() -> None:
     study = read(pl.DataFrame([*rows, rows[0] | {"model_a": "B1", "model_b": "A1"}]))
     assert study.preferences.frame["order"].value_counts().sort("order").rows() == [("", 8), ("ab", 1), ("ba", 1)]
     assert [note.message for note in study.notes if note.rule == "order-by-names"] == [
-        "table: 1 comparisons stand as (A, B) and as (B, A): taken for the two presentation orders, the system named"
-        " first was shown first; the order of 8 other verdicts is not known, as few stand so"
+        (
+            "table: 1 comparisons occur as (A, B) and as (B, A) and are read as the two "
+            "presentation orders, with the system named first shown first; the order of 8 other "
+            "verdicts is unknown, as few occur in both"
+        )
     ]
 
 
@@ -228,9 +233,10 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
     with pytest.raises(InputError) as error:
         read(said(20))
     assert str(error.value) == (
-        f"table: winner {first}, {second} may speak of the column or of the place shown: taken for the column, 80 % of"
-        " comparisons contradict each other so, 20 % if it meant the place; write left, right where it means the place,"
-        " model_a, model_b where it means the column"
+        f"table: winner {first}, {second} may mean the column or the position shown, and is "
+        "read as the column (80 % of comparisons contradict each other when read so, 20 % when "
+        "read as the position). Write left, right for the position, model_a, model_b for the "
+        "column"
     )
     assert "place-or-column" in {note.rule for note in read(said(19)).notes}
 
@@ -239,6 +245,6 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
 def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
     other = {"repeat": "trial", "aspect": "criterion"}[role]
     frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).with_columns(pl.Series(other, ["x", "y"]))
-    with pytest.raises(InputError, match=f"; try --column {role}={other}; if it was asked"):
+    with pytest.raises(InputError, match=f"; try --column {role}={other}; if pairs were judged"):
         read(frame)
     assert read(frame, columns={role: other}).preferences.frame.height == 2

@@ -86,7 +86,7 @@ def test_ours_come_first_and_need_no_other(install: Install) -> None:
         ("def oops(:", r"SyntaxError: .*"),
         (MARKS.replace('"marks"', '"wide"'), "there is a reader 'wide' already, so it needs another name"),
         (MARKS.replace('"marks"', '"mtme"'), "there is a reader 'mtme' already, so it needs another name"),
-        (MARKS.replace("columns=(", "columns=() and ("), r"its columns are \(\), not tuples of names"),
+        (MARKS.replace("columns=(", "columns=() and ("), r"its columns are \(\), expected tuples of names"),
         (MARKS.replace('(("essay", "writer", "marker", "mark"),)', '("essay",)'), r"its columns are \('essay',\), .*"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_damaged_list_of_entry_points_hides_no_other_package(install: Install)
     ("fault", "said"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("return 3", "TypeError: it made no Study but something of type int"),
+        ("return 3", "TypeError: it returned int, expected Study"),
     ],
 )
 def test_a_fault_while_reading_is_one_line_that_names_it(
@@ -132,7 +132,9 @@ def test_a_fault_while_reading_is_one_line_that_names_it(
     TABLE.write_csv(tmp_path / "marks.csv")
     assert cli.run(["check", str(tmp_path / "marks.csv")]) == 2
     who = "the reader 'marks' of the package custodes-marking 1.2"
-    assert capsys.readouterr().err == f"custodes: marks.csv: {who} failed: {said}; update it, or force another reader\n"
+    assert (
+        capsys.readouterr().err == f"custodes: marks.csv: {who} failed: {said}; update it, or select another reader\n"
+    )
 
 
 def test_another_process_sees_it_too(install: Install, tmp_path: Path) -> None:

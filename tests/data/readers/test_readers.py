@@ -29,7 +29,7 @@ def test_a_forced_reader_says_what_it_needs() -> None:
             "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles, outputs,",
         ),
         ({"invalid": "skip"}, "invalid='skip'; allowed: error, drop, force"),
-        ({"reader": "mtme"}, "reader='mtme' takes the path of a file or folder, not a dataframe"),
+        ({"reader": "mtme"}, "reader='mtme' needs the path of a file or folder, not a dataframe"),
     ],
 )
 def test_bad_options_raise(options: dict[str, str], message: str) -> None:

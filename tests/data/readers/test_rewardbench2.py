@@ -66,7 +66,7 @@ def test_the_first_version_has_two_sides(tmp_path: Path) -> None:
 
 def test_an_empty_list_of_the_first_version_is_not_whole(tmp_path: Path) -> None:
     for name in ("scores_chosen", "text_rejected"):
-        expected = "reward.json: its lists have 0, 2 entries; each needs one a prompt; is the file whole?"
+        expected = "reward.json: its lists have 0, 2 entries, expected one per prompt; the file may be truncated"
         assert message(write_json(tmp_path / "reward.json", rewardbench(**{name: []}))) == expected
 
 
@@ -120,21 +120,36 @@ def test_the_data_of_the_first_version_hold_texts(tmp_path: Path) -> None:
 
 def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
     row = {"id": ["1"], "subset": ["Math"], "prompt": ["q"], "chosen": [[[1]]], "rejected": [["b"]]}
-    with pytest.raises(InputError, match="^table, row 1: not the layout of the data of RewardBench: Expected `str`"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "^table, row 1: the layout is not that of the data of RewardBench: Expected `str`, got "
+            r"`array` - at `\$\[0\]`"
+        ),
+    ):
         read(pl.DataFrame(row))
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"scores": [[1, 2]]}, "its lists have 1, 3 entries; each needs one a prompt; is the file whole?"),
+        ({"scores": [[1, 2]]}, "its lists have 1, 3 entries, expected one per prompt; the file may be truncated"),
         ({"num_correct": [5, 1, 2]}, "entry 1 has 4 scores, 4 texts and num_correct 5"),
-        ({"scores": [["x", 1, 2, 3], [0] * 4, [0] * 3]}, "entry 1: score 'x' is no number"),
+        ({"scores": [["x", 1, 2, 3], [0] * 4, [0] * 3]}, "entry 1: score 'x' is not a number"),
         ({"num_correct": None}, "neither scores and num_correct (RewardBench 2) nor scores_chosen and scores_rejected"),
-        ({"id": ["1", "1", "1"], "subset": ["a"] * 3}, "prompt 'a/1' stands twice (the second is entry 2)"),
-        ({"num_correct": [4, 4, 3]}, "no prompt with a right and a wrong completion; there is nothing to judge"),
-        ({"model": "ref"}, "the model is called 'ref', which is the human rater here; rename it"),
-        ({"subset": 3}, "not the layout of scores of RewardBench: Expected `array`, got `int` - at `$.subset`"),
+        ({"id": ["1", "1", "1"], "subset": ["a"] * 3}, "prompt 'a/1' occurs twice (again in entry 2); remove one"),
+        (
+            {"num_correct": [4, 4, 3]},
+            "no prompt has both a correct and an incorrect completion, so nothing can be compared",
+        ),
+        ({"model": "ref"}, "the model is named 'ref', which is the human rater here; rename it"),
+        (
+            {"subset": 3},
+            (
+                "reward.json: the layout is not that of scores of RewardBench: Expected `array`, got "
+                "`int` - at `$.subset`; it has the keys chat_template,"
+            ),
+        ),
     ],
 )
 def test_bad_scores_are_one_line(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
     with pytest.raises(InputError) as error:
         read(frame)
     assert str(error.value) == (
-        "table: 2 of 3 verdicts cannot be read ('garbage' in row 2, '???' in row 4); allowed: model_a, model_b, tie,"
-        " both_bad, A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing; mend"
-        " them, or drop and count them with invalid='drop' (--invalid drop)"
+        "table: 2 of 3 verdicts cannot be read ('garbage' in row 2, '???' in row 4); allowed: "
+        "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system "
+        "(full list: documentation, data), or empty; correct them, or drop and count them with "
+        "invalid='drop' (--invalid drop)"
     )
     study = read(frame, invalid="force")
     assert study.preferences.frame["item"].to_list() == ["1"]
@@ -76,10 +77,11 @@ def test_drop_takes_one_in_twenty_and_no_more() -> None:
     with pytest.raises(InputError) as error:
         read(frame, invalid="drop")
     assert str(error.value) == (
-        "table: 2 of 39 verdicts cannot be read ('garbage' in row 1, 'oh' in row 2); allowed: model_a, model_b, tie,"
-        " both_bad, A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing; that is 5.1 %"
-        " of the file, 5.1 % of j, and invalid='drop' takes 5 %: mend them, or drop them all the same with"
-        " invalid='force' (--invalid force)"
+        "table: 2 of 39 verdicts cannot be read ('garbage' in row 1, 'oh' in row 2); allowed: "
+        "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system "
+        "(full list: documentation, data), or empty; that is 5.1 % of the file, 5.1 % of j, "
+        "and invalid='drop' allows 5 %; correct them, or drop them all with invalid='force' "
+        "(--invalid force)"
     )
     assert read(frame, invalid="force").preferences.frame.height == 37
 

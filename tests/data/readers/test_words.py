@@ -59,15 +59,21 @@ def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: li
 @pytest.mark.parametrize(
     ("column", "numbers", "message"),
     [
-        ("winner", [1, 0], "table: winner is 0, 1, where 0 (row 2) may be a tie or one of the systems; write model_a,"),
-        ("winner", [0, 0], "table: winner is 0, where 0 (row 1, 2) may be a tie or one of the systems; write model_a,"),
-        ("preference", [1, 0, 2], "table: preference is 0, 1, 2, where 0 (row 2) may be a tie or one of the systems;"),
-        ("preference", [1, 0], "table: preference is 0, 1, where 0 (row 2) may be a tie or one of the systems; write"),
+        ("winner", [1, 0], "table: winner is 0, 1, where 0 (row 2) may be a tie or a system; write model_a,"),
+        ("winner", [0, 0], "table: winner is 0, where 0 (row 1, 2) may be a tie or a system; write model_a,"),
+        (
+            "preference",
+            [1, 0, 2],
+            "table: preference is 0, 1, 2, where 0 (row 2) may be a tie or a system; write model_a, model_b, tie",
+        ),
+        ("preference", [1, 0], "table: preference is 0, 1, where 0 (row 2) may be a tie or a system; write"),
         (
             "preference",
             [2, 1, 0, -1, -2],
-            "table: preference is -2, -1, 0, 1, 2, a scale of how much better, which may stand for either system"
-            " (row 5); write 1 where the system of the first column is better, 0, and -1",
+            (
+                "table: preference is -2, -1, 0, 1, 2, a graded scale whose direction is unknown (row "
+                "5); write 1 if the system of the first column is better, 0 for a tie, -1"
+            ),
         ),
         ("preference", [1, -1, 2], "table: 1 of 3 verdicts cannot be read ('2' in row 3)"),
         ("winner", [1, 2, 3], "table: 1 of 3 verdicts cannot be read ('3' in row 3)"),
@@ -93,8 +99,8 @@ def test_a_name_that_is_the_word_for_the_other_is_one_line() -> None:
     with pytest.raises(InputError) as error:
         read(frame)
     assert str(error.value) == (
-        "table: winner 'A' in row 1 is a word for one system and the name of the other ('B', 'A'); write model_a,"
-        " model_b or tie"
+        "table: winner 'A' in row 1 is a code for one system and the name of the other ('B', "
+        "'A'); write model_a, model_b or tie"
     )
     assert read(frame.select("item", "winner", model_a="model_b", model_b="model_a")).preferences.frame.height == 1
 
@@ -109,7 +115,7 @@ def test_any_combination_of_columns(systems: str, column: str, rater: str) -> No
 
 
 def test_two_columns_that_say_the_same_are_one_line() -> None:
-    with pytest.raises(InputError, match="columns 'winner' and 'preference' say the same; take one out"):
+    with pytest.raises(InputError, match="columns 'winner' and 'preference' have the same meaning; remove one"):
         read(pl.DataFrame([ROW | {"winner": "A", "preference": 1}]))
 
 

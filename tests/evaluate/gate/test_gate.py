@@ -263,7 +263,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
         ({"require": "kendall_item=>0.3"}, ["so a rule says kendall_item>=0.3"]),
         ({"not_worse_than": "m1"}, ["is the metric itself"]),
         ({"not_worse_than": "m*"}, ["is 2 metrics; name one: m1, m2"]),
-        ({"not_worse_than": "m3"}, ["is no metric here", "m1, m2"]),
+        ({"not_worse_than": "m3"}, ["no such metric", "m1, m2"]),
         ({"not_worse_than": "m2", "margin": -0.1}, ["margin=-0.1", "at least 0"]),
         ({"not_worse_than": "m2", "statistic": "tau"}, ["statistic='tau'; allowed: sample_accuracy"]),
         ({"not_worse_than": "m2", "resamples": 19}, ["at least 20"]),

@@ -48,7 +48,10 @@ def test_status_says_what_comes_of_all_rules(
         (("--require", "kendal_item>=0.3"), "did you mean 'kendall_item'?"),
         (("--require", "kendall_item>=0.3", "--junit", "missing/gate.xml"), "no such folder"),
         (("--require", "kendall_item>=0.3", "-o", "gate.csv", "--junit", "gate.csv"), "two outputs have this name"),
-        (("--not-worse-than", "nobody"), "is no metric here"),
+        (
+            ("--not-worse-than", "nobody"),
+            "is not a metric; metrics: learned, selfeval, overlap, overlap-stem, judge, distance, noise",
+        ),
         (("--not-worse-than", "learned", "--margin", "wide"), "margin"),
     ],
 )

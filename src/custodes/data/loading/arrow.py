@@ -55,7 +55,7 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         _check_size(sum(sizes), len(data), name)
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {file.metadata.num_rows} rows are too many to hold; count first, with count_pairs"
+                f"{name}: {file.metadata.num_rows} rows do not fit into memory; count pairs first, with count_pairs"
             )
         rows = min(MOST_ROWS, max(FEWEST_ROWS, LARGEST // max([1, *sizes])))
         batches = _within_limit(file.iter_batches(rows, use_threads=False), name)
@@ -128,8 +128,8 @@ def _decoded_size(column: Any) -> int:
 
 def _too_large(name: str) -> InputError:
     return InputError(
-        f"{name}: its cells take more than {mebibytes(LARGEST)} when each is written out; select columns or rows, and"
-        " write them to a file"
+        f"{name}: its cells take more than {mebibytes(LARGEST)} when decoded; select columns or "
+        "rows, and write them to a file"
     )
 
 
@@ -144,7 +144,9 @@ def _from_arrow(table: Any, name: str) -> pl.DataFrame:
         try:
             columns.append(_plain_column(column))
         except NotImplementedError:
-            raise InputError(f"{name}: column {label!r} holds {column.type}, which is not read; leave it out") from None
+            raise InputError(
+                f"{name}: column {label!r} holds {column.type}, which cannot be read; leave it out"
+            ) from None
     return pl.DataFrame(pl.from_arrow(pyarrow.table(columns, names=names))).rechunk()
 
 

@@ -77,10 +77,12 @@ def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
         raise InputError(f"{name}: the {packing.name} file is truncated; copy or download it again") from None
     except (OSError, zlib.error, lzma.LZMAError, ValueError):
         raise InputError(
-            f"{name}: not {packing.name}, or damaged; take {packing.suffix} off its name, or copy it again"
+            f"{name}: not a {packing.name} file, or damaged; remove {packing.suffix} from its name, or copy it again"
         ) from None
     if content is None:
-        raise InputError(f"{name}: {too_large(len(data), limit)}; if it is what it should be, {packing.command} it")
+        raise InputError(
+            f"{name}: {too_large(len(data), limit)}; if the file is genuine, decompress it with {packing.command}"
+        )
     return content
 
 
@@ -124,7 +126,7 @@ def zip_archive(data: bytes, name: str) -> Any:
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
     limit = allowed(len(data))
     if sum(member.file_size for member in archive.infolist()) > limit:
-        raise InputError(f"{name}: {too_large(len(data), limit)}; if it is what it should be, unzip it")
+        raise InputError(f"{name}: {too_large(len(data), limit)}; if the file is genuine, unzip it")
     return archive
 
 
@@ -139,7 +141,7 @@ def zip_member(archive: Any, member: str, name: str) -> bytes:
     except Exception as error:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
         if isinstance(error, NotImplementedError) and entry.compress_type == ZSTD:
             raise MissingExtraError(
-                f"{name}: compressed by zstd: pip install 'custodes[logs]', or take Python 3.14, or pack it otherwise"
-                " (a log of Inspect: inspect log convert --to json)"
+                f"{name}: compressed with zstd; install pip install 'custodes[logs]', use Python 3.14, or "
+                "write the log uncompressed (Inspect: inspect log convert --to json)"
             ) from error
-        raise InputError(f"{name}: damaged, or packed in a way that is not known here ({error})") from None
+        raise InputError(f"{name}: damaged, or compressed with an unsupported method ({error})") from None

@@ -30,9 +30,9 @@ DUCKDB_AT = 8
 JOURNAL_MODES = slice(18, 20)
 APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
-READS = "a query only reads: SELECT ... FROM ..."
-DAMAGED = "a damaged database, or one of another version"
-ENDLESS = "a view or query without end? Write the rows that are needed to a table, and read that"
+READS = "a query must read: SELECT ... FROM ..."
+DAMAGED = "a damaged database, or one of an unsupported version"
+ENDLESS = "the view or query may not terminate; write the rows needed to a table, and read that"
 STEPS, ROUNDS = 1_000_000, 500
 """Steps of SQLite's machine between two looks at their number, and how many looks: a row of a table takes about ten."""
 PATIENCE = 60.0
@@ -58,8 +58,8 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
         log = path.with_name(path.name + suffix)
         if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and log.is_file() and log.stat().st_size:
             raise InputError(
-                f"{name}: {log.name} beside it holds changes that are not in the file yet; end the program that"
-                f" writes it, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+                f"{name}: {log.name} next to it holds changes that are not in the file yet; close the "
+                f"program that writes it, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:
@@ -81,7 +81,9 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             rows = _fetched(cursor, allowed(len(data)), name)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise InputError(f"{name}: over {ROUNDS * STEPS:,} steps and not at an end; {ENDLESS}") from None
+                raise InputError(
+                    f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS}"
+                ) from None
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
@@ -144,7 +146,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # also on the way from DuckDB to Polars
             if late.is_set():
-                raise InputError(f"{name}: not at an end after {PATIENCE:g} seconds; {ENDLESS}") from None
+                raise InputError(f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS}") from None
             if isinstance(error, duckdb.Error):
                 raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
             raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
@@ -155,7 +157,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
 
 def _select(tables: Sequence[str], part: str | None, name: str) -> str:
     if not tables:
-        raise InputError(f"{name}: a database without a table")
+        raise InputError(f"{name}: the database has no table")
     table = chosen(part, tables, name=name, what="table").replace('"', '""')
     return f'SELECT * FROM "{table}"'
 

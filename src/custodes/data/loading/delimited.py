@@ -49,14 +49,14 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         (
             "separator",
             suffix in (".csv", ".tsv") and separator != usual,
-            f"{name}: cells are separated by {SEPARATORS[separator]}, not {SEPARATORS[usual]}",
+            f"{name}: cells are separated by {SEPARATORS[separator]} (expected {SEPARATORS[usual]})",
         )
     )
     if separator == ",":
         return frame, notes
     changed = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
     frame = frame.with_columns(pl.col(changed).str.replace(",", ".", literal=True))
-    notes += noted(("decimal-comma", len(changed), f"{name}: the comma is a decimal one in columns {listed(changed)}"))
+    notes += noted(("decimal-comma", len(changed), f"{name}: read with decimal commas: columns {listed(changed)}"))
     return frame, notes
 
 
@@ -91,13 +91,13 @@ def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
     except (Exception, pl.exceptions.PanicException):
         fault = (
             _ragged_row(text, separator, longer=True)
-            or "the table cannot be read: a quote is not closed, or stands inside a cell"
+            or "the table cannot be read: a quote is not closed, or occurs inside a cell"
         )
         raise InputError(f"{name}: {fault}; quote a cell that holds {separator!r}, and double quotes in it") from None
     if frame.width and frame[:, -1].null_count():
         fault = _ragged_row(text, separator, longer=False)
         if fault:
-            raise InputError(f"{name}: {fault}; is the file cut off?")
+            raise InputError(f"{name}: {fault}; the file may be truncated")
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 

@@ -47,7 +47,7 @@ def files_of(folder: Path, part: str | None) -> tuple[list[Path], Any]:
             return _saved(folder / _plain(chosen(part, splits, name=name, what="split"), name), name)
         if (folder / STATE).is_file():
             if part is not None:
-                raise InputError(f"{name}: one split only; take '::{part}' off")
+                raise InputError(f"{name}: it has one split only; remove '::{part}'")
             return _saved(folder, name)
         return _shards(_parquet_files(folder), part, name), {}
     except OSError as error:
@@ -59,12 +59,16 @@ def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str)
     for frame, name in zip(frames, names, strict=True):
         if set(frame.columns) != set(frames[0].columns):
             odd = sorted(set(frame.columns) ^ set(frames[0].columns))
-            raise InputError(f"{where}: {names[0]} and {name} differ in columns {listed(odd)}; give one by its path")
+            raise InputError(
+                f"{where}: {names[0]} and {name} differ in columns {listed(odd)}; give the path of one file"
+            )
     try:
         columns = frames[0].columns
         return pl.concat([frame.select(columns) for frame in frames], how="vertical_relaxed")
     except pl.exceptions.PolarsError:
-        raise InputError(f"{where}: columns of its files differ in type; write them again, or give one file") from None
+        raise InputError(
+            f"{where}: types of columns differ between its files; write them again with equal types, or give one file"
+        ) from None
 
 
 def digest_of(contents: Iterable[tuple[str, bytes]]) -> str:
@@ -99,7 +103,7 @@ def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
     totals = {int(match[3]) for match in matches}
     if len(totals) > 1:
         raise InputError(
-            f"{name}: shards of {split} are of {listed(sorted(totals))} in all; remove those of one version"
+            f"{name}: shards of {split} belong to different sets (of {listed(sorted(totals))}); keep one version"
         )
     missing = sorted(set(range(*totals)) - {int(match[2]) for match in matches}) if totals else []
     if missing:
@@ -117,9 +121,7 @@ def _saved(folder: Path, name: str) -> tuple[list[Path], Any]:
     if not isinstance(listing, list) or not all(isinstance(entry, dict) and "filename" in entry for entry in listing):
         raise InputError(f"{name}: {STATE} lists no data files; save it again with save_to_disk")
     if state.get("_indices_data_files") or state.get("_indices_files"):
-        raise InputError(
-            f"{name}: saved with a selection of rows beside it; call flatten_indices() before save_to_disk"
-        )
+        raise InputError(f"{name}: saved with a separate selection of rows; call flatten_indices() before save_to_disk")
     files = [folder / _plain(str(entry["filename"]), name) for entry in listing]
     missing = [file.name for file in files if not file.is_file()]
     if missing or not files:
@@ -143,12 +145,12 @@ def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
 def _json(path: Path) -> dict[str, Any]:
     value = parse_json(utf8_text(file_bytes(path), path.name), where=path.name)
     if not isinstance(value, dict):
-        raise InputError(f"{path.name}: no JSON object; save the data set again with save_to_disk")
+        raise InputError(f"{path.name}: not a JSON object; save the data set again with save_to_disk")
     return value
 
 
 def _plain(name: str, where: str) -> str:
     """A name within the folder; one that leads out of it is refused."""
     if not name or Path(name).name != name or name == "..":
-        raise InputError(f"{where}: lists {name!r}, which is no name of a file in it")
+        raise InputError(f"{where}: lists {name!r}, which is not the name of a file in the folder")
     return name

@@ -166,9 +166,9 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
     recognised = _first_bytes(data, name)
     if suffix not in SUFFIXES and recognised is None and not is_stream(path):
         raise InputError(
-            f"{name}: suffix {suffix!r} is unknown{suggestion(suffix, SUFFIXES)}; known: {', '.join(SUFFIXES)}"
-            f" (text also {', '.join(PACKED)}), SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder for"
-            " mt-metrics-eval"
+            f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: "
+            f"{', '.join(SUFFIXES)} (text also {', '.join(PACKED)}), SQLite and DuckDB files, and "
+            ".tar, .tar.gz, .tgz or a folder for mt-metrics-eval"
         )
     if not data.strip():
         raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
@@ -176,10 +176,11 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
     binary = declared or (None if suffix in TEXTS else recognised)
     if recognised not in (None, binary) and not (recognised is ZIP and binary is WORKBOOK):
         raise InputError(
-            f"{name}: it is {recognised.described}, not what its name says; let it end in {recognised.suffixes[0]}"
+            f"{name}: the content is {recognised.described}, which does not match its suffix; rename "
+            f"it to end in {recognised.suffixes[0]}"
         )
     if part is not None and not (binary and binary.parts):
-        raise InputError(f"{name}: one table, without parts; take '::{short(part)}' off")
+        raise InputError(f"{name}: a single table without parts; remove '::{short(part)}'")
     return binary.read(data, part, name) if binary else _from_text(data, suffix, name)
 
 
@@ -207,7 +208,7 @@ def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, l
         raise InputError(f"{name}: no table file in it; give one of {', '.join(SUFFIXES)}")
     member = chosen(part, tables, name=name, what="file")
     if _suffix(member) == ".zip":
-        raise InputError(f"{name}: an archive in an archive; unzip it")
+        raise InputError(f"{name}: an archive inside an archive; unzip it")
     where = f"{name}::{member}"
     return _unpacked(compression.zip_member(archive, member, where), Path(member), _suffix(member), None, where)
 
@@ -220,7 +221,7 @@ def _first_bytes(data: bytes, name: str) -> _Format | None:
     """The format that the first bytes are of, or None for text."""
     if data.startswith(spreadsheet.OLE):
         raise InputError(
-            f"{name}: a spreadsheet of an old version, or one with a password; save it as .xlsx, or as CSV"
+            f"{name}: a spreadsheet in the old .xls format, or one with a password; save it as .xlsx or CSV"
         )
     if data.startswith(spreadsheet.ZIP) and spreadsheet.is_workbook(data, name):
         return WORKBOOK
@@ -230,9 +231,9 @@ def _first_bytes(data: bytes, name: str) -> _Format | None:
 def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     if frame.width > MOST_COLUMNS:
         raise InputError(
-            f"{name}: {frame.width} columns, at most {MOST_COLUMNS} are read; write a row per rating:"
-            " item, system, rater, score"
+            f"{name}: {frame.width} columns; at most {MOST_COLUMNS} can be read. Write a row per "
+            "rating: item, system, rater, score"
         )
     if not frame.height:
-        raise InputError(f"{name}: a header but no rows; give at least one row")
+        raise InputError(f"{name}: a header without rows; give at least one row")
     return frame

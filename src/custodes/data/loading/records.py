@@ -39,8 +39,8 @@ def from_json(text: str, name: str) -> pl.DataFrame:
     records = parse_json(text, where=name)
     if isinstance(records, dict):
         raise InputError(
-            f"{name}: JSON of a layout that is not known here: an object with keys {listed(records, limit=5)};"
-            " a table is a list of objects, or one object per line in a file named .jsonl"
+            f"{name}: unknown JSON layout, an object with keys {listed(records, limit=5)}; a table is "
+            "a list of objects, or one object per line in a file named .jsonl"
         )
     if not isinstance(records, list):
         raise InputError(f"{name}: a .json file must hold a list of objects; name JSON Lines .jsonl")
@@ -77,7 +77,7 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
         rows += len(batch)
         size.check_size(size.CELL * rows * len(columns), f"{name}: {rows:,} rows of {len(columns):,} columns take")
     if strays:
-        raise InputError(f"{name}: {unit} {listed(strays, limit=5)} is no JSON object; every {unit} is one object")
+        raise InputError(f"{name}: {unit} {listed(strays, limit=5)} is not a JSON object; every {unit} must be one")
     return pl.concat(frames, how="diagonal").select(list(columns)).rechunk() if columns else pl.DataFrame()
 
 
@@ -105,7 +105,10 @@ def _frame(
         cells = {column: _column(column, [record.get(column) for record in records]) for column in columns}
         return pl.DataFrame(cells) if cells else pl.DataFrame(height=len(records))
     except UnicodeEncodeError:
-        raise InputError(f"{name}: holds a lone surrogate (\\ud800 to \\udfff); mend the cell") from None
+        raise InputError(
+            f"{name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
+            "text; correct the cell"
+        ) from None
 
 
 def _column(name: str, values: Sequence[Any]) -> pl.Series:

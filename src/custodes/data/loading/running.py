@@ -64,9 +64,11 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
         raise
     except Exception as error:  # rows that another program changed break any rule of how they fit together
         raise InputError(
-            f"{name}: cannot be read ({reason(error)}); give a whole copy of it (custodes annotate backup)"
+            f"{name}: cannot be read ({reason(error)}); give a complete copy (custodes annotate backup)"
         ) from error
-    raise InputError(f"{name}: it changed each time that it was read; read a copy of it (custodes annotate backup)")
+    raise InputError(
+        f"{name}: the file changed during every attempt to read it; read a copy (custodes annotate backup)"
+    )
 
 
 def check_sound(connection: sqlite3.Connection) -> None:
@@ -78,7 +80,7 @@ def check_sound(connection: sqlite3.Connection) -> None:
     reference = connection.execute("PRAGMA foreign_key_check").fetchone()
     if reference is not None:
         table, _, parent, _ = reference
-        raise sqlite3.DatabaseError(f"rows of {table} refer to rows of {parent} that are not there")
+        raise sqlite3.DatabaseError(f"rows of {table} refer to rows of {parent} that do not exist")
     texts = connection.execute(
         "SELECT m.name, group_concat('\"' || c.name || '\"') FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name"
@@ -92,7 +94,7 @@ def reason(error: Exception) -> str:
     """What is wrong with a damaged file, in a few words."""
     if isinstance(error, UnicodeDecodeError):
         return "text that is not UTF-8"
-    return str(error) if isinstance(error, sqlite3.Error | OSError) else "rows that do not fit together"
+    return str(error) if isinstance(error, sqlite3.Error | OSError) else "inconsistent rows"
 
 
 def whole(path: Path) -> bytes:

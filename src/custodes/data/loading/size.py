@@ -17,7 +17,7 @@ OBJECT, VALUE, LIST = 400, 130, 80
 AT_ONCE = 20_000
 """Objects of JSON that are kept as such before they become columns."""
 
-WAY_OUT = "keep the columns and rows that are needed, or count first, with count_pairs of a polars scan"
+WAY_OUT = "select the columns and rows needed, or count first with count_pairs on a Polars scan"
 
 
 def check_delimited(text: str, columns: int, name: str) -> None:
@@ -40,5 +40,6 @@ def check_size(needed: float, what: str) -> None:
     """Raise where so many bytes do not fit in memory; `what` takes them, as the message begins."""
     if not fits(needed):
         raise InputError(
-            f"{what} {needed / 1e9:,.1f} GB of memory, and this machine has {memory() / 1e9:,.1f} GB; {WAY_OUT}"
+            f"{what} {needed / 1000000000.0:,.1f} GB of memory; this machine has "
+            f"{memory() / 1000000000.0:,.1f} GB. To read it, {WAY_OUT}"
         )

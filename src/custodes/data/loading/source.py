@@ -55,10 +55,12 @@ def check_exists(path: Path) -> None:
     if is_standard_input(path) or exists(path) or matches(path):
         return
     if os.path.islink(path):
-        raise InputError(f"{path}: a symbolic link that leads to no file; give the path of a file")
+        raise InputError(f"{path}: a symbolic link to a missing file; give the path of a file")
     address = ADDRESS.match(str(path))
     if address:
-        raise InputError(f"{address[0]}...: an address, and nothing is downloaded here; give the path of a file")
+        raise InputError(
+            f"{address[0]}...: this is an address, and custodes downloads nothing; give the path of a file"
+        )
     try:
         near = [entry.name for entry in path.parent.iterdir()]
     except (OSError, ValueError):
@@ -102,23 +104,23 @@ def small_file(path: Path, what: str) -> bytes:
         return _piped(path, SMALL)
     size = path.stat().st_size
     if size > SMALL:
-        raise InputError(f"{path}: {mebibytes(size)}, and {what} has at most {mebibytes(SMALL)}; give another file")
+        raise InputError(f"{path}: {mebibytes(size)}; {what} may have at most {mebibytes(SMALL)}. Give another file")
     return path.read_bytes()
 
 
 def _standard_input() -> bytes:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.closed:
-        raise InputError("standard input: there is none; give the path of a file")
+        raise InputError("standard input: it is closed; give the path of a file")
     if sys.stdin.isatty():
-        raise InputError("standard input: a terminal, not a table; pipe one into it, or give the path of a file")
+        raise InputError("standard input: a terminal; pipe a table into it, or give the path of a file")
     return _limited(stream.read(LARGEST + 1), "standard input", LARGEST)
 
 
 def _piped(path: Path, limit: int) -> bytes:
     """A pipe is read where the shell holds its other end; another could wait for ever, and a device never ends."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
-        raise InputError(f"{path}: a pipe or device, not a file; give its content on standard input: - < {path}")
+        raise InputError(f"{path}: a pipe or device; give its content on standard input: - < {path}")
     with path.open("rb") as stream:
         return _limited(stream.read(limit + 1), str(path), limit)
 

@@ -18,7 +18,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 INSIDE = "xl/workbook.xml"
 """The file by which a zip archive is a workbook."""
 
-NEARER = "delete what stands far from the table, or save the table alone, as CSV"
+NEARER = "delete cells far from the table, or save the table alone as CSV"
 DIGITS = 9
 """Of the number of a row, and of the letters of a column: more are of no sheet."""
 
@@ -79,7 +79,7 @@ def _check_reach(data: bytes, name: str) -> None:
         rows, columns = _reach(content)
         if rows * columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {member} reaches over {rows:,} rows and {columns:,} columns, which are too many; {NEARER}"
+                f"{name}: {member} covers {rows:,} rows and {columns:,} columns, which is too large; {NEARER}"
             )
         lengths += map(len, SHARED.split(content)[1:])
         uses.update(USES.findall(content))
@@ -132,8 +132,9 @@ def _table(cells: pl.DataFrame, name: str) -> pl.DataFrame:
     unnamed = [number for number, column in enumerate(header, start=1) if not (column or "").strip()]
     if unnamed:
         raise InputError(
-            f"{name}: column {listed(unnamed, limit=3)} has no name in the first filled row"
-            f" ({listed(filter(None, header), limit=3)}); a sheet starts with the names of its columns"
+            f"{name}: column {listed(unnamed, limit=3)} has no name in the first non-empty row "
+            f"({listed(filter(None, header), limit=3)}); a sheet must start with the names of its "
+            "columns"
         )
     cells.columns = named_columns((str(column) for column in header), where=name)
     return cells[1:].filter(~pl.all_horizontal(pl.all().is_null()))

@@ -38,8 +38,8 @@ def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> s
     if part in names:
         return str(part)
     if part is None:
-        raise InputError(f"{name}: holds {len(names)} {what}s; say which by {name}::{what.upper()}: {listed(names)}")
-    raise InputError(f"{name}: no {what} {part!r} in it{suggestion(part, names)}; it holds {listed(names)}")
+        raise InputError(f"{name}: holds {len(names)} {what}s; select one with {name}::{what.upper()}: {listed(names)}")
+    raise InputError(f"{name}: no {what} named {part!r}{suggestion(part, names)}; {what}s: {listed(names)}")
 
 
 def named_columns(names: Iterable[str], *, where: str) -> list[str]:
@@ -48,7 +48,7 @@ def named_columns(names: Iterable[str], *, where: str) -> list[str]:
     check_names(stripped, where=where)
     if len(set(stripped)) < len(stripped):
         twice = next(name for place, name in enumerate(stripped) if name in stripped[:place])
-        raise InputError(f"{where}: column {twice!r} stands twice; rename one, or take it out")
+        raise InputError(f"{where}: column {twice!r} occurs twice; rename one, or remove it")
     return stripped
 
 

@@ -20,7 +20,7 @@ def utf8_text(data: bytes, name: str) -> str:
     where = f"{name}: not UTF-8 at byte {at} (line {data.count(10, 0, at) + 1})"
     packing = packing_of(data)
     if packing:
-        raise InputError(f"{where}: it is compressed with {packing.name}; let its name end in {packing.suffix}")
+        raise InputError(f"{where}: it is compressed with {packing.name}; rename it to end in {packing.suffix}")
     encoding = "UTF-16" if data.startswith(UTF16) else "ENCODING"
     raise InputError(f"{where}; save it as UTF-8, for example with: iconv -f {encoding} -t UTF-8")
 
@@ -43,5 +43,7 @@ def _without_nul(text: str, name: str) -> str:
     """Text that is one: a label may hold a NUL, but where every other character is one the bytes are UTF-16."""
     if text.count("\0") > len(text) * MOST_NUL:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{name}: a NUL character in line {line}; this is no text, or UTF-16 without its mark")
+        raise InputError(
+            f"{name}: a NUL character in line {line}; the file is binary, or UTF-16 without a byte order mark"
+        )
     return text

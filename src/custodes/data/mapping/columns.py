@@ -74,13 +74,14 @@ class Columns:
             return mapping
         if not isinstance(mapping, Mapping):
             raise OptionError(
-                f"columns={shown(mapping)}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
+                f"columns={shown(mapping)}: give a mapping of role to column, such as {{'item': 'doc_id', "
+                "'system': 'model'}"
             )
         roles, patterns = dict(mapping), tuple[str, ...]()
         for role in roles:
             if role not in ROLES:
                 raise OptionError(
-                    f"columns: {role!r} is no role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
+                    f"columns: {role!r} is not a role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
                 )
         score = roles.get("score")
         is_pattern = isinstance(score, str) and ("{" in score or score.startswith(("human:", "metric:")))
@@ -88,10 +89,10 @@ class Columns:
             patterns = (score,) if isinstance(score, str) else tuple(roles["score"])
             del roles["score"]
             if not patterns:
-                raise OptionError("columns: score names no pattern; leave it out, or give one or more")
+                raise OptionError("columns: score has no pattern; leave it out, or give one or more")
         for role, name in (*roles.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name, str) or not name.strip():
-                raise OptionError(f"columns: {role}={name!r}; a column is named by its text")
+                raise OptionError(f"columns: {role}={name!r}; the name of a column must be text")
         for pattern in patterns:
             ColumnPattern.readings(pattern)
         return cls(roles=roles, patterns=patterns)
@@ -114,21 +115,21 @@ class Columns:
     def check(self, tables: Sequence[Sequence[str]]) -> None:
         """Refuse a column that no table has, and a pattern that matches none; `tables`: the columns of each."""
         if not tables:
-            raise OptionError("columns: nothing to map, as no input is a table; leave the mapping out")
+            raise OptionError("columns: no input is a table, so nothing can be mapped; leave the mapping out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
             if name not in names:
                 raise OptionError(
-                    f"columns: {role}={name!r} is no column here{suggestion(name, names)};"
-                    f" columns: {listed(names, limit=LISTED)}"
+                    f"columns: {role}={name!r}: no such column{suggestion(name, names)}; columns: "
+                    f"{listed(names, limit=LISTED)}"
                 )
         free = {name: None for columns in tables for name in _free(self._renamed(columns))}
         matched = {pattern for columns in tables for pattern in self.matched(columns)}
         for pattern in self.patterns:
             if pattern not in matched:
                 raise OptionError(
-                    f"columns: pattern {pattern!r} matches none of the columns without a role, or only what a pattern"
-                    f" before it took{suggestion(pattern, free, cutoff=0.5)}; columns: {listed(free, limit=LISTED)}"
+                    f"columns: pattern {pattern!r} matches no column that is still without a "
+                    f"role{suggestion(pattern, free, cutoff=0.5)}; columns: {listed(free, limit=LISTED)}"
                 )
 
     def matched(self, columns: Sequence[str]) -> set[str]:
@@ -144,7 +145,7 @@ class Columns:
         renamed = self._renamed(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
         lost = _giving_way(self._here(frame.columns), frame.columns)
-        unused = [f"{name!r} ({role}={self.roles[role]!r} is)" for name, role in lost.items()]
+        unused = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in lost.items()]
         notes = noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}"))
         facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
         items = None
@@ -197,7 +198,7 @@ def _free(columns: Iterable[str]) -> list[str]:
 def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """One row per item of what a table says of items; two values for one item raise."""
     if "item" not in mapped.columns:
-        raise OptionError(f"columns: {facts.columns[0]} is said of items, and {where} has no column of items; map item")
+        raise OptionError(f"columns: {facts.columns[0]} describes items, and {where} has no item column; map item")
     values = [typed_column(facts, name, ITEM_SCHEMA[name], where=where) for name in facts.columns]
     rows = pl.DataFrame([label_column(mapped, "item", where=where, empty=True), *values])
     rows = rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
@@ -212,21 +213,23 @@ def _long(
     for name in ("item", "system"):
         if name not in keys:
             raise UnfitError(
-                f"{where}: patterns name the columns of scores, but no column is the {name}; say which, as in"
-                f" {name}=NAME; columns: {listed(mapped.columns, limit=LISTED)}"
+                f"{where}: patterns name the score columns, but no column is the {name}; name it, as in "
+                f"{name}=NAME. Columns: {listed(mapped.columns, limit=LISTED)}"
             )
     labels = {name: _labels(pattern, row_labels, name, keys) for name, (pattern, row_labels) in split.items()}
     texts = [name for name in labels if counted_cells(mapped[name])[0] and not counted_cells(mapped[name])[1]]
     labels = {name: row_labels for name, row_labels in labels.items() if name not in texts}
     if not labels:
-        raise InputError(f"{where}: no column of the patterns holds a number ({listed(texts)}); name those of scores")
+        raise InputError(
+            f"{where}: no column matched by the patterns holds a number ({listed(texts)}); name the score columns"
+        )
     _check_people(split, labels, where=where)
     _check_apart(labels, where=where)
     idle = [name for name in mapped.columns if name not in keys and name not in split]
     notes = noted(
         ("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"),
         *unused_people(mapped, idle, where=where),
-        ("text-columns", len(texts), f"{where}: columns of a pattern that hold text, no scores: {listed(texts)}"),
+        ("text-columns", len(texts), f"{where}: columns matched by a pattern hold text, not scores: {listed(texts)}"),
     )
     return melted(mapped, labels, keys=keys, where=where), notes
 
@@ -265,7 +268,7 @@ def melted(
 def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
     """What to note of columns of numbers that nothing names and that look like people's."""
     people = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
-    message = f"{where}: columns that look like people's ratings are not used: {listed(people)}; name them in columns"
+    message = f"{where}: columns that look like human ratings are not used: {listed(people)}; name them in columns"
     return [("unused-people", len(people), message)]
 
 
@@ -274,15 +277,15 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
     doubled = next((name for name in split if name in keys and name != "kind"), None)
     if doubled:
         raise OptionError(
-            f"columns: {pattern.written!r} and a column both say the {doubled}; leave {{{doubled}}} out, or map"
-            f" {doubled} to no column"
+            f"columns: {pattern.written!r} and a column both give the {doubled}; leave {{{doubled}}} "
+            f"out, or map {doubled} to no column"
         )
     labels = {name: label.strip() for name, label in split.items()}
     kind = labels.get("kind", "").lower() or pattern.kind
     if "rater" not in labels and "rater" not in keys:
         labels["rater"] = (pattern.fixed if pattern.fields else column) or kind
         if not labels["rater"]:
-            raise OptionError(f"columns: {pattern.written!r} names no rater; add {{rater}}, or map rater to a column")
+            raise OptionError(f"columns: {pattern.written!r} gives no rater; add {{rater}}, or map rater to a column")
     return labels | ({"kind": kind} if kind or "kind" not in keys else {})
 
 
@@ -316,8 +319,8 @@ def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None
         if key in seen:
             described = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
             raise InputError(
-                f"{where}: columns {seen[key]!r} and {name!r} are of the same {described or 'rater'}; tell them apart"
-                " by {rater}, {aspect} or {repeat}"
+                f"{where}: columns {seen[key]!r} and {name!r} have the same {described or 'rater'}; "
+                "distinguish them by {rater}, {aspect} or {repeat}"
             )
         seen[key] = name
         other, kind = kinds.setdefault(row.get("rater", name), (name, row.get("kind", "")))

@@ -61,7 +61,9 @@ def suggested(
         if guess != declared and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
             broken = _broken(frame, guess)
             if broken:
-                return "" if broken in wrong else f"; {broken} is not a number: mend it, and a mapping can be told"
+                return (
+                    "" if broken in wrong else f"; {broken} is not a number: correct it, and a mapping can be suggested"
+                )
             return f"; try {flags(guess)} (in Python columns={guess.mapping})"
     return ""
 
@@ -106,8 +108,8 @@ def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Not
     except CustodesError:
         return []
     message = (
-        f"{where}: columns of people are told apart by aspects ({listed(aspects)}), and each is a rater of its own;"
-        f" to have aspects: {flags(columns)} (in Python columns={columns.mapping})"
+        f"{where}: columns of annotators differ by aspect ({listed(aspects)}), so each is read as "
+        f"a rater; to read aspects instead: {flags(columns)} (in Python columns={columns.mapping})"
     )
     return noted(("aspects-in-names", True, message))
 

@@ -61,9 +61,9 @@ class ColumnPattern:
             placeholder = f"{field}!{conversion}" if conversion else field
             if placeholder not in FIELDS:
                 raise OptionError(
-                    f"columns: pattern {written!r} has the placeholder"
-                    f" {{{placeholder}}}{suggestion(placeholder, FIELDS)};"
-                    f" placeholders: {', '.join(f'{{{name}}}' for name in FIELDS)}"
+                    f"columns: pattern {written!r} has the unknown placeholder "
+                    f"{{{placeholder}}}{suggestion(placeholder, FIELDS)}; placeholders: "
+                    f"{', '.join(f'{{{name}}}' for name in FIELDS)}"
                 )
             fields.append(field)
             globs.append(tuple(part.strip() for part in (spec or "").split(",") if part.strip()))
@@ -73,11 +73,11 @@ class ColumnPattern:
             raise OptionError(f"columns: pattern {written!r} holds {{{doubled}}} twice; give each placeholder once")
         if any(not between for between in texts[1:-1]):
             raise OptionError(
-                f"columns: pattern {written!r} has no text between two placeholders; write what parts them"
+                f"columns: pattern {written!r} has no text between two placeholders; write the text that separates them"
             )
         words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
         if kind and "kind" in fields:
-            raise OptionError(f"columns: pattern {written!r} says the kind twice; leave out {kind}: or {{kind}}")
+            raise OptionError(f"columns: pattern {written!r} gives the kind twice; leave out {kind}: or {{kind}}")
         pattern_kind = kind or (words[0] if len(set(words)) == 1 and "kind" not in fields else "")
         return cls(written=written, kind=pattern_kind, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
@@ -152,6 +152,6 @@ def _ambiguous(pattern: ColumnPattern, column: str, ways: Sequence[Mapping[str, 
     described = [", ".join(f"{field} {label!r}" for field, label in way.items()) for way in (first, second)]
     limited = pattern.written.replace(f"{{{name}}}", f"{{{name}:{second[name]}}}")
     return (
-        f"columns: {column!r} is of {pattern.written!r} in two ways ({described[0]}; {described[1]}); say which labels"
-        f" there are, as in {limited!r} (a comma list of globs)"
+        f"columns: {column!r} matches {pattern.written!r} in two ways ({described[0]}; "
+        f"{described[1]}); list the labels, as in {limited!r} (a comma list of globs)"
     )

@@ -42,12 +42,12 @@ class Schema:
             raise InputError(f'{place.name}: not TOML: {error}; an example: reader = "ratings"') from None
         for key, value in values.items():
             if key not in KEYS:
-                raise InputError(
-                    f"{place.name}: key {key!r} is unknown{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
-                )
+                raise InputError(f"{place.name}: unknown key {key!r}{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}")
             listed = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
             if key != TABLE and not (isinstance(value, str) or listed):
-                raise InputError(f'{place.name}: {key} = {value!r}; it is text in quotes, such as {key} = "..."')
+                raise InputError(
+                    f'{place.name}: {key} = {value!r} is not a text; write it in quotes, such as {key} = "..."'
+                )
         try:
             columns = Columns.make(values.get(TABLE, {}))
         except OptionError as error:

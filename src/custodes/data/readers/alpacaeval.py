@@ -33,7 +33,7 @@ COLUMNS = (
 MORE = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
 """Columns that are used where they are there."""
 
-ALLOWED = "numbers from 1 (output_1 better) to 2 (output_2 better), 0 (a draw)"
+ALLOWED = "a number from 1 (output_1 better) to 2 (output_2 better), or 0 (tie)"
 UNPARSED = "no preference"
 FILE = "annotations.json"
 DEPTHS = (f"*/*/{FILE}", f"*/{FILE}", FILE)
@@ -75,8 +75,16 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     )
     old = int(draw.sum())
     notes = noted(
-        ("no-generators", anonymous, f"{where}: no generators are named; the systems are output_1 and output_2"),
-        ("old-draw", old, f"{where}: {old} preferences are 0, AlpacaEval's old draw, and count as ties"),
+        (
+            "no-generators",
+            anonymous,
+            f"{where}: generators are not named; the systems are called output_1 and output_2",
+        ),
+        (
+            "old-draw",
+            old,
+            f"{where}: {old} preferences are 0, an older code of AlpacaEval for a draw, and count as ties",
+        ),
     )
     groups = label_column(frame, "dataset", where=where, empty=True)
     cluster = instruction.set(instruction == item, "")
@@ -103,8 +111,9 @@ def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
     rate = f"{100 * (values.mean() - 1):.1f} %" if between else ""  # type: ignore[operator]
     model = f" of {second[0]}" if second.n_unique() == 1 else ""
     message = (
-        f"{where}: {between} of {values.len()} preferences are not whole and are taken as the side they are on;"
-        f" AlpacaEval's own win rate{model}, the mean of preference - 1, is {rate}"
+        f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded "
+        f"to the preferred side. AlpacaEval's win rate{model}, the mean of preference - 1, is "
+        f"{rate}"
     )
     return noted(("graded-preference", between, message))
 

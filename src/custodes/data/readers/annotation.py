@@ -98,7 +98,7 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     looks that are not complete are left out, these until they are, or the study is stopped.
     """
     if not is_study(path):  # named by `reader`
-        raise InputError(f"{path.name}: not a study of people's answers; custodes annotate new makes one")
+        raise InputError(f"{path.name}: not a study file of annotations; create one with custodes annotate new")
     return of_one_state(path, lambda opened: study_of(opened, path.name))
 
 
@@ -109,7 +109,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
     battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
     if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
-        raise InputError(f"{where}: a study without texts and answers; there is nothing to read yet")
+        raise InputError(f"{where}: the study has no texts and no answers yet; read it again when it has")
     preferences, second, verdict_notes = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
     nothing = Study(raters=Raters.infer({}))
     scored = read_ratings(ratings, where=where, invalid="error") if ratings.height else nothing
@@ -127,30 +127,30 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         (
             "excluded-people",
             answers,
-            f"{where}: {answers} answers of people who are excluded now ({people}) are left out; looks are as they were"
-            " judged",
+            f"{where}: {answers} answers of excluded annotators ({people}) are left out; interim "
+            "analyses are as they were computed",
         ),
         (
             INCOMPLETE_LOOKS,
             waiting,
-            f"{where}: {waiting} answers of looks that are not complete yet are left out; they count when their look is"
-            " complete",
+            f"{where}: {waiting} answers to incomplete interim analyses are left out; they count when "
+            "the analysis is complete",
         ),
         (
             "second-opinions",
             again,
-            f"{where}: {again} second opinions say something of people, and are no evidence of systems",
+            f"{where}: {again} second ratings measure the annotators, so they are not used to compare systems",
         ),
         (
             "peeked",
             peeked,
-            f"{where}: the owner looked at estimates between looks ({peeked} times); who stops by what these show"
-            " decides falsely up to five times as often as told",
+            f"{where}: the owner looked at the estimates {peeked} times between interim analyses; "
+            "stopping on these makes up to five times as many false decisions as stated",
         ),
         (
             "marked",
             marked,
-            f"{where}: of {marked} comparisons somebody asked for the words that differ, which draws attention to form",
+            f"{where}: for {marked} comparisons an annotator showed the differing words, which draws attention to form",
         ),
     )
     return Study(
@@ -181,7 +181,7 @@ def _asked(
         lacking += [f"{view}.{name}" for name in VIEWS[view] if name not in present]
     if lacking:
         raise InputError(
-            f"{where}: a study of another version of custodes: it has no {listed(lacking)}; upgrade custodes"
+            f"{where}: written by another version of custodes, as {listed(lacking)} is missing; update custodes"
         )
     frames = {}
     for view, schema in VIEWS.items():
@@ -207,7 +207,7 @@ def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
     try:
         return sources.with_columns(pl.col("references").str.json_decode(pl.List(pl.String)))
     except pl.exceptions.PolarsError:
-        raise InputError(f"{where}: the references of an item are no list of texts; take a backup") from None
+        raise InputError(f"{where}: the references of an item are not a list of texts; restore a backup") from None
 
 
 def _units(rows: pl.DataFrame, *systems: str) -> int:
@@ -223,8 +223,8 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     assert second is not None
     refused = rows.filter(pl.col("preference").is_null())
     message = (
-        f"{where}: {refused.height} times somebody could not judge a comparison, which counts as not rated"
-        f" ({counted(refused['invalid'])})"
+        f"{where}: {refused.height} comparisons could not be judged by the annotator and count as "
+        f"not rated ({counted(refused['invalid'])})"
     )
     notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
     return *verdicts.parted(second, rows["preference"].is_not_null()), notes

@@ -100,12 +100,12 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """Who judged, and what is to be told of that."""
     if "judge" not in frame.columns:
         refuse_nameless(frame, where=where)
-        assumed = f"{where}: no column 'judge'; all verdicts are taken for those of one person, 'human'"
+        assumed = f"{where}: no column 'judge'; all verdicts are attributed to one annotator, 'human'"
         return pl.Series("rater", ["human"] * frame.height), noted(("rater-assumed", True, assumed))
     named = judges(frame, where=where)
     users = named.str.starts_with(f"{USERS}_")
     count = named.filter(users).n_unique()
-    together = f"{where}: {count} users of the arena are taken for one rater, {USERS!r}"
+    together = f"{where}: {count} users of the arena are treated as one rater, {USERS!r}"
     return named.set(users, USERS), noted(("users-together", count, together))
 
 

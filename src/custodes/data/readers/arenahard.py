@@ -52,13 +52,13 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     )
     table = rows.join(games, on="row", maintain_order="left")
     if table.is_empty():
-        raise InputError(f"{where}: no line has a game; give judgments with 'games'")
+        raise InputError(f"{where}: no row has a game; give judgments with 'games'")
     signs = {word: sign for word, sign in UNSURE.items() if ">" in word or "<" in word} | dict.fromkeys(TIES, 0.0)
     preference = plain(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
     table = table.with_columns(preference=preference).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
-    unnamed = f"{where}: the log does not name its baseline (gpt-4-0314, if nothing else was configured): {BASELINE!r}"
+    unnamed = f"{where}: the log does not name its baseline, called {BASELINE!r} here (gpt-4-0314 by default)"
     return log_study(
         table,
         where=where,
@@ -78,7 +78,7 @@ def _games(column: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
         if games is None:
             continue
         if not isinstance(games, Sequence | pl.Series) or not all(isinstance(game, dict | None) for game in games):
-            raise InputError(f"{where}: games of row {row} are no list of objects with 'score'")
+            raise InputError(f"{where}: games of row {row} are not a list of objects with 'score'")
         for number, game in enumerate(games):
             if game is not None and "score" not in game:
                 raise InputError(f"{where}: game {number + 1} of row {row} has no 'score'; keys: {listed(game)}")

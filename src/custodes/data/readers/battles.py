@@ -61,7 +61,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     _, left, right, column = needed
     for same in SAME:
         if set(same) <= present:
-            raise InputError(f"{where}: columns {same[0]!r} and {same[1]!r} say the same; take one out")
+            raise InputError(f"{where}: columns {same[0]!r} and {same[1]!r} have the same meaning; remove one")
     rated = "rater" in frame.columns or "kind" in frame.columns
     required = (*needed, "rater") if rated else needed
     if not rated:
@@ -91,7 +91,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     preferences, counted = read_verdicts(
         verdicts, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
     )
-    assumed = f"{where}: no column 'rater'; all verdicts are taken for those of one person, 'human'"
+    assumed = f"{where}: no column 'rater'; all verdicts are attributed to one annotator, 'human'"
     notes += [
         *order_notes,
         *counted,
@@ -116,8 +116,8 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
         refuse(
             places & (order == 0),
             lambda rows, at: (
-                f"{where}: {column} {table['verdict'][at]!r} in row {rows} speaks of the place shown, and the order of"
-                " that row is unknown; fill in the order, or name the system"
+                f"{where}: {column} {table['verdict'][at]!r} in row {rows} names a position, and the "
+                "presentation order of that row is unknown; give the order, or name the system"
             ),
         )
     # A place without any order column: the columns are in the order shown.
@@ -128,7 +128,7 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
     return verdicts, [
         *notes,
         *_unsure_note(verdicts, reading.unsure, where=where, column=column),
-        *noted(("both-bad", both_bad, f"{where}: {both_bad} verdicts that both are bad count as ties")),
+        *noted(("both-bad", both_bad, f'{where}: {both_bad} verdicts "both bad" count as ties')),
     ]
 
 
@@ -137,8 +137,9 @@ def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
     who = next(iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None)
     if who is not None:
         raise InputError(
-            f"{where}: no column says who judged, and {who!r} may; try {option('rater', who)} (in Python"
-            f" columns={{'rater': {who!r}}}), or take that column out if one person gave all verdicts"
+            f"{where}: no column is a rater, and {who!r} may be one; try {option('rater', who)} (in "
+            f"Python columns={{'rater': {who!r}}}), or remove the column if one person gave all "
+            "verdicts"
         )
 
 
@@ -149,8 +150,8 @@ def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where:
     if not again or frame[item].n_unique() < frame.height:
         return []
     message = (
-        f"{where}: {item} is another one in each row, and {again[0]!r} comes again; if that is the item, try"
-        f" {option('item', again[0])}"
+        f"{where}: {item} differs in every row, and {again[0]!r} repeats; if {again[0]!r} is the "
+        f"item, try {option('item', again[0])}"
     )
     return noted(("item-in-each-row", True, message))
 
@@ -180,15 +181,19 @@ def _unsure_note(verdicts: pl.DataFrame, unsure: pl.Series, *, where: str, colum
     shares = twice.select(pl.col("taken", "place").mean()).row(0)
     words_seen = ", ".join(verdicts.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
     so, otherwise = shares if twice.height else (0.0, 0.0)
-    either = f"{100 * so:.0f} % of comparisons contradict each other so, {100 * otherwise:.0f} % if it meant the place"
+    either = (
+        f"{100 * so:.0f} % of comparisons contradict each other when read so, "
+        f"{100 * otherwise:.0f} % when read as the position"
+    )
     if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):
         raise InputError(
-            f"{where}: {column} {words_seen} may speak of the column or of the place shown: taken for the column,"
-            f" {either}; write left, right where it means the place, model_a, model_b where it means the column"
+            f"{where}: {column} {words_seen} may mean the column or the position shown, and is read "
+            f"as the column ({either}). Write left, right for the position, model_a, model_b for the "
+            "column"
         )
     message = (
-        f"{where}: {column} {words_seen} is taken for the column, whatever was shown first"
-        f"{f' ({either})' if twice.height else ''}; write left, right where it means the place shown"
+        f"{where}: {column} {words_seen} is read as the column, whatever the presentation "
+        f"order{f' ({either})' if twice.height else ''}; write left, right for the position shown"
     )
     return noted(("place-or-column", int(turned.sum()), message))
 

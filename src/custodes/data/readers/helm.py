@@ -68,7 +68,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         names = [name for name in LAYOUTS if (folder / name).is_file()]
         missing = {SPEC, STATS}.difference(names)
         if missing:
-            raise InputError(f"{where}: {folder.name} lacks {listed(sorted(missing))}; {WHAT} holds {SPEC} and {STATS}")
+            raise InputError(f"{where}: {folder.name} lacks {listed(sorted(missing))}; {WHAT} needs {SPEC} and {STATS}")
         data = {name: records.load(folder / name, f"{folder.name}/{name}") for name in names}
         run = {name: parsed(data[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT) for name in names}
         model, task = run[SPEC].adapter_spec.model, _without_model(run[SPEC].name)
@@ -94,13 +94,13 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         (
             "other-splits",
             splits.total(),
-            f"{where}: {splits.total()} stats of other splits are not read ({listed(splits)})",
+            f"{where}: {splits.total()} statistics of other splits are not read ({listed(splits)})",
         ),
         (
             "direction-unknown",
             True,
-            f"{where}: a run does not say of which stats less is better: more is taken to be better; a raters file can"
-            " say otherwise (higher_is_better)",
+            f"{where}: HELM does not record for which metrics lower is better, so higher counts as "
+            "better; a raters file can change it (higher_is_better)",
         ),
     )
     return records.study(notes=notes)

@@ -82,19 +82,23 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     if mixed and invalid == "error":
         examples = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
         raise InputError(
-            f"{where}: {lost} scores are text where others are numbers ({examples}); read are numbers and"
-            f" {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}; leave such scores out and"
-            " count them with invalid='drop' (--invalid drop)"
+            f"{where}: {lost} scores are text among numbers ({examples}); numbers and "
+            f"{', '.join(word.upper() if len(word) == 1 else word for word in GRADES)} can be read. "
+            "To drop and count the others: invalid='drop' (--invalid drop)"
         )
     not_numbers = lists + Counter({rater: counts.total() for rater, counts in words.items() if rater not in mixed})
     notes = noted(
-        ("unfinished-log", len(unfinished), f"{where}: logs of runs that did not end well: {listed(unfinished)}"),
-        ("unreadable-score", lost, f"{where}: {lost} scores are text that stands for no number, and were dropped"),
+        (
+            "unfinished-log",
+            len(unfinished),
+            f"{where}: logs of runs that did not finish successfully: {listed(unfinished)}",
+        ),
+        ("unreadable-score", lost, f"{where}: {lost} scores are text without a numeric meaning and were dropped"),
         (
             "score-not-number",
             not_numbers.total(),
-            f"{where}: {not_numbers.total()} scores are lists or text, not numbers, and were left out"
-            f" ({listed(not_numbers)})",
+            f"{where}: {not_numbers.total()} scores are lists or text, not numbers, and were dropped "
+            f"({listed(not_numbers)})",
         ),
     )
     return records.study(notes=notes)
@@ -111,13 +115,13 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
             raise InputError(f"{file.name}: not a zip file, or a damaged one; copy the log again")
         log = parsed(data, LOG, where=file.name, what=WHAT)
         if log.samples is None:
-            raise InputError(f"{file.name}: the log holds no samples; only its header was written")
+            raise InputError(f"{file.name}: the log holds no samples, only a header; run the evaluation again")
         return log, log.samples
     archive = zip_archive(data, file.name)
     members = archive.namelist()
     header = next((name for name in HEADERS if name in members), None)
     if header is None:
-        raise InputError(f"{file.name}: neither {HEADERS[0]} nor {HEADERS[1]} in it; this is no {WHAT[2:]}")
+        raise InputError(f"{file.name}: contains neither {HEADERS[0]} nor {HEADERS[1]}, so it is not {WHAT}")
 
     def member(name: str, kind: Any) -> Any:
         where = f"{file.name}, {name}"

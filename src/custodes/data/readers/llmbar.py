@@ -26,7 +26,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     check_columns(frame, where=where, required=COLUMNS, optional=("repeat",))
     labels = {name: label_column(frame, name, where=where) for name in COLUMNS[:4]}
     run = pl.DataFrame([*labels.values(), label_column(frame, "repeat", where=where, empty=True)])
-    hint = "number the runs of a judge in a column 'repeat', or take the doubled row out"
+    hint = "number the runs of a judge in a column 'repeat', or remove the duplicate row"
     check_unique(run, run.columns, where=where, what="judgment", hint=hint)
     rows = run.select(
         item=pl.concat_str("dataset", "item", separator="/"),
@@ -49,7 +49,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     items, _ = Items.make(datasets, where=where)
     judges = rows["rater"].unique(maintain_order=True)
     if GOLD in judges:
-        raise InputError(f"{where}: a judge is called {GOLD!r}, which is the person here; rename it")
+        raise InputError(f"{where}: a judge is named {GOLD!r}, which is the human rater here; rename it")
     return Study(
         preferences=preferences,
         raters=Raters.infer({GOLD: "human", **dict.fromkeys(judges, "metric")}),
@@ -68,7 +68,7 @@ def _gold(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
     items = rows["item"]
     refuse(
         gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
-        lambda rows, first: f"{where}: item {items[first]!r} has another gold in row {rows}; an item has one gold",
+        lambda rows, first: f"{where}: item {items[first]!r} has another gold label in row {rows}; an item has one",
     )
     return gold_rows.unique("item", keep="first", maintain_order=True)
 

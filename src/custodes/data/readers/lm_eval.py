@@ -81,21 +81,22 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     for rater, tasks in upward.items():
         if len(tasks) > 1:
             raise InputError(
-                f"{where}: of {rater}, more is better in {tasks[True]} and worse in {tasks[False]}; read them apart"
+                f"{where}: for {rater}, higher is better in {tasks[True]} and lower is better in "
+                f"{tasks[False]}; read these tasks separately"
             )
     records.lower = {rater for rater, tasks in upward.items() if False in tasks}
     notes = noted(
-        ("older-runs", len(older), f"{where}: of several runs the last is read; not read: {listed(older)}"),
+        ("older-runs", len(older), f"{where}: only the last of several runs is read; not read: {listed(older)}"),
         (
             "system-from-folder",
             len(unnamed),
-            f"{where}: no results file names the model; systems are called by their folders: {listed(unnamed)}",
+            f"{where}: no results file names the model, so systems are named after their folders: {listed(unnamed)}",
         ),
         (
             "score-not-number",
             not_numbers.total(),
-            f"{where}: {not_numbers.total()} values are no number of their sample, and were left out"
-            f" ({listed(not_numbers)})",
+            f"{where}: {not_numbers.total()} values are not numbers of a sample and were dropped "
+            f"({listed(not_numbers)})",
         ),
     )
     return records.study(notes=notes)
@@ -125,7 +126,7 @@ def _add_samples(file: Path, task: str, model: str, records: LogRecords, not_num
                 raters[metric + suffix] = metric
     if not raters and not not_numbers:
         raise InputError(
-            f"{file.name}: no metric in any line; keys beside {listed(sorted(KNOWN), limit=3)} are metrics"
+            f"{file.name}: no metric in any line; every key except {listed(sorted(KNOWN), limit=3)} is read as a metric"
         )
     return raters
 

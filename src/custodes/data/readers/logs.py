@@ -61,7 +61,7 @@ def layout(fields: Any) -> Any:
 def log_bytes(path: Path) -> bytes:
     """The bytes of a file that is not over the limit."""
     if exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
-        raise InputError(f"{path.name}: over {LARGEST_MEMBER // 2**20} MiB; split it")
+        raise InputError(f"{path.name}: larger than {LARGEST_MEMBER // 2**20} MiB; split it")
     return file_bytes(path)
 
 
@@ -70,7 +70,9 @@ def parsed(data: bytes, kind: Any, *, where: str, what: str) -> Any:
     text = utf8_text(data, where)
     value = parse_json(text, where=where, as_text=False)
     if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
-        raise InputError(f"{where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text")
+        raise InputError(
+            f"{where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid text; correct the text"
+        )
     return laid_out(value, kind, where=where, what=what)
 
 
@@ -80,7 +82,7 @@ def laid_out(value: Any, kind: Any, *, where: str, what: str) -> Any:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         keys = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
-        raise InputError(f"{where}: not the layout of {what}: {error}{keys}") from None
+        raise InputError(f"{where}: the layout is not that of {what}: {error}{keys}") from None
 
 
 def top_keys(path: Path) -> frozenset[str]:
@@ -138,7 +140,7 @@ class LogRecords:
         """Begin a run; a second one of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
             first = self.runs[task, model]
-            raise InputError(f"{self.where}: {first} and {source} are both of {model} on {task}; give one of them")
+            raise InputError(f"{self.where}: {first} and {source} both hold {model} on {task}; give one of them")
         self.runs[task, model] = source
 
     def score(self, item: str, system: str, rater: str, value: float | None, *, repeat: str = "0") -> None:
@@ -159,16 +161,19 @@ class LogRecords:
             )
             outputs, different_texts = outputs_of(self.texts, self.sources)
         except UnicodeEncodeError:
-            raise InputError(f"{self.where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text") from None
+            raise InputError(
+                f"{self.where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
+                "text; correct the text"
+            ) from None
         missing = scores["score"].null_count()
         if missing == scores.height and not (preferences and preferences.frame.height):
-            raise InputError(f"{self.where}: no sample holds a score; there is nothing to judge")
+            raise InputError(f"{self.where}: no sample has a score; give logs with scores")
         repeated = scores.filter(pl.struct(KEY).is_duplicated())
         if repeated.height:
             first = repeated.row(0, named=True)
             raise InputError(
-                f"{self.where}: {first['rater']} scored item {first['item']!r} of {first['system']} more than once"
-                f" ({repeated.height} such scores); give one run of each system"
+                f"{self.where}: {first['rater']} scored item {first['item']!r} of {first['system']} more "
+                f"than once ({repeated.height} such scores); give one run of each system"
             )
         raters = Raters.infer(self.kinds).frame.with_columns(higher_is_better=~pl.col("rater").is_in([*self.lower]))
         return Study(
@@ -180,11 +185,11 @@ class LogRecords:
             notes=(
                 *notes,
                 *noted(
-                    ("missing-score", missing, f"{self.where}: {missing} scores were not given and count as not rated"),
+                    ("missing-score", missing, f"{self.where}: {missing} scores are missing and count as not rated"),
                     (
                         "spare-texts",
                         different_texts,
-                        f"{self.where}: {different_texts} texts of further runs are not kept",
+                        f"{self.where}: {different_texts} texts of later runs are ignored",
                     ),
                 ),
             ),
@@ -228,10 +233,10 @@ def log_reader(
     def read(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         where = path.resolve().name
         if part is not None:
-            raise InputError(f"{where}: {what} has no parts, but ::{part} came; give the path alone")
+            raise InputError(f"{where}: {what} has no parts; remove ::{part} from the path")
         files = list(logs(path)) if path.is_dir() else [path]
         if not files:
-            raise InputError(f"{where}: nothing in it is {what}: {contents}")
+            raise InputError(f"{where}: the folder does not hold {what}: {contents}")
         return make(files, where=where, invalid=invalid)
 
     return PathReader(name=name, fits=fits, make=read)

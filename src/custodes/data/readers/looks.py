@@ -20,10 +20,12 @@ def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         [typed_column(frame, name, kind, where=where, empty=name == "system_b") for name, kind in SCHEMA.items()]
     )
     refuse_values(looks["decision"], ~looks["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1")
-    check_unique(looks, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and look")
+    check_unique(
+        looks, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and interim analysis"
+    )
     refuse(
         looks.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
-        lambda rows, _: f"{where}: n is not wins + ties + losses in row {rows}; export the study again",
+        lambda rows, _: f"{where}: n differs from wins + ties + losses in row {rows}; export the study again",
     )
     return Study(raters=Raters.infer({}), looks=turned(looks), notes=tuple(notes), name=where)
 

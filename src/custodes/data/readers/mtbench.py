@@ -85,12 +85,12 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
             (
                 "judge-failed",
                 count,
-                f"{where}: {count} scores are -1 (none was found in the judge's answer): not rated",
+                f"{where}: {count} scores are -1 (no score found in the judge's answer) and count as not rated",
             ),
             (
                 "repeats",
                 repeats,
-                f"{where}: {repeats} scores stand again for the same rater and output: taken for repeats",
+                f"{where}: {repeats} further scores of the same rater and output are read as repeats",
             ),
         ),
     ]
@@ -124,7 +124,7 @@ def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
 def _name(label: str, *, where: str) -> str:
     pair = parse_json(label, where=f"{where}: judge")
     if not isinstance(pair, list) or not pair or not isinstance(pair[0], str) or not pair[0].strip():
-        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that begins with one")
+        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that starts with one")
     return pair[0].strip()
 
 

@@ -52,8 +52,8 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     sources = {(match[1] or "", match[2]) for match, _ in _members(path, SOURCE)}
     if not sources:
         raise InputError(
-            f"{name}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it;"
-            f" give the folder or tar that holds the test sets, or a table file{KNOWN if path.is_dir() else ''}"
+            f"{name}: no mt-metrics-eval data, as TESTSET/sources/LP.txt is missing; give the folder "
+            f"or tar that holds the test sets, or a table file{KNOWN if path.is_dir() else ''}"
         )
     shared = commonpath([PurePosixPath(root).parent for root, _ in sources])
     # Test sets by their steps below the folder of all; the path itself has its own name.
@@ -83,7 +83,7 @@ def _chosen(labels: Collection[str], part: str | None, *, where: str) -> str:
     if part in labels or len(fitting) == 1:
         return part if part in labels else fitting[0]  # type: ignore[return-value]
     if part is None or fitting:
-        raise InputError(f"{where}: holds several test sets; say which by PATH::TESTSET/LP: {listed(fitting)}")
+        raise InputError(f"{where}: holds several test sets; select one with PATH::TESTSET/LP: {listed(fitting)}")
     raise InputError(f"{where}: no {part!r} in it; it holds {listed(labels)}{suggestion(part, labels)}")
 
 
@@ -110,10 +110,14 @@ def _members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[st
                 if not match:
                     continue
                 if member.size > LARGEST_MEMBER:
-                    raise InputError(f"{path.name}: {member.name} is over 512 MiB; unpack the tar and give the folder")
+                    raise InputError(
+                        f"{path.name}: {member.name} is larger than 512 MiB; unpack the tar and give the folder"
+                    )
                 size += member.size
                 if size > LARGEST:
-                    raise InputError(f"{path.name}: over 2,048 MiB of one test set; unpack the tar and give the folder")
+                    raise InputError(
+                        f"{path.name}: a test set is larger than 2,048 MiB; unpack the tar and give the folder"
+                    )
                 content = tar.extractfile(member)
                 yield match, b"" if content is None or member.name.endswith(SPARE) else content.read()
             _check_end(tar)
@@ -129,7 +133,7 @@ def _check_end(tar: tarfile.TarFile) -> None:
     assert stream is not None
     stream.seek(tar.offset)
     if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-        raise EOFError("no end of archive")
+        raise EOFError("the end of the archive is missing")
     while stream.read(tarfile.RECORDSIZE):
         pass
 
@@ -185,8 +189,9 @@ def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataF
     if wrong.height:
         system, count = wrong.row(0)
         raise InputError(
-            f"{where}: {count} lines for system {system!r}, {n_lines} expected (the source has {n_segments} lines;"
-            f" {counts.height} systems, {table.height} lines, expected {counts.height * n_lines})"
+            f"{where}: {count} lines for system {system!r}, expected {n_lines} (the source has "
+            f"{n_segments} lines; {counts.height} systems, {table.height} lines, expected "
+            f"{counts.height * n_lines})"
         )
     segment = pl.col("system").cum_count().over("system").cast(pl.String)
     return table.select(segment.alias("item"), "system", number_column(table, "score", where=where))
@@ -226,7 +231,7 @@ def _two_words(text: str, names: tuple[str, str], *, where: str, layout: str) ->
 
 def _check_length(came: int, expected: int, *, where: str) -> None:
     if came != expected:
-        raise InputError(f"{where}: {came} lines, {expected} expected (one for every line of the source)")
+        raise InputError(f"{where}: {came} lines, expected {expected} (one per line of the source)")
 
 
 def fits(path: Path) -> bool:

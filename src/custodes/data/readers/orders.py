@@ -88,8 +88,9 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     refuse(
         rows["against"],
         lambda numbers, at: (
-            f"{where}: order {order[at]!r} contradicts the swapped names of rows {numbers}: by both, the same system"
-            " was shown first in both orders; write original and swapped where the names are in the order shown"
+            f"{where}: order {order[at]!r} contradicts the swapped names of rows {numbers}: together "
+            "they place the same system first in both orders. Write original and swapped where the "
+            "names are in the order shown"
         ),
     )
     if not rows["swapped"].any():
@@ -105,10 +106,10 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     pairs = rows.filter("swapped").select(COMPARISON).n_unique()
     some = rows.filter(pl.col("swapped").any().over("rater"))
     unknown = some.filter(pl.col("shown") == 0).height
-    rest = f"; the order of {unknown} other verdicts is not known, as few stand so" if unknown else ""
+    rest = f"; the order of {unknown} other verdicts is unknown, as few occur in both" if unknown else ""
     message = (
-        f"{where}: {pairs} comparisons stand as (A, B) and as (B, A): taken for the two presentation orders, the system"
-        f" named first was shown first{rest}"
+        f"{where}: {pairs} comparisons occur as (A, B) and as (B, A) and are read as the two "
+        f"presentation orders, with the system named first shown first{rest}"
     )
     return rows["shown"], noted(("order-by-names", pairs, message))
 
@@ -126,8 +127,8 @@ def _numbers(words: pl.Series, *, where: str) -> pl.Series:
         refuse(
             numbers.is_not_null(),
             lambda rows, _: (
-                f"{where}: order is {', '.join(map(str, sorted(seen)))} (rows {rows}), which may be 0, 1 (swapped) or"
-                " 1, 2 (second order); write ab or ba"
+                f"{where}: order is {', '.join(map(str, sorted(seen)))} (rows {rows}), which may mean 0, "
+                "1 (swapped) or 1, 2 (second order); write ab or ba"
             ),
         )
     table = {0: 1.0, 1: -1.0} if 0 in seen else {1: 1.0, 2: -1.0}

@@ -30,7 +30,7 @@ OF_OUTPUT = ("text", "image", "images")
 def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of texts only, to be joined to ratings."""
     if {"image", "images"} <= set(frame.columns):
-        raise InputError(f"{where}: columns 'image' and 'images' say the same; take one out")
+        raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
     facts, cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
     texts: list[tuple[str, str, str]] = []
     images: list[tuple[str, str, str]] = []
@@ -42,7 +42,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             texts.append((item, system, text if isinstance(text, str) else json.dumps(text)))
             images += [(item, system, image) for image in of_output]
     if not texts:
-        raise InputError(f"{where}: no output at all; give outputs as an object {{system: text}}")
+        raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
     columns = [facts["item"], label_column(facts, "source", where=where, empty=True)]
     for name in CELLS.keys() & set(facts.columns):
         plain = name == "context" and not facts[name].dtype.is_nested()
@@ -61,12 +61,12 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         (
             "output-not-text",
             odd,
-            f"{where}: {odd} outputs are no text (true, false) and are taken as they are written",
+            f"{where}: {odd} outputs are not text (true, false) and are read as written",
         ),
         (
             "context-not-turns",
             lists,
-            f"{where}: {lists} contexts are lists, but no turns with role and text, and are taken as they are written",
+            f"{where}: {lists} contexts are lists without role and text, and are read as written",
         ),
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
@@ -89,7 +89,9 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
             raise InputError(f"{place}: outputs must be an object {{system: text}}")
         systems = [str(name).strip() for name, value in outputs.items() if value is not None]
         if len({*systems} - {""}) < len(systems):
-            raise InputError(f"{place}: outputs name a system twice, or one without a name; every output needs its own")
+            raise InputError(
+                f"{place}: outputs name a system twice, or leave a name empty; give each output its own system"
+            )
         cells += [(item, str(name).strip(), value, place) for name, value in outputs.items() if value is not None]
     return frame.with_columns(items), cells, notes
 
@@ -101,14 +103,14 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     others = [name for name in frame.columns if name not in (*required, *optional)]
     if others:
         raise InputError(
-            f"{where}: texts beside {listed(others)}; make two tables, one of texts"
-            f" ({', '.join((*required, *optional))}), one of scores"
+            f"{where}: texts and other columns ({listed(others)}) in one table; make two, one of "
+            f"texts ({', '.join((*required, *optional))}) and one of scores"
         )
     rows = frame.with_columns(label_column(frame, name, where=where, empty=name == "system") for name in required[:2])
     filled = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
     refuse(
         filled & (rows["system"] == ""),
-        lambda rows, _: f"{where}: column 'system' is empty in row {rows}; every text needs the system that wrote it",
+        lambda rows, _: f"{where}: column 'system' is empty in row {rows}; name the system that wrote each text",
     )
     check_unique(rows.filter(filled), ["item", "system"], where=where, what="output", hint="one row per output")
     cells: list[tuple[str, str, Any, str]] = []
@@ -130,7 +132,9 @@ def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     parts = {name: part for name, part in value.items() if part is not None}
     text = parts.get("text", "" if parts else None)
     if not isinstance(text, str | None) or len(parts.keys() & {"image", "images"}) > 1:
-        raise InputError(f"{where}: an output has a text, and an image or images")
+        raise InputError(
+            f"{where}: an output has neither text nor image; give a text, and optionally an image or images"
+        )
     return text, [image for name in parts.keys() & {"image", "images"} for image in _several(parts[name], name, where)]
 
 
@@ -150,7 +154,9 @@ def _meta(value: Any, name: str, where: str) -> str:
         return ""
     meta = _decoded(value, where)
     if not isinstance(meta, dict):
-        raise InputError(f'{where}: {name} must be a JSON object, such as {{"year": 2024}}; context takes a text')
+        raise InputError(
+            f'{where}: {name} must be a JSON object, such as {{"year": 2024}}; plain text belongs in context'
+        )
     if isinstance(value, str):
         return value
     return json.dumps({key: part for key, part in meta.items() if part is not None}, ensure_ascii=False, default=str)

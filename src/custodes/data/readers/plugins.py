@@ -29,7 +29,7 @@ def plugged_readers(taken: tuple[str, ...]) -> dict[str, TableReader]:
 
 def _check(reader: TableReader) -> None:
     if not reader.columns or not all(isinstance(needed, tuple) and needed for needed in reader.columns):
-        raise InputError(f"its columns are {reader.columns!r}, not tuples of names")
+        raise InputError(f"its columns are {reader.columns!r}, expected tuples of names")
 
 
 def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
@@ -40,11 +40,11 @@ def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
         try:
             study: Any = reader.make(frame, where=where, invalid=invalid)
             if not isinstance(study, Study):
-                raise TypeError(f"it made no Study but something of type {type(study).__name__}")
+                raise TypeError(f"it returned {type(study).__name__}, expected Study")
         except CustodesError:
             raise
         except Exception as error:
-            raise InputError(f"{where}: {who} failed: {said(error)}; update it, or force another reader") from error
+            raise InputError(f"{where}: {who} failed: {said(error)}; update it, or select another reader") from error
         return replace(study, notes=(*study.notes, *noted(("reader", True, f"{where}: read by {who}"))))
 
     return make

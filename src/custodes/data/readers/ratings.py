@@ -48,9 +48,13 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     raters = [name for name in frame.columns if name not in WIDE_KEY]
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *raters))
     if not raters:
-        raise InputError(f"{where}: no column of scores beside {', '.join(frame.columns)}; give one column per rater")
+        raise InputError(
+            f"{where}: no column of scores apart from {', '.join(frame.columns)}; give one column per rater"
+        )
     if "" in raters:
-        raise InputError(f"{where}: a column has no name (a saved index?); name it after its rater, or take it out")
+        raise InputError(
+            f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it"
+        )
     long = melted(frame, {name: {"rater": name} for name in raters}, keys=WIDE_KEY, where=where)
     ratings, notes = Ratings.make(long, where=where, unit="cells")
     notes += apart(frame, raters, where=where)

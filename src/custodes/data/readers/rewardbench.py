@@ -19,7 +19,7 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
     metrics = [name for name in frame.columns if name not in ("ref", "subset")]
     check_columns(frame, where=where, required=("ref", "subset"), optional=metrics)
     if not metrics:
-        raise InputError(f"{where}: no column of a reward model beside ref and subset; give at least one")
+        raise InputError(f"{where}: no column of a reward model apart from ref and subset; give at least one")
     chosen = number_column(frame, "ref", where=where) == 1
     subset = label_column(frame, "subset", where=where)
     _check_pairs(frame, subset, where=where)
@@ -53,12 +53,12 @@ def _check_pairs(frame: pl.DataFrame, subset: pl.Series, *, where: str) -> None:
         lambda rows, _: f"{where}: ref in row {rows} is neither 1 (chosen) nor 0 (rejected)",
     )
     if frame.height % 2:
-        raise InputError(f"{where}: {frame.height} rows; a pair is two rows, so their number must be even")
+        raise InputError(f"{where}: {frame.height} rows, an odd number; a pair needs two rows")
     unlike = (ref.gather_every(2) == ref.gather_every(2, 1)) | (subset.gather_every(2) != subset.gather_every(2, 1))
     firsts = pl.Series([mark for pair in unlike for mark in (pair, False)], dtype=pl.Boolean)
     refuse(
         firsts,
-        lambda rows, _: f"{where}: row {rows} and the next are no pair; a pair has one subset, ref 1 and ref 0",
+        lambda rows, _: f"{where}: row {rows} and the next are not a pair; a pair has one subset, ref 1 and ref 0",
     )
 
 

@@ -59,12 +59,13 @@ def _read(path: Path) -> Study:
     records = LogRecords(where=path.name, kinds={PERSON: "human"})
     table = parsed(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
     if table.model == PERSON:
-        raise InputError(f"{path.name}: the model is called {PERSON!r}, which is the human rater here; rename it")
+        raise InputError(f"{path.name}: the model is named {PERSON!r}, which is the human rater here; rename it")
     prompts: Prompts = []
     for place, (name, subset, scores, correct, texts) in enumerate(_entries(table, path.name), start=1):
         if not 0 <= correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
-                f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct {correct}"
+                f"{path.name}: entry {place} has {len(scores)} scores, {len(texts)} texts and num_correct "
+                f"{correct}; the numbers must agree"
             )
         item = f"{subset.strip()}/{label(name)}"
         prompts.append((item, subset.strip(), texts[:correct], texts[correct:]))
@@ -73,7 +74,7 @@ def _read(path: Path) -> Study:
             value = value[0] if isinstance(value, list) and len(value) == 1 else value
             score = number(value)
             if score is None and value is not None:
-                raise InputError(f"{path.name}: entry {place}: score {str(value)[:40]!r} is no number")
+                raise InputError(f"{path.name}: entry {place}: score {str(value)[:40]!r} is not a number")
             records.score(item, system, table.model, score)
     return _study(records, prompts)
 
@@ -88,14 +89,15 @@ def _entries(table: Any, where: str) -> Iterator[tuple[Label, str, list[Any], in
         columns = [[None] * len(table.id) if each is None else each for each in lists]
     else:
         raise InputError(
-            f"{where}: not the layout of {WHAT}: neither scores and num_correct (RewardBench 2) nor scores_chosen and"
-            " scores_rejected (RewardBench)"
+            f"{where}: the layout is not that of {WHAT}: neither scores and num_correct (RewardBench "
+            "2) nor scores_chosen and scores_rejected (RewardBench)"
         )
     columns = [table.id, table.subset, *columns]
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise InputError(
-            f"{where}: its lists have {listed(sorted(lengths))} entries; each needs one a prompt; is the file whole?"
+            f"{where}: its lists have {listed(sorted(lengths))} entries, expected one per prompt; the "
+            "file may be truncated"
         )
     for name, subset, *rest in zip(*columns, strict=True):
         scores, correct, texts = rest if len(rest) == 3 else (rest[:2], 1, rest[2:])
@@ -131,14 +133,16 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
     pairs = []
     for place, (item, subset, right, wrong) in enumerate(prompts, start=1):
         if item in records.groups:
-            raise InputError(f"{records.where}: prompt {item!r} stands twice (the second is entry {place})")
+            raise InputError(f"{records.where}: prompt {item!r} occurs twice (again in entry {place}); remove one")
         records.groups[item] = subset
         systems = _systems(len(right), len(wrong))
         texts = (text if isinstance(text, str) else None for text in (*right, *wrong))
         records.texts += zip([item] * len(systems), systems, texts, strict=True)
         pairs += [(item, good, bad) for good in systems[: len(right)] for bad in systems[len(right) :]]
     if not pairs:
-        raise InputError(f"{records.where}: no prompt with a right and a wrong completion; there is nothing to judge")
+        raise InputError(
+            f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
+        )
     table = pl.DataFrame(pairs, schema=["item", "system_a", "system_b"], orient="row")
     verdicts = table.with_columns(rater=pl.lit(PERSON), preference=1)
     return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)

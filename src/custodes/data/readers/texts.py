@@ -50,7 +50,7 @@ def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
         return [("assistant", cell)] if cell else []
     turns = list(cell) if isinstance(cell, Sequence | pl.Series) else None
     if turns is None or not all(isinstance(turn, dict | str | None) for turn in turns):
-        raise InputError(f"{where}: a conversation must be a list of {{role, content}}, or a text")
+        raise InputError(f"{where}: a conversation must be a text or a list of {{role, content}}")
     turns = [turn if isinstance(turn, dict) else {"role": "assistant", "content": turn} for turn in turns]
     return [(str(turn.get("role") or ""), _text(turn.get("content"), where=where)) for turn in turns]
 
@@ -68,5 +68,5 @@ def _text(content: Any, *, where: str) -> str:
         return content or ""
     parts = list(content) if isinstance(content, Sequence | pl.Series) else [content]
     if not all(isinstance(part, dict | str) for part in parts):
-        raise InputError(f"{where}: the content of a message must be a text, or parts with `text`")
+        raise InputError(f"{where}: the content of a message must be a text, or a list of parts with `text`")
     return "\n".join(str(part if isinstance(part, str) else part.get("text") or "") for part in parts)

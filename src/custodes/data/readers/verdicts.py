@@ -50,16 +50,21 @@ def read_verdicts(
     if unreadable.height and (invalid == "error" or too_many):
         message = _told(unreadable, total=verdicts.height, likely=likely)
         mend = (
-            f"; {too_many}" if too_many else "; mend them, or drop and count them with invalid='drop' (--invalid drop)"
+            f"; {too_many}"
+            if too_many
+            else "; correct them, or drop and count them with invalid='drop' (--invalid drop)"
         )
-        raise InputError(f"{where}: {message}; allowed: {allowed}, or nothing{mend}")
+        raise InputError(f"{where}: {message}; allowed: {allowed}, or empty{mend}")
     columns = table.drop("verdict", "row")
     preferences, notes = Preferences.make(columns, where=where, unreadable=table["verdict"] != "", unused=unused)
     notes = [note for note in notes if note.rule != "missing-verdict"]
     reason = pl.col("invalid") if "invalid" in table.columns else pl.lit("")
     empty, lost = table.filter((pl.col("verdict") == "") & (reason == "")).height, unreadable.height
     dropped = f"{where}: {lost} verdicts could not be read and were dropped ({counted(unreadable['rater'])})"
-    unparsed = f"{where}: {failed.height} answers of judges could not be parsed: not rated ({counted(failed['rater'])})"
+    unparsed = (
+        f"{where}: {failed.height} replies of judges could not be parsed and count as not rated "
+        f"({counted(failed['rater'])})"
+    )
     return preferences, [
         *notes,
         *noted(
@@ -82,8 +87,9 @@ def _too_many(verdicts: pl.DataFrame, unreadable: pl.DataFrame) -> str:
         return ""
     of_raters = listed((f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst.iter_rows()), limit=3)
     return (
-        f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, and invalid='drop' takes"
-        f" {100 * DROPPED:.0f} %: mend them, or drop them all the same with invalid='force' (--invalid force)"
+        f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, and "
+        f"invalid='drop' allows {100 * DROPPED:.0f} %; correct them, or drop them all with "
+        "invalid='force' (--invalid force)"
     )
 
 
@@ -150,7 +156,7 @@ def log_study(
     with_itself = table["system_a"] == table["system_b"]
     count = int(with_itself.sum())
     if count == table.height:
-        raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two systems")
+        raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two different systems")
     low, high = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
     keys = [name for name in ("item", "rater", "aspect", "order") if name in table.columns]
     table = table.filter(~with_itself).with_columns(low=low, high=high)
@@ -160,9 +166,9 @@ def log_study(
         column = _distinguishing(unused[(table["row"] - 1).to_list()], table.select(pl.struct(*keys, "low", "high")))
         if column:
             raise InputError(
-                f"{where}: {repeats} verdicts stand again for the same rater, item and order, and {column!r}, which is"
-                f" not read, tells them apart; try {option('order', column)} if it is the presentation order, or take"
-                " it out if they are runs"
+                f"{where}: {repeats} verdicts occur again for the same rater, item and order, and differ "
+                f"in {column!r}, which is not read. Try {option('order', column)} if it is the "
+                "presentation order, or remove the column if it numbers runs"
             )
     table = table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     raters = table["rater"].unique(maintain_order=True)
@@ -180,12 +186,12 @@ def log_study(
                 (
                     "system-with-itself",
                     count,
-                    f"{where}: {count} verdicts compare a system with itself and are left out",
+                    f"{where}: {count} verdicts compare a system with itself and are excluded",
                 ),
                 (
                     "repeats",
                     repeats,
-                    f"{where}: {repeats} verdicts stand again for the same rater, item and order: taken for repeats",
+                    f"{where}: {repeats} further verdicts of the same rater, item and order are read as repeats",
                 ),
             ),
             *verdict_notes,

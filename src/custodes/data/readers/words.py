@@ -37,7 +37,9 @@ TIES = ("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a
 EMPTY = ("", "na", "n/a", "nan", "null")
 """A verdict that was not given, in any case."""
 
-ALLOWED = "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, a system's name (the page on data lists all)"
+ALLOWED = (
+    "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data)"
+)
 NEAR = ("model_a", "model_b", "left", "right", "first", "second")
 """Words that an unreadable one is compared with."""
 
@@ -94,8 +96,8 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
     refuse(
         (named != sign).fill_null(False),
         lambda rows, at: (
-            f"{where}: {verdict.name} {verdict[at]!r} in row {rows} is a word for one system and the name of the other"
-            f" ({first[at]!r}, {second[at]!r}); write model_a, model_b or tie"
+            f"{where}: {verdict.name} {verdict[at]!r} in row {rows} is a code for one system and the "
+            f"name of the other ({first[at]!r}, {second[at]!r}); write model_a, model_b or tie"
         ),
     )
     unsure = (words.is_in(list(UNSURE)) | (slots & by_number.is_not_null())) & named.is_null()
@@ -149,16 +151,16 @@ def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, 
     refuse(
         value < -1,
         lambda rows, _: (
-            f"{where}: {verdict.name} is {numbers}, a scale of how much better, which may stand for either system (row"
-            f" {rows}); write 1 where the system of the first column is better, 0, and -1"
+            f"{where}: {verdict.name} is {numbers}, a graded scale whose direction is unknown (row "
+            f"{rows}); write 1 if the system of the first column is better, 0 for a tie, -1 otherwise"
         ),
     )
     margins = -1.0 in seen or not seen & {0.5, 2.0}
     refuse(
         (value == 0) & (-1.0 not in seen and (margins or 2.0 in seen) and not ties),
         lambda rows, _: (
-            f"{where}: {verdict.name} is {numbers}, where 0 (row {rows}) may be a tie or one of the systems; write"
-            " model_a, model_b, tie"
+            f"{where}: {verdict.name} is {numbers}, where 0 (row {rows}) may be a tie or a system; "
+            "write model_a, model_b, tie"
         ),
     )
     table = MARGINS if margins else SLOTS if 2.0 in seen else SHARES
