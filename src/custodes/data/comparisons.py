@@ -270,16 +270,20 @@ class Comparisons:
     ) -> Comparisons:
         """From rows rater, item, system_a, system_b (positions, system_a < system_b), sign and order, each once."""
         first, second = (rows[name].cast(pl.Int64).to_numpy() for name in ("system_a", "system_b"))
-        pair = pl.Series("pair", pair_codes(first, second, len(systems)), dtype=pl.Int64)
-        rows = rows.select("rater", "item", "sign", "order", pair).sort("rater", "pair", "item")
-        order = rows["order"].cast(pl.Float64)  # all 0 by scores, and millions of zeros would take much memory
+        pair = pair_codes(first, second, len(systems))
+        rater, item = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
+        # One key: sorting by three columns takes three times as long.
+        place = np.argsort((rater * (int(pair.max(initial=0)) + 1) + pair) * max(1, len(items)) + item, kind="stable")
+        order = rows["order"].cast(pl.Float64).to_numpy()  # all 0 by scores, and millions of zeros take much memory
         return cls(
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
-            **{name: rows[name].cast(pl.Int32).to_numpy() for name in ("rater", "item", "pair")},
-            sign=rows["sign"].cast(pl.Int8).to_numpy(),
-            order=order.to_numpy() if (order != 0).any() else np.broadcast_to(0.0, len(rows)),
+            rater=rater[place].astype(np.int32),
+            item=item[place].astype(np.int32),
+            pair=pair[place].astype(np.int32),
+            sign=rows["sign"].cast(pl.Int8).to_numpy()[place],
+            order=order[place] if order.any() else np.broadcast_to(0.0, len(rows)),
         )
 
     @classmethod

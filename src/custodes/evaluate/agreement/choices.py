@@ -114,12 +114,15 @@ class Choices:
     @cached_property
     def _margins(self) -> tuple[Floats, Floats, Floats]:
         """System accuracy (1 + B, metrics), and net wins by people and metric (1 + B, metrics, systems)."""
+        from scipy.sparse import csr_array
+
         comparison, n_times, n_metrics = self._comparison, len(self._times), len(self._comparison.metrics)
         n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
         accuracy = np.empty((n_times, n_metrics))
         people_net, metric_net = np.empty((2, n_times, n_metrics, n_systems))
-        side = np.zeros((n_systems, n_pairs))
-        side[comparison.design.pairs.T, np.arange(n_pairs)] = np.array([[1.0], [-1.0]])
+        system, pair = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
+        member = csr_array((np.ones(2 * n_pairs), (system, pair)), shape=(n_systems, n_pairs))
+        side = csr_array((np.repeat([1.0, -1.0], n_pairs), (system, pair)), shape=(n_systems, n_pairs))
         for metric in range(n_metrics):
             rows, column, weight = self._weighted(metric)
             shape = {"n_cells": n_pairs, "n_kinds": self._times.shape[1]}
@@ -132,7 +135,7 @@ class Choices:
                 there = n > 0
                 agree = ((np.sign(people) == np.sign(metrics)) & there).sum(axis=0)
                 accuracy[block, metric] = ratio(agree, there.sum(axis=0))
-                compared = np.abs(side) @ n
+                compared = member @ n
                 people_net[block, metric] = ratio(side @ people, compared).T
                 metric_net[block, metric] = ratio(side @ metrics, compared).T
         return accuracy, people_net, metric_net
