@@ -146,7 +146,7 @@ def pruning_columns(of: Task, formula: Formula) -> dict[str, Any]:
     """The steps of pruning of the saved model, where it was pruned."""
     return {
         "step": np.arange(1, len(formula.pruned) + 1),
-        "metrics": [len(step.kept) for step in formula.pruned],
+        "metrics": [len(step.columns) for step in formula.pruned],
         "removed": [of.metrics.names[step.removed] for step in formula.pruned],
         "score": [step.score for step in formula.pruned],
     }

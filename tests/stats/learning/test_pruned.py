@@ -57,7 +57,7 @@ def test_every_step_is_that_of_the_definition(seed: int) -> None:
     fold = rng.integers(0, 3, 90)
     found = pruned(x, y, fold, score=loss(y), settings=SETTINGS, seed=3)
     expected = reference(x, y, fold)
-    assert [(step.kept.tolist(), step.removed) for step in found.steps] == [(kept, out) for kept, out, _ in expected]
+    assert [(step.columns.tolist(), step.removed) for step in found.steps] == [(kept, out) for kept, out, _ in expected]
     np.testing.assert_allclose([step.score for step in found.steps], [score for *_, score in expected], rtol=1e-5)
     best = max(range(5), key=lambda k: expected[k][2])
     assert found.best.tolist() == expected[best][0]
@@ -75,7 +75,7 @@ def test_held_out_folds_choose_and_not_the_training_part() -> None:
         options = {"max_depth": 3, "learning_rate": 0.3, "seed": 0, "nthread": 1}
         return float(np.mean((xgboost.train(options, data, num_boost_round=20).predict(data) - y) ** 2))
 
-    errors = {len(step.kept): training(step.kept) for step in found.steps}
+    errors = {len(step.columns): training(step.columns) for step in found.steps}
     assert min(errors, key=lambda n: errors[n]) == 8  # what the training part would choose
     assert found.best.tolist() == [5]
 

@@ -137,7 +137,7 @@ class Ceiling(Result):
         ),
         score("kendall", "held-out tau-b of those that are left", "τ-b of the rest", interval=True),
         score("loss", "from the step before", interval=True),
-        rows=lambda made: made.backward.filter(pl.col("step") <= 3),
+        rows=lambda result: result.backward.filter(pl.col("step") <= 3),
     )
     next: pl.DataFrame = table(
         "What each metric would add or cost, the one that adds most first.",
@@ -155,7 +155,7 @@ class Ceiling(Result):
             "Loss if taken out",
             interval=True,
         ),
-        rows=lambda made: made.next.filter(pl.int_range(pl.len()).over("target") < 5),
+        rows=lambda result: result.next.filter(pl.int_range(pl.len()).over("target") < 5),
     )
     history: pl.DataFrame = table(
         "The prediction from all metrics that were out by each date. No row with fewer than two dates of release.",
@@ -204,8 +204,8 @@ def ceiling(
     `OptionError` for unknown names, `InputError` with fewer than two raters, systems, items or clusters.
 
     >>> import custodes as cu
-    >>> made = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
-    >>> made.prediction.filter(target="fluency")["features"].to_list()
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
+    >>> result.prediction.filter(target="fluency")["features"].to_list()
     ['metrics', 'humans', 'both']
 
     Source: Colombo et al. 2023 (glass ceiling), figures 1, 3, 7 and 8.
@@ -225,13 +225,13 @@ def ceiling(
     ):
         if wanting:
             raise InputError(f"{study.name}: {message}")
-    given = metrics[:0] if in_use is None else _in_use(who, in_use)
+    in_use_places = metrics[:0] if in_use is None else _in_use(who, in_use)
 
     def answer(me: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
         of_models, of_people = rng.spawn(2)  # estimates do not depend on the number of resamples
         target = target_of(who, me, folds, resamples, rng)
         fit = partial(MODELS[model], seed=int(of_models.integers(2**31)))
-        halo, apart = halo_columns(target, confidence)
+        halo, strangers = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
             **_prediction_columns(target, fit, confidence),
@@ -239,11 +239,11 @@ def ceiling(
             halo=halo,
             information=information_columns(target, confidence),
             lasso=lasso_columns(target),
-            forward=forward_columns(target, given, steps, confidence),
-            backward=backward_columns(target, given, steps, confidence),
-            next=next_columns(target, given, confidence),
+            forward=forward_columns(target, in_use_places, steps, confidence),
+            backward=backward_columns(target, in_use_places, steps, confidence),
+            next=next_columns(target, in_use_places, confidence),
             history=_history_columns(target, fit, confidence),
-        ), apart
+        ), strangers
 
     answers = each(
         answer,
@@ -254,11 +254,11 @@ def ceiling(
         label=who.rater_aspects.__getitem__,
         threads=model == "xgboost",
     )
-    parts, apart = zip(*answers, strict=True)
+    parts, strangers_of_targets = zip(*answers, strict=True)
     notes = [*who.notes, *few_clusters_notes(who.design.n_units, resamples)]
-    made = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
-    strangers = [who.people[i] for i in sorted(set().union(*apart))]
-    return replace(made, notes=(*made.notes, *_notes(made, who, strangers)))
+    result = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
+    strangers = [who.people[i] for i in sorted(set().union(*strangers_of_targets))]
+    return replace(result, notes=(*result.notes, *_notes(result, who, strangers)))
 
 
 def _without_lone_items(who: Judges) -> Judges:
@@ -283,15 +283,15 @@ def _clusters(who: Judges, rater: int) -> int:
 def _in_use(who: Judges, patterns: Patterns) -> NDArray[np.intp]:
     """The positions among the metrics of those that patterns name; a rater of several aspects stands for each."""
     named = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
-    known = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
-    chosen = select_labels(patterns, known, option="in_use", what="metric")
+    labels = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
+    chosen = select_labels(patterns, labels, option="in_use", what="metric")
     return np.flatnonzero([not {*names}.isdisjoint(chosen) for names in named])
 
 
 def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, dict[str, Any]]:
     """What each set of features predicts, and the gaps between them."""
     names, sets = list(target.columns), list(target.columns.values())
-    predicted = target.predicted((target.x[:, own] for own in sets), fit)
+    predicted = target.predicted((target.x[:, columns] for columns in sets), fit)
     draws = target.agreement(predicted)
     within = np.full_like(draws, np.nan)
     if target.whole:  # else the outputs of an item are predicted by different models
@@ -304,7 +304,7 @@ def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> 
             "features": names,
             **with_interval("kendall", draws, confidence, clusters=target.n_clusters, bounds=CORRELATION),
             **with_interval("kendall_item", within, confidence, clusters=target.n_clusters, bounds=CORRELATION),
-            "columns": [len(own) for own in sets],
+            "columns": [len(columns) for columns in sets],
             "n": len(target.y),
         },
         "gaps": {
@@ -332,10 +332,10 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
             for one, other in ways
         ]
     )
-    told = np.isfinite(draws[:, 0, 0])
-    kept = np.flatnonzero(told | ~told.any())  # where none says anything, their mean says nothing either
-    split = draws[kept].mean(axis=0)
-    best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in kept], rng=rng)
+    defined = np.isfinite(draws[:, 0, 0])
+    chosen = np.flatnonzero(defined | ~defined.any())  # where none says anything, their mean says nothing either
+    split = draws[chosen].mean(axis=0)
+    best = split_half.attainable(split, target.rows(persons).T, [ways[k] for k in chosen], rng=rng)
     return {
         "annotators": len(persons),
         **with_interval("split_half", split, confidence, clusters=target.n_clusters, bounds=CORRELATION),
@@ -350,29 +350,29 @@ def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dic
     if len(dates) < 2:
         return {}
     sets = [[i for date, i in dated if date <= last] for last in dates]
-    predicted = target.predicted((target.x[:, own] for own in sets), fit)
+    predicted = target.predicted((target.x[:, columns] for columns in sets), fit)
     return {
         "date": dates,
         "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
-        "columns": [len(own) for own in sets],
+        "columns": [len(columns) for columns in sets],
         **with_interval(
             "kendall", target.agreement(predicted), confidence, clusters=target.n_clusters, bounds=CORRELATION
         ),
     }
 
 
-def _notes(made: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
+def _notes(result: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
     """What the design of the study does not let be said, where people cannot be compared with each other, and where
     something predicts them better than annotators with independent errors would allow; `strangers` have no part in the
     halo."""
     humans, metrics = who.of_kind("human"), who.of_kind(METRIC)
     rows = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
     undated = sum(who.dates[i] is None for i in metrics)
-    targets = made.prediction["target"].unique(maintain_order=True)
-    alone = targets.filter(~targets.is_in(made.people["target"].to_list()))
+    targets = result.prediction["target"].unique(maintain_order=True)
+    alone = targets.filter(~targets.is_in(result.people["target"].to_list()))
     where = "" if len(alone) == len(targets) else f" of {listed(map(repr, alone))}"
-    apart = made.people.filter(pl.col("split_half").is_null())["target"]
-    both = made.prediction.join(made.people, on="target", maintain_order="left")
+    undivided = result.people.filter(pl.col("split_half").is_null())["target"]
+    both = result.prediction.join(result.people, on="target", maintain_order="left")
     beyond = both.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
     return noted(
         (
@@ -403,8 +403,8 @@ def _notes(made: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
         ),
         (
             "no-split-half",
-            len(apart),
-            f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, apart))}",
+            len(undivided),
+            f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, undivided))}",
         ),
         (
             "halo-annotators",

@@ -35,25 +35,25 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         (others[person], mean_of_defined(np.delete(others, person, axis=0), axis=0), metrics) for person in persons
     )
     draws = np.stack([_agreement(target, *both) for both in zip(persons.values(), sources, strict=True)])
-    told = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
+    predicted = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
     rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
-    weight = np.where(np.isfinite(draws).all(axis=2), rated, 0.0)[told, :, np.newaxis]
-    mean = ratio(np.where(weight > 0, weight * draws[told], 0.0).sum(axis=0), weight.sum(axis=0))
+    weight = np.where(np.isfinite(draws).all(axis=2), rated, 0.0)[predicted, :, np.newaxis]
+    mean = ratio(np.where(weight > 0, weight * draws[predicted], 0.0).sum(axis=0), weight.sum(axis=0))
     lead = mean - mean[:, [REFERENCE]]
     lead[:, REFERENCE] = np.nan
     ends: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
     numbers = with_interval("kendall", mean, bounds=CORRELATION, **ends) | with_interval(
         "lead", lead, bounds=ANY, **ends
     )
-    columns = {"source": SOURCES, **numbers} if told.any() else {}
-    return columns, [person for person, own in zip(persons, told, strict=True) if not own]
+    columns = {"source": SOURCES, **numbers} if predicted.any() else {}
+    return columns, [person for person, is_predicted in zip(persons, predicted, strict=True) if not is_predicted]
 
 
 def _agreement(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
     """Held-out tau-b of one annotator's rating (items, systems) from each source (features, items, systems), by ridge
     regression -> (1 + B, sources); NaN with ratings in one fold."""
     y = target.rows(rating)
-    own = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
-    if len(np.unique(own.fold[own.fold >= 0])) < 2:
+    fitted = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
+    if len(np.unique(fitted.fold[fitted.fold >= 0])) < 2:
         return np.full((len(target.times), len(sources)), np.nan)
-    return own.agreement(own.predicted(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))
+    return fitted.agreement(fitted.predicted(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))

@@ -1,6 +1,6 @@
 """Which metric next, or out: the path of greatest gain, that of least loss, and what each metric would add or cost.
 
-`given` are the positions among the metrics of those in use.
+`in_use` are the positions among the metrics of those in use.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from custodes.stats.intervals import ANY, CORRELATION
 from custodes.stats.learning import selection
 
 
-def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
+def forward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
     """The path chosen on all data; at each step the score of paths chosen without the held-out fold."""
     x, names = _metrics(target)
-    path = selection.nested_path(x, target.y, target.fold, groups=target.groups, included=given, steps=steps)
+    path = selection.nested_path(x, target.y, target.fold, groups=target.groups, included=in_use, steps=steps)
     if len(np.unique(target.fold)) == 2:  # nothing is left to choose a path by
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.agreement(path.predicted)
-    first = 0 if len(given) else 1
+    first = 0 if len(in_use) else 1
     return {
         "step": np.arange(first, len(path.predicted)),
-        "metric": [listed(names[given], limit=2), *names[path.order]][first:],
+        "metric": [listed(names[in_use], limit=2), *names[path.order]][first:],
         **with_interval("kendall", draws[:, first:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
         **with_interval(
             "gain",
@@ -41,11 +41,11 @@ def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confide
     }
 
 
-def backward_columns(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
+def backward_columns(target: Target, in_use: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
     """From those in use (none said: from all), at each step without the metric whose removal raises the held-out
     squared error least: the first is the most redundant one. The order is chosen on the folds that score it."""
     x, names = _metrics(target)
-    used = given if len(given) else np.arange(len(names))
+    used = in_use if len(in_use) else np.arange(len(names))
     path = selection.stepwise_path(x, target.y, target.fold, included=used, steps=steps, removing=True)
     draws = target.agreement(path.predicted)
     return {
@@ -56,19 +56,19 @@ def backward_columns(target: Target, given: NDArray[np.intp], steps: int, confid
     }
 
 
-def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> dict[str, Any]:
+def next_columns(target: Target, in_use: NDArray[np.intp], confidence: float) -> dict[str, Any]:
     """What each metric would add to those in use (none said: alone), and what taking it out would cost; the metric that
     adds most first."""
     x, names = _metrics(target)
-    used = given if len(given) else np.arange(len(names))
-    more = np.setdiff1d(np.arange(len(names)), given)
-    with_each = selection.toggled_predictions(x, target.y, target.fold, included=given)[np.append(0, 1 + more)]
-    if not len(given):
+    used = in_use if len(in_use) else np.arange(len(names))
+    more = np.setdiff1d(np.arange(len(names)), in_use)
+    with_each = selection.toggled_predictions(x, target.y, target.fold, included=in_use)[np.append(0, 1 + more)]
+    if not len(in_use):
         with_each[1:] = selection.ranks_alone(x, target.y, target.fold)
     without = selection.toggled_predictions(x, target.y, target.fold, included=used)[np.append(0, 1 + used)]
     draws = target.agreement(np.concatenate([with_each, without]))
     # A constant ranks nothing: no agreement, rather than undefined.
-    if not len(given):
+    if not len(in_use):
         draws[:, 0] = 0.0
     if len(used) == 1:
         draws[:, -1] = 0.0

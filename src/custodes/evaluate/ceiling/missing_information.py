@@ -39,10 +39,10 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
 
 def lasso_columns(target: Target) -> dict[str, Any]:
     """Standardised weights of metrics and other aspects along the penalty, fitted on everything."""
-    own = target.columns.get("both", target.columns["metrics"])
+    columns = target.columns.get("both", target.columns["metrics"])
     return {
-        "alpha": np.repeat(ALPHAS, len(own)),
-        "rater": [target.who.names[i] for i in own] * len(ALPHAS),
-        "kind": [target.who.kinds[i] for i in own] * len(ALPHAS),
-        "weight": lasso_weights(target.x[:, own], target.y, alphas=ALPHAS),
+        "alpha": np.repeat(ALPHAS, len(columns)),
+        "rater": [target.who.names[i] for i in columns] * len(ALPHAS),
+        "kind": [target.who.kinds[i] for i in columns] * len(ALPHAS),
+        "weight": lasso_weights(target.x[:, columns], target.y, alphas=ALPHAS),
     }

@@ -82,7 +82,7 @@ class Target:
     def persons(self) -> dict[int, Floats]:
         """The positions among people of those who rated it, with what they said (items, systems)."""
         everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
-        return {person: own for person, own in enumerate(everyone) if np.isfinite(own).any()}
+        return {person: scores for person, scores in enumerate(everyone) if np.isfinite(scores).any()}
 
     def rows(self, scores: Floats) -> Floats:
         """(..., items, systems) -> (rows, ...)."""
@@ -90,9 +90,9 @@ class Target:
 
     def grid(self, values: Floats) -> Floats:
         """(..., rows) -> (..., items, systems), NaN elsewhere."""
-        made = np.full((*values.shape[:-1], *self.who.scores.shape[1:]), np.nan)
-        made.reshape(*values.shape[:-1], -1)[..., self.row] = values
-        return made
+        grid = np.full((*values.shape[:-1], *self.who.scores.shape[1:]), np.nan)
+        grid.reshape(*values.shape[:-1], -1)[..., self.row] = values
+        return grid
 
     def predicted(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
         """(m, rows): what m sets of features (rows, p) say of each row, by a model that has not seen its fold."""

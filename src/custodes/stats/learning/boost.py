@@ -185,7 +185,7 @@ def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
 class PruningStep(NamedTuple):
     """The columns in the model, the one that leaves after it, and the held-out score of predictions."""
 
-    kept: NDArray[np.intp]
+    columns: NDArray[np.intp]
     removed: int
     score: float
 
@@ -240,16 +240,16 @@ def pruned(
     >>> pruned(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).best.tolist()
     [0]
     """
-    kept = np.arange(x.shape[1])
+    columns = np.arange(x.shape[1])
     steps: list[PruningStep] = []
-    while len(kept):
-        predicted, importance = np.full(len(y), np.nan), np.zeros(len(kept))
+    while len(columns):
+        predicted, importance = np.full(len(y), np.nan), np.zeros(len(columns))
         for train, held in splits(fold):
-            trees, gain = boosted(x[np.ix_(train, kept)], y[train], seed=seed, **settings)
-            predicted[held] = trees.predict(x[np.ix_(held, kept)])
+            trees, gain = boosted(x[np.ix_(train, columns)], y[train], seed=seed, **settings)
+            predicted[held] = trees.predict(x[np.ix_(held, columns)])
             importance += gain
-        least = len(kept) - 1 - int(np.argmin(importance[::-1]))
-        steps.append(PruningStep(kept, int(kept[least]), score(predicted, fold)))
-        kept = np.delete(kept, least)
+        least = len(columns) - 1 - int(np.argmin(importance[::-1]))
+        steps.append(PruningStep(columns, int(columns[least]), score(predicted, fold)))
+        columns = np.delete(columns, least)
     scores = np.nan_to_num([step.score for step in steps], nan=-np.inf)
-    return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(scores[::-1]))].kept)
+    return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(scores[::-1]))].columns)

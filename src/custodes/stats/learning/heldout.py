@@ -82,8 +82,8 @@ def heldout(
     for f in np.unique(fold[fold >= 0]):
         items = np.flatnonzero((fold == f).any(axis=1))
         people = np.where(fold[items] == f, target[items], np.nan)
-        present, own = np.unique(units[items], return_inverse=True)  # clusters of other folds add nothing
-        values = statistic(people, predictions[:, items], units=own, weights=weights[:, present])
+        present, unit = np.unique(units[items], return_inverse=True)  # clusters of other folds add nothing
+        values = statistic(people, predictions[:, items], units=unit, weights=weights[:, present])
         total += np.nan_to_num(values, nan=0.0)
         defined += ~np.isnan(values)
     return np.where(defined > 0, total / np.maximum(defined, 1), np.nan)

@@ -77,7 +77,7 @@ def _compared(values: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints])
     sums = PairSums(np.zeros((width, len(rows))), np.zeros((width, n)), np.zeros((2, width, len(rows))))
     for place in chunks(len(rows), 2 * n):
         part = rows[place]
-        human, *others = (np.sign(own[part, np.newaxis] - own).astype(np.float32) for own in values)
+        human, *others = (np.sign(scores[part, np.newaxis] - scores).astype(np.float32) for scores in values)
         same = [(label[part, np.newaxis] == label).astype(np.float32) for label in labels]
         products = [human * human, *(product for sign in others for product in (human * sign, sign * sign))]
         for q, product in enumerate(products):

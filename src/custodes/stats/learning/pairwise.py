@@ -72,8 +72,8 @@ def pairwise_logistic(
     if axes is not None:
         pairs = pairs._replace(x=z @ axes.T)
     penalty = float(penalties[0]) if len(penalties) == 1 else _chosen(pairs, groups, np.sort(penalties)[::-1])
-    found = _fitted(pairs, penalty, np.zeros(pairs.x.shape[1]))
-    return np.nan_to_num((found if axes is None else found @ axes) / scale, nan=0.0)
+    coefficients = _fitted(pairs, penalty, np.zeros(pairs.x.shape[1]))
+    return np.nan_to_num((coefficients if axes is None else coefficients @ axes) / scale, nan=0.0)
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
@@ -170,9 +170,9 @@ def _fitted(pairs: _Pairs, penalty: float, start: Floats, *, reuse: float = 0.0)
 def _margins(pairs: _Pairs, weights: Floats) -> Floats:
     """How far the scores by weights (p,) put the winner above the loser (pairs,)."""
     score = pairs.x @ weights
-    apart = score.take(pairs.winner, axis=0)  # whole rows: a third of the time of score[...]
-    apart -= score.take(pairs.loser, axis=0)
-    return np.asarray(apart)
+    margins = score.take(pairs.winner, axis=0)  # whole rows: a third of the time of score[...]
+    margins -= score.take(pairs.loser, axis=0)
+    return np.asarray(margins)
 
 
 def _loss(margins: Floats, weights: Floats, penalty: float) -> float:

@@ -39,11 +39,11 @@ class Moves(NamedTuple):
     @classmethod
     def mean(cls, parts: Sequence[Moves]) -> Moves:
         """The mean over repeats."""
-        return cls(*(np.asarray(np.mean(own, axis=0)) for own in zip(*parts, strict=True)))
+        return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*parts, strict=True)))
 
     def minus(self, first: Ints, second: Ints | None = None) -> Moves:
         """The differences of some predictions from others, or these predictions themselves."""
-        arrays = (own[..., first] - (0.0 if second is None else own[..., second]) for own in self[:-1])
+        arrays = (draws[..., first] - (0.0 if second is None else draws[..., second]) for draws in self[:-1])
         return Moves(*(*arrays, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
@@ -59,7 +59,7 @@ class Moves(NamedTuple):
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
-        units, systems, outputs, blocks = ((own**2).sum(axis=0) for own in self[1:-1])
+        units, systems, outputs, blocks = ((block**2).sum(axis=0) for block in self[1:-1])
         of_units, of_systems, of_blocks = self.freedom
         by_items, by_others = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
         units, systems, blocks = units * by_items, systems * by_others, blocks * by_others
@@ -124,19 +124,19 @@ def moves(
     total = np.zeros((len(blocks), width))
     by_unit, by_system = np.zeros((len(blocks), n_units, width)), np.zeros((len(blocks), n_systems, width))
     by_output = np.zeros((human.size, width))
-    present = [np.zeros(own.shape[:2], dtype=bool) for own in (by_unit, by_system)]
+    present = [np.zeros(moves.shape[:2], dtype=bool) for moves in (by_unit, by_system)]
     for w in np.unique(within[used]):
         cells = np.flatnonzero((used & (within == w)).ravel())
         b = int(np.searchsorted(blocks, block.ravel()[cells[0]]))
         item, system = np.divmod(cells, n_systems)
-        unit, own = units[item], model.ravel()[cells]
+        unit, model_of = units[item], model.ravel()[cells]
         for there, label in zip(present, (unit, system), strict=True):
             there[b, label] = True
         people = _read(kind, human.ravel()[cells])
-        for k in np.unique(own):
-            said = np.stack([_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, cells]])
-            rows = np.flatnonzero(own == k)
-            sums_of = pair_sums(kind, people, said, rows, item, (unit, system))
+        for k in np.unique(model_of):
+            scores = np.stack([_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, cells]])
+            rows = np.flatnonzero(model_of == k)
+            sums_of = pair_sums(kind, people, scores, rows, item, (unit, system))
             total[b] += sums_of.row.sum(axis=1)
             by_output[cells[rows]] += sums_of.row.T
             by_output[cells] += sums_of.column.T
@@ -172,8 +172,12 @@ def _read(kind: Objective, values: Floats) -> Floats:
 
 def _sizes(kind: Objective, total: Floats) -> Floats:
     """What the products are divided by: sums (..., 1 + 2 m) -> (..., m); NaN where it is 0."""
-    people, own = total[..., :1], total[..., 2::2]
-    size = people + 0 * own if kind == "accuracy" else np.sqrt(np.maximum(people, 0.0) * np.maximum(own, 0.0))
+    people, predictions = total[..., :1], total[..., 2::2]
+    size = (
+        people + 0 * predictions
+        if kind == "accuracy"
+        else np.sqrt(np.maximum(people, 0.0) * np.maximum(predictions, 0.0))
+    )
     return np.where(size > _ROUNDING * np.abs(total).max(axis=-1, keepdims=True, initial=0.0), size, np.nan)
 
 
@@ -186,8 +190,8 @@ def _pull(kind: Objective, total: Floats, parts: Floats) -> Floats:
     """The derivatives of coefficients of sums (..., 1 + 2 m) by the weight of parts of them, NaN as 0 -> (..., m)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = parts / total
-    people, own = shares[..., :1], shares[..., 2::2]
-    size = people if kind == "accuracy" else (people + own) / 2
+    people, predictions = shares[..., :1], shares[..., 2::2]
+    size = people if kind == "accuracy" else (people + predictions) / 2
     return np.nan_to_num(parts[..., 1::2] / _sizes(kind, total) - _coefficient(kind, total) * size)
 
 
