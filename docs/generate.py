@@ -249,14 +249,24 @@ def _type(annotation: Any) -> str:
 
 
 def _doc(value: Any) -> list[str]:
-    """The docstring; examples in a fenced block."""
+    """The docstring; names of sections in bold, parameters as a list, examples in a fenced block."""
     lines: list[str] = []
-    fenced = False
-    for line in inspect.getdoc(value).splitlines():
+    fenced, section = False, ""
+    text = inspect.getdoc(value).splitlines()
+    for line, after in zip(text, [*text[1:], ""], strict=True):
+        if after and set(after) == {"-"}:
+            section = line
+            lines += [f"**{section}**", ""]
+            continue
+        if line and set(line) == {"-"}:
+            continue
         inside = line.startswith((">>>", "...")) or (fenced and line != "")
         if inside != fenced:
             lines.append("```pycon" if inside else "```")
             fenced = inside
+        if section in ("Parameters", "Returns", "Raises") and line and not line.startswith(" "):
+            name, _, kind = line.partition(" : ")
+            line = f"- `{name}`: {kind}" if kind else f"- `{name}`"
         lines.append(line)
     return [*lines, "```"] if fenced else lines
 

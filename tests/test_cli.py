@@ -129,15 +129,18 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("plan", "--tie-rate", "1"), ("--tie-rate 1", "less than 1")),
         (("plan", "--channel", "nowhere.csv"), ("nowhere.csv: no such file", "ideal")),
         (("plan", "demo", "--margins", "0"), ("margins and a pilot", "contradict")),
-        (("plan", "--aspect", "fluency"), ("aspect", "there is none")),
+        (
+            ("plan", "--aspect", "fluency"),
+            ("aspect", "aspect selects from a pilot study, and none is given; leave it out, or give one"),
+        ),
         (
             ("plan", "--margins", "0.2", "--raters", "raters.csv"),
             ("--raters raters.csv", "no file is given"),
         ),
-        (("plan", "--metric-items", "50"), ("--metric-items 50 would change nothing", "channel")),
-        (("plan", "--confidence", "0.5"), ("--confidence 0.5 would change nothing", "pilot")),
-        (("plan", "--looks", "10,20", "--batch", "5"), ("--batch 5 would change nothing", "looks")),
-        (("plan", "--futility", "0.5"), ("--futility 0.5 would change nothing",)),
+        (("plan", "--metric-items", "50"), ("--metric-items 50 has no effect", "channel")),
+        (("plan", "--confidence", "0.5"), ("--confidence 0.5 has no effect", "pilot")),
+        (("plan", "--looks", "10,20", "--batch", "5"), ("--batch 5 has no effect", "looks")),
+        (("plan", "--futility", "0.5"), ("--futility 0.5 has no effect",)),
         (("plan", "--budget", "1" * 30), ("--budget 1111", "at most 1000000000")),
         (("plan", "--budget", "1" * 5000), ("--budget", "comma list of whole numbers")),
         (
@@ -156,11 +159,11 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "demo", "--seed", "1" * 21), ("--seed 1111", "a seed is a whole number from 0 to")),
         (
             ("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", "--margin", "0.1"),
-            ("--margin 0.1 would change nothing", "not_worse_than"),
+            ("--margin 0.1 has no effect", "not_worse_than"),
         ),
         (
             ("combine", "fit", "demo", "--folds", "system", "--repeats", "5"),
-            ("--repeats 5 would change nothing", "--folds 'system'"),
+            ("--repeats 5 has no effect", "--folds 'system'"),
         ),
         (("report", "demo", "--format", "csv"), ("report", "json")),
         (("report", "demo", "-o", "folder/"), ("report", "folder/", "--figures")),
@@ -537,7 +540,12 @@ def test_files_and_raters_that_share_nothing_are_refused(custodes: Run) -> None:
         "machine.csv",
     )
     write_csv(Path("both.csv"), LONG, [*people, *machine])
-    refused(custodes("agreement", "both.csv"), "no pair of outputs in common", "ann", "bleu")
+    refused(
+        custodes("agreement", "both.csv"),
+        "no pair of outputs and no scores of systems in common",
+        "ann",
+        "bleu",
+    )
 
 
 def test_one_item_answers_without_intervals(custodes: Run) -> None:
@@ -662,7 +670,7 @@ def test_people_and_metric_without_an_item_in_common_are_refused(custodes: Run) 
     machine = [(f"other{row[0]}", s, "bleu", "metric", 1 + (s == "A")) for row in rows for s in "AB"]
     write_csv(Path("apart.csv"), LONG, [*people, *machine])
     for command in (("correction", "apart.csv"), ("protocol", "apart.csv", "--metrics", "bleu")):
-        refused(custodes(*command), "in common", "ann", "bleu")
+        refused(custodes(*command), "in both files", "ann", "bleu")
     assert custodes("protocol", "apart.csv", "--replications", "2", "--batch", "2").status == 0  # people alone
 
 
@@ -829,7 +837,10 @@ def test_a_study_of_verdicts_alone_has_nothing_to_rank(custodes: Run) -> None:
     ]
     write_csv(Path("battles.csv"), "item,model_a,model_b,rater,kind,winner", rows)
     for verb in ("complementarity", "ceiling"):
-        refused(custodes(verb, "battles.csv"), "only verdicts here, no scores of single outputs")
+        refused(
+            custodes(verb, "battles.csv"),
+            "battles.csv: verdicts only, and this question ranks scores; add scores of single outputs",
+        )
 
 
 def test_rules_take_of_the_options_what_is_theirs(custodes: Run) -> None:

@@ -104,7 +104,7 @@ class Reading:
         """Refuse options of what is read where they would have no effect."""
         for option in fields(self):
             if (value := getattr(self, option.name)) != option.default:
-                raise OptionError(f"--{option.name} {value} would change nothing: {why}")
+                raise OptionError(f"--{option.name} {value} has no effect: {why}")
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""

@@ -44,15 +44,15 @@ def test_other_parameters_are_stored_where_they_are_ids() -> None:
     ids=["placeholder", "long", "markup", "lines", "words"],
 )
 def test_what_is_no_id_is_refused(worker: str) -> None:
-    with pytest.raises(InputError, match="PID is no id .* please start again"):
+    with pytest.raises(InputError, match="PID is not a valid id .* Please start again"):
         link_parameters(plan(recruit="open", worker_id="PID"), {"PID": worker})
 
 
 @pytest.mark.parametrize(
     ("people", "message"),
     [
-        ({"worker_id": "PID"}, "worker_id='PID' would change nothing: recruit is links"),
-        ({"recruit": "open", "worker_id": "two words"}, "a parameter of a link, such as workerId"),
+        ({"worker_id": "PID"}, "worker_id='PID' has no effect: recruit is links"),
+        ({"recruit": "open", "worker_id": "two words"}, "a parameter of the link, such as workerId"),
         ({"return_url": "https://example.org/done"}, "an address with {code} in it"),
         ({"return_url": "javascript:alert({code})"}, "an address with {code} in it"),
         ({"return_url": "//example.org/{code}"}, "an address with {code} in it"),

@@ -186,10 +186,13 @@ def test_bytes_that_changed(sound: bytes, seed: int, tmp_path: Path) -> None:
         ("UPDATE session SET params = '{' WHERE rowid = (SELECT min(rowid) FROM session)", "malformed JSON"),
         ("UPDATE item SET media = '{}'", "item.media"),
         ("UPDATE event SET json = '[1'", "malformed JSON"),
-        ("UPDATE event SET json = '[1]'", "rows that do not fit together"),
-        ("DELETE FROM output WHERE item = 3", "outputs that it asks about"),
+        ("UPDATE event SET json = '[1]'", r"this study cannot be read \(inconsistent rows\); restore a backup"),
+        ("DELETE FROM output WHERE item = 3", "outputs of its comparisons"),
         ("DELETE FROM worker WHERE label = 'w001'", "refer to rows of worker"),
-        ("UPDATE exclusion SET exclusion = 9223372036854775807", "rows that do not fit together"),
+        (
+            "UPDATE exclusion SET exclusion = 9223372036854775807",
+            r"this study cannot be read \(inconsistent rows\); restore a backup",
+        ),
         ("DELETE FROM plan", "a study without a plan"),
     ],
 )
@@ -198,7 +201,7 @@ def test_the_line_says_what_is_wrong(sound: bytes, statement: str, expected: str
     path.write_bytes(changed(sound, tmp_path, statement))
     with pytest.raises(InputError, match=expected) as error:
         status(path)
-    assert "put a backup in its place" in str(error.value)
+    assert "restore a backup" in str(error.value)
 
 
 def test_a_study_whose_history_contradicts_itself(sound: bytes, tmp_path: Path) -> None:
@@ -215,5 +218,5 @@ def test_a_study_whose_history_contradicts_itself(sound: bytes, tmp_path: Path) 
             f"UPDATE session SET session = 5000 WHERE session = {number}",
         )
     )
-    with pytest.raises(InputError, match="rows that do not fit together"):
+    with pytest.raises(InputError, match=r"this study cannot be read \(inconsistent rows\); restore a backup"):
         status(path)

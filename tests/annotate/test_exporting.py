@@ -132,7 +132,10 @@ def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
     with closing(connected(path)) as base:
         base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
     told = (export(path, tmp_path / "out") / "signature.txt").read_text()
-    assert "what to know: study.db: the owner looked at estimates between looks (1 times)" in told
+    assert (
+        "study of people's answers: study.db\ncustodes: 0.1.0\ndigest: fda126eb0ef206e1\nbattles.csv: 4 rows, sha256"
+        in told
+    )
 
 
 def test_words_of_people_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(path: Path, tmp_path: Pa
         export(path, folder)
     assert pl.read_csv(folder / "answers.csv").height == 7
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(OptionError, match="holds something else than an export; name a new folder"):
+    with pytest.raises(OptionError, match="contains other files than an export; name a new folder"):
         export(path, folder)
     assert (folder / "mine.txt").read_text() == "mine"
     assert sorted(own.name for own in tmp_path.iterdir() if own.name.startswith(".")) == []
@@ -228,7 +231,9 @@ def test_whole_or_not_at_all(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_is_no_study(tmp_path: Path) -> None:
     other = tmp_path / "a.csv"
     other.write_text("item,system,ann\n1,A,1\n")
-    with pytest.raises(InputError, match=r"a\.csv: not a study of people's answers; custodes annotate new makes one"):
+    with pytest.raises(
+        InputError, match=r"a\.csv: not a study file of annotations; create one with custodes annotate new"
+    ):
         export(other, tmp_path / "out")
 
 
@@ -237,7 +242,7 @@ def test_what_is_no_study(tmp_path: Path) -> None:
     [
         ({"decision": 2}, "decision 2"),
         ({"look": 1.5}, "look 1.5"),
-        ({"wins": 4}, "n is not wins"),
+        ({"wins": 4}, "n differs from wins"),
         ({"is_open": "perhaps"}, "is_open 'perhaps'"),
     ],
     ids=["decision", "look", "sum", "open"],

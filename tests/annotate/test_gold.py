@@ -48,13 +48,16 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"expected": "A"}, "gold, row 1: expected 'A'; allowed: 1, equal, 2"),
-        ({"kind": "golden"}, "gold, row 1: kind 'golden'; allowed: gold, attention, qualification, example"),
-        ({"item": "i99"}, "gold, row 1: no item 'i99' in the study"),
-        ({"system_b": "X"}, "gold, row 1: no system 'X' in the study"),
-        ({"system_b": "A"}, "system_a and system_b are the same, 'A'"),
-        ({"text_b": "x"}, "an item of the study and texts beside it"),
-        ({"item": "", "text_a": "x"}, "systems and texts; name an item with its systems, or give texts"),
+        ({"expected": "A"}, "gold, row 1: expected 'A' is not allowed; allowed: 1, equal, 2"),
+        (
+            {"kind": "golden"},
+            "gold, row 1: kind 'golden' is not allowed; allowed: gold, attention, qualification, example",
+        ),
+        ({"item": "i99"}, "gold, row 1: the study has no item 'i99' (did you mean 'i9'?)"),
+        ({"system_b": "X"}, "gold, row 1: the study has no system 'X'"),
+        ({"system_b": "A"}, "system_a and system_b are both 'A'; give two different systems"),
+        ({"text_b": "x"}, "an item of the study and texts in one row; give one of them"),
+        ({"item": "", "text_a": "x"}, "systems and texts in one row; give an item with its systems, or texts"),
         ({"item": "", "system_a": "", "system_b": "", "text_a": "x"}, "text_b is empty"),
     ],
 )
@@ -68,21 +71,23 @@ def test_rows_that_cannot_be_asked_are_named(row: dict[str, str], message: str) 
 def test_a_question_has_one_answer() -> None:
     rows = {"item": ["i0", "i0"], "system_a": ["A", "B"], "system_b": ["B", "A"]}
     assert len(read_gold(pl.DataFrame({**rows, "expected": ["1", "2"]}), material(), PLAN)) == 2
-    with pytest.raises(InputError, match="gold: rows 1 and 2 expect different answers to one question"):
+    with pytest.raises(
+        InputError, match="gold: rows 1 and 2 expect different answers to the same question; remove one"
+    ):
         read_gold(pl.DataFrame({**rows, "expected": ["1", "1"]}), material(), PLAN)
-    with pytest.raises(InputError, match="row 1: both outputs are the same; expected is equal"):
+    with pytest.raises(InputError, match="row 1: both outputs are equal, so expected must be 'equal'"):
         read_gold(pl.DataFrame({"text_a": ["x"], "text_b": ["x"], "expected": ["1"]}), material(), PLAN)
-    with pytest.raises(InputError, match="row 1: text_b, and a rating is of one text"):
+    with pytest.raises(InputError, match="row 1: text_b must be empty"):
         read_gold(pl.DataFrame({"text_a": ["x"], "text_b": ["y"], "expected": ["1"]}), material(), RATE)
 
 
 def test_what_is_expected_is_what_people_can_answer() -> None:
     equal = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["equal"]})
-    with pytest.raises(InputError, match="does not let people say so"):
+    with pytest.raises(InputError, match=r"does not allow this answer \(equal = false\)"):
         read_gold(equal, material(), StudyPlan(question=Question(equal=False)))
     rated = pl.DataFrame({"item": ["i0", "i1"], "system_a": ["A", "B"], "expected": [5, 1]})
     assert [own.expected for own in read_gold(rated, material(), RATE)] == [5, 1]
-    with pytest.raises(InputError, match=r"row 1: expected '6'; a whole number from 1 to 5"):
+    with pytest.raises(InputError, match=r"row 1: expected '6' is not allowed; give a whole number from 1 to 5"):
         read_gold(rated.with_columns(expected=pl.Series([6, 1])), material(), RATE)
 
 

@@ -80,7 +80,11 @@ def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
     place = new(texts(), tmp_path / "two.db", systems="!B")
     assert list(orders(place)) == [("A", "C")]
     assert pairs_of(["a:b", "c"], ["a:b:c"], mode="compare") == [("a:b", "c")]  # labels may hold a colon
-    for wrong, message in [("A", "names no two"), ("A:X", "no system 'X'"), ("A:A", "against itself")]:
+    for wrong, message in [
+        ("A", "pairs: 'A' does not name two"),
+        ("A:X", "no such system 'X'"),
+        ("A:A", "with itself"),
+    ]:
         with pytest.raises(OptionError, match=message):
             new(texts(), tmp_path / "three.db", pairs=[wrong])
 
@@ -91,7 +95,7 @@ def test_ratings_ask_for_one_output_at_a_time(tmp_path: Path) -> None:
     assert {pair: len(own) for pair, own in orders(place).items()} == {("A", ""): 12, ("B", ""): 12, ("C", ""): 12}
     with opened(place) as base:
         assert set(base.execute("SELECT kind, second, expected FROM gold")) == {("attention", "", 0)}
-    with pytest.raises(OptionError, match="pairs=.* would change nothing"):
+    with pytest.raises(OptionError, match="pairs=.* has no effect"):
         new(texts(), tmp_path / "other.db", plan=plan, pairs=["A:B"])
 
 
@@ -103,7 +107,7 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one system"):
         new(texts(systems="A"), place)
     with pytest.raises(
-        InputError, match=r"nothing to ask: no item has two outputs that differ .* 1 comparisons of the"
+        InputError, match=r"nothing to annotate: no item has two outputs that differ .* 1 comparisons of"
     ):
         new(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "x"]}), place)
     with pytest.raises(InputError, match="gold has 0 questions of that kind"):
@@ -115,7 +119,7 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     new(texts(), place)
     before = place.read_bytes()
-    with pytest.raises(OptionError, match="is there already"):
+    with pytest.raises(OptionError, match="exists already"):
         new(texts(), place)
     assert place.read_bytes() == before
 
@@ -139,7 +143,7 @@ def test_a_metric_stands_beside_the_questions(tmp_path: Path) -> None:
 def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
     place = new(texts(), tmp_path / "study.db", plan=SILENT)
     before = orders(place)
-    add(place, texts(items=14, systems="ABCD"))  # what is there already may be given again
+    add(place, texts(items=14, systems="ABCD"))  # what exists already may be given again
     after = orders(place)
     assert list(after) == [*before, ("A", "D"), ("B", "D"), ("C", "D")]
     for pair, own in before.items():
@@ -157,9 +161,15 @@ def test_what_people_saw_is_not_changed(tmp_path: Path) -> None:
     place = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
     before = place.read_bytes()
     other = pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]})
-    with pytest.raises(InputError, match="item 'i0': 'A' has another output"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "item 'i0': the output of 'A' differs from the study, where annotators may have seen "
+            "it; give the system another name"
+        ),
+    ):
         add(place, other)
-    with pytest.raises(InputError, match="item 'i0': another source"):
+    with pytest.raises(InputError, match="item 'i0': its source differs"):
         add(place, pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}))
     with pytest.raises(InputError, match="nothing to add"):
         add(place, texts(systems="AB"))
@@ -197,11 +207,14 @@ def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> N
             answer(service, token, 0)
     add(place, texts(systems="D"))
     assert "divided by 6 pairs" in notes_of(place)[-1]
-    assert "is now 0.075 at most, not 0.05" in notes_of(place)[-1]
+    assert (
+        "is now divided by 6 pairs; 3 pairs were analysed with a larger part of it before and "
+        "keep their decisions, so the probability of a false"
+    ) in notes_of(place)[-1]
     assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]
     with at_once(place, Hands(now=1.8e9)):
         pass  # a server takes the new pairs in
     add(place, texts(systems="E"))
-    assert "is now 0.085 at most, not 0.05" in notes_of(place)[-1]
+    assert "at most 0.085, not 0.05" in notes_of(place)[-1]
     add(other, texts(systems="D"))  # nothing was judged
-    assert notes_of(other)[-1] == "gamma is divided by 6 pairs from now on"
+    assert notes_of(other)[-1] == "gamma is now divided by 6 pairs"

@@ -73,36 +73,84 @@ def test_any_text_survives_the_file(text: str) -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("[people]\nbatc = 3", "[people] batc is unknown (did you mean 'batch'?)"),
-        ("batch = 3", "batch is unknown here; it belongs to [people]"),
-        ("[stoping]\nlooks = [1]", "stoping is unknown (did you mean 'stopping'?)"),
-        ("people = 3", "it is a section: [people]"),
+        (
+            "[people]\nbatc = 3",
+            (
+                "[people] has the unknown key batc (did you mean 'batch'?); keys: recruit, worker_id, "
+                "return_url, batch, batches, cap, per_item, overlap,"
+            ),
+        ),
+        (
+            "batch = 3",
+            (
+                "study.toml: unknown key batch here; it belongs to [people]; keys: name, seed, and "
+                "sections question, texts, people, money, stopping"
+            ),
+        ),
+        (
+            "[stoping]\nlooks = [1]",
+            (
+                "study.toml: unknown key stoping (did you mean 'stopping'?); keys: name, seed, and "
+                "sections question, texts, people, money, stopping"
+            ),
+        ),
+        ("people = 3", "study.toml: people = 3 is not a section; write [people]"),
         ('[people]\nbatch = "x"', "[people] batch: expected a whole number, got text in quotes"),
-        ('[question]\nmode = "rat"', "[question] mode = 'rat'; allowed: compare, rate (did you mean 'rate'?)"),
-        ("[question]\nscale = [1, 5]\nlabels = ['bad']", "labels=('bad',) would change nothing: mode is compare"),
-        ('[question]\nmode = "rate"\nscale = [5, 1]', "scale=(5, 1): the least and the most of a rating"),
-        ('[question]\nmode = "rate"\nlabels = ["bad"]', "1 words for the 5 points of the scale"),
+        (
+            '[question]\nmode = "rat"',
+            "[question] mode = 'rat' is not allowed; allowed: compare, rate (did you mean 'rate'?)",
+        ),
+        ("[question]\nscale = [1, 5]\nlabels = ['bad']", "labels=('bad',) has no effect: mode is compare"),
+        (
+            '[question]\nmode = "rate"\nscale = [5, 1]',
+            "scale=(5, 1) is not allowed; give the lowest and highest rating, such as [1, 5], at most 100 apart",
+        ),
+        (
+            '[question]\nmode = "rate"\nlabels = ["bad"]',
+            "1 labels for the 5 points of the scale; give one per point, or none",
+        ),
         (
             '[question]\nmode = "rate"\n[stopping]\nlooks = [2]',
-            "[stopping] looks=(2,) would change nothing: mode is rate",
+            "[stopping] looks=(2,) has no effect: mode is rate",
         ),
-        ('[question]\nmode = "rate"\n[stopping]\nfamily = true', "[stopping] family=True would change nothing"),
-        ("[people]\nper_item = 3\n[stopping]\nbudget = 2", "one comparison takes 3 answers (per_item)"),
-        ('[question]\nmode = "rate"\nequal = false', "equal=False would change nothing: mode is rate"),
-        ("[question]\nequal = false\nboth_bad = true", "both_bad=true would change nothing"),
-        ('[question]\naspects = ["a", "a"]', "one or more names, each once"),
-        ('[question]\ntext = " "', "say what people are asked"),
-        ('[texts]\nlanguage = "English"', "a language tag, such as en, pt-BR or ar"),
+        ('[question]\nmode = "rate"\n[stopping]\nfamily = true', "[stopping] family=True has no effect"),
+        (
+            "[people]\nper_item = 3\n[stopping]\nbudget = 2",
+            "study.toml: [stopping] budget=2 is below the 3 answers of one comparison (per_item); increase it",
+        ),
+        ('[question]\nmode = "rate"\nequal = false', "equal=False has no effect: mode is rate"),
+        ("[question]\nequal = false\nboth_bad = true", "both_bad=true has no effect"),
+        ('[question]\naspects = ["a", "a"]', "one or more different names"),
+        (
+            '[question]\ntext = " "',
+            "study.toml: [question] text=' ' is not allowed; give the question, or leave it out for the default",
+        ),
+        ('[texts]\nlanguage = "English"', "a language tag; give one such as en, pt-BR or ar"),
         ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
         ("[people]\ncap = 0", "[people] cap=0: a number above 0"),
         ("[people]\ngold_every = 1", "every question would have a known answer"),
-        ("[people]\nattention = 15", "nothing is left of a batch of 15"),
-        ("[people]\nqualification = 3\npassed = 4", "more than the 3 questions of the qualification"),
-        ("[people]\nqualification = 3", "say how many must be right (passed)"),
+        (
+            "[people]\nattention = 15",
+            (
+                "study.toml: [people] attention=15: control questions fill the whole batch of 15; use "
+                "fewer, or larger batches"
+            ),
+        ),
+        (
+            "[people]\nqualification = 3\npassed = 4",
+            "study.toml: [people] passed=4 exceeds the 3 questions of the qualification; give fewer",
+        ),
+        (
+            "[people]\nqualification = 3",
+            "study.toml: [people] qualification=3 has no effect without passed; give the number that must be correct",
+        ),
         ("[money]\nprice = -1", "[money] price=-1: a number from 0"),
         ("[money]\nprice = nan", "[money] price=nan: a number from 0"),
         ('[money]\ncurrency = "dollar"', "three capital letters"),
-        ("[stopping]\nlooks = [3, 1]", "[stopping] looks=3,1: annotations of a pair at each look, increasing"),
+        (
+            "[stopping]\nlooks = [3, 1]",
+            "[stopping] looks=3,1 is not allowed; give increasing numbers of annotations per pair, as in 10,20,40",
+        ),
         ('[stopping]\nboundary = "pocok"', "did you mean 'pocock'?"),
         ('[stopping]\nestimator = "mixtur"', "did you mean 'mixture'?"),
         ("seed = -1", "a seed is a whole number from 0"),
@@ -184,7 +232,7 @@ def test_stopping_is_that_of_the_protocol() -> None:
     assert rule_of(StudyPlan(), pairs=1, items=25, has_metric=True).estimator.name == "mixture"
     with pytest.raises(OptionError, match="needs a metric"):
         rule_of(StudyPlan(stopping=Ending(estimator="ppi")), pairs=1, items=25, has_metric=False)
-    with pytest.raises(OptionError, match="would change nothing"):
+    with pytest.raises(OptionError, match="has no effect"):
         check_plan(StudyPlan(stopping=Ending(stop="decided", futility=0.5)))
 
 
@@ -193,7 +241,7 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
     # of the paper's rule (Armitage 1969).
     ten = StudyPlan(stopping=Ending(boundary="none", looks=tuple(range(10, 101, 10))))
     (note,) = notes_on(ten, items=200)
-    assert (note.rule, "0.19 are declared different after 10 looks" in note.message) == ("no-boundary", True)
+    assert (note.rule, "0.19 of pairs without a difference are declared" in note.message) == ("no-boundary", True)
     assert [note.rule for note in notes_on(StudyPlan(), items=15)] == ["looks-cut"]
     assert notes_on(StudyPlan(), items=40) == []
 

@@ -57,11 +57,12 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
         tokens = [begun(service) for _ in range(4)]
         all_work(service, tokens)
         assert told(service)["standstill"].startswith(
-            "the 4 people there are cannot finish the present looks: 2 of 2 answers that are free"
+            "the 4 present annotators cannot complete the current interim analyses: 2 of 2 "
+            "remaining answers exceed what each may give ([people] cap,"
         )
         site = TestClient(app({"hotel": service}, owner_key="key", public_url=URL, secret="s" * 32))
         site.get("/admin?key=key")
-        assert "cannot finish the present looks: 2 of 2" in site.get("/admin/hotel").text
+        assert "cannot complete the current interim analyses: 2 of 2" in site.get("/admin/hotel").text
         before = state_of(service)
         for wrong in ("x", "0", "1.5", "nan"):
             fields = {"price": "0", "most": "9", "cap": wrong}
@@ -74,8 +75,8 @@ def test_a_study_that_stands_still_says_so_until_the_cap_is_raised(tmp_path: Pat
         assert service.snapshot().result().pairs[0].n == 40
         notes = told(service)
         assert list(notes) == ["few-people"]
-        assert notes["few-people"].endswith("the fewest 4: this speaks of these 4 people only")
-        assert "these 4 people only" in site.get("/admin/hotel").text
+        assert notes["few-people"].endswith("so results describe only these 4 annotators")
+        assert "these 4 annotators" in site.get("/admin/hotel").text
 
 
 def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
@@ -85,7 +86,10 @@ def test_one_who_does_not_come_is_named_until_excluded(tmp_path: Path) -> None:
         tokens = [begun(service) for _ in range(3)]
         assert "standstill" not in told(service)
         all_work(service, tokens)
-        assert "can come from w001 alone, and the other 3 have given their share" in told(service)["standstill"]
+        assert (
+            "can come only from w001, as the other 3 have reached their maximum. Remind them, "
+            "exclude those who do not return (then others may answer"
+        ) in told(service)["standstill"]
         service.exclude("w001", "never came").result()
         all_work(service, tokens)
         assert "standstill" not in told(service)

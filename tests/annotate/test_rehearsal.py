@@ -76,7 +76,7 @@ def test_people_without_work_are_told(tmp_path: Path) -> None:
         found[recruit] = cu.annotate.rehearse(study, people=4, margins=[0.0], leaving=0.0, repetitions=1)
     assert found["open"].outcomes["idle"].to_list() == [4]
     (note,) = (note.message for note in found["open"].notes if note.rule == "standstill")
-    assert note.startswith("1 of 1 rehearsals stood still with pairs open")
+    assert note.startswith("1 of 1 rehearsals stopped with undecided pairs")
     assert "standstill" not in {note.rule for note in found["links"].notes}
     assert found["links"].outcomes["idle"].item() < 4
 

@@ -235,7 +235,10 @@ def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
                 (1.0 if left == 0 else -1.0, "ab" if left == 0 else "ba", ""),
                 (0.0 * (1 if left == 0 else -1), "ab" if left == 0 else "ba", "both bad"),
             ]
-        for values, told in (({"fluent": 1}, "no answer for true"), ({"fluent": 2, "true": 0}, "allowed are 1, 0, -1")):
+        for values, told in (
+            ({"fluent": 1}, "no answer for true"),
+            ({"fluent": 2, "true": 0}, "answer 2 is not allowed; allowed: 1, 0, -1"),
+        ):
             with pytest.raises(InputError, match=told):
                 service.act(token, Answer(assignment=asked(service, token).assignment, values=values)).result()
 
@@ -243,7 +246,7 @@ def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
 def test_without_a_tie_there_is_none(tmp_path: Path) -> None:
     with opened(tmp_path, plan=plan_of(people=FREE, question={"equal": False})) as service:
         token = begun(service)
-        with pytest.raises(InputError, match="allowed are 1, -1"):
+        with pytest.raises(InputError, match="answer 0 is not allowed; allowed: 1, -1"):
             answer(service, token, 0)
 
 
@@ -307,7 +310,9 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
     with opened(tmp_path) as service:
         first, second = begun(service), begun(service)
         ask = asked(service, first)
-        with pytest.raises(InputError, match="allowed are language"):
+        with pytest.raises(
+            InputError, match="reason 'bored' is not allowed; allowed: language, broken, offensive, other"
+        ):
             service.act(first, Skip(assignment=ask.assignment, reason="bored")).result()
         service.act(first, Skip(assignment=ask.assignment, reason="language")).result()
         assert service.snapshot().result().pairs[0].impossible == 0
@@ -318,7 +323,9 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
         now = service.snapshot().result()
         assert (now.pairs[0].impossible, now.refused, now.answers) == (1, 2, 1)
         told = [(note.count, note.message) for note in status(service.path).notes if note.rule == "impossible"]
-        assert told == [(1, "1 questions are settled without an answer, since nobody could judge them: s0 – s1 (1)")]
+        assert told == [
+            (1, "1 comparisons are settled without an answer, since no annotator could judge them: s0 – s1 (1)")
+        ]
         assert rows(service, "SELECT preference, invalid FROM battles WHERE invalid <> ''") == [
             (None, "language"),
             (None, "broken"),
@@ -511,7 +518,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         service.control("reopen").result()
         assert service.snapshot().result().pairs[0].is_open
         assert isinstance(service.view(token).result(), Ask)
-        with pytest.raises(OptionError, match="allowed are pause"):
+        with pytest.raises(OptionError, match="'halt' is not allowed; allowed: pause, resume, stop, reopen"):
             service.control("halt")  # type: ignore[arg-type]
 
 
@@ -711,8 +718,8 @@ def test_what_may_change(tmp_path: Path) -> None:
         assert service.plan.money.price == 0.2
         assert isinstance(service.view(token).result(), Ask)
         for other, told in (
-            (plan, "may only grow"),
-            (msgspec.structs.replace(richer, seed=9), "seed: answers were given"),
+            (plan, r"budget=4: it can only be increased \(now 8\)"),
+            (msgspec.structs.replace(richer, seed=9), "seed: cannot be changed"),
             (plan_of(stopping=LONG, people=FREE, question={"text": "Which?"}), "question"),
         ):
             with pytest.raises(OptionError, match=told):

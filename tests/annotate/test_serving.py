@@ -75,7 +75,7 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-        assert "everything is written" in out
+        assert "everything is stored" in out
         assert err == ""
     for place in (study, copies / "study.db"):
         with closing(sqlite3.connect(place)) as base:
@@ -114,11 +114,11 @@ def test_links_begin_where_the_study_is_served(study: Path, tmp_path: Path, caps
     assert f"links begin with {default}" in capsys.readouterr().err
     said = served_at(study, one)
     assert "/admin?key=" in said[0]
-    assert [line for line in said if f"links that begin with {default} do not lead to {there}" in line]
+    assert [line for line in said if f"links that start with {default} do not lead to {there}" in line]
     assert links_of(study, tmp_path / "b.csv") == [there]
     assert f"links begin with {there}" in capsys.readouterr().err
     assert not [line for line in served_at(study, one) if "do not lead" in line]
-    assert [line for line in served_at(study, 0) if f"links that begin with {there} do not lead" in line]
+    assert [line for line in served_at(study, 0) if f"links that start with {there} do not lead" in line]
     assert links_of(study, tmp_path / "c.csv") == [there]
     assert links_of(study, tmp_path / "d.csv", "--url", f"{elsewhere}/") == [elsewhere]
     assert links_of(study, tmp_path / "e.csv") == [elsewhere]
@@ -155,11 +155,17 @@ def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"host": "0.0.0.0"}, "lets the whole network in"),
+        (
+            {"host": "0.0.0.0"},
+            (
+                r"--host '0\.0\.0\.0' opens the server to the network, and links, which are keys, are "
+                "sent unencrypted; use a proxy with https"
+            ),
+        ),
         ({"public_url": "http://ask.example.org"}, "links are keys"),
         ({"public_url": "ask.example.org"}, "give scheme and host"),
         ({"public_url": "https://ask.example.org/x"}, "give scheme and host"),
-        ({"host": "no such host"}, "127.0.0.1 is this machine"),
+        ({"host": "no such host"}, "--host 'no such host': Name or service not known; for this machine"),
         ({"port": 70_000}, "65535"),
     ],
     ids=["network", "no-https", "no-scheme", "path", "no-host", "port"],
@@ -188,7 +194,7 @@ def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path)
     with pytest.raises(InputError, match="no study in this folder"):
         server.named([tmp_path / "more"])
     twin = cu.annotate.new(demo_texts(items=3), tmp_path / "more" / "study.db")
-    with pytest.raises(OptionError, match="one name in addresses"):
+    with pytest.raises(OptionError, match="the same name in addresses"):
         server.named([study, twin])
 
 

@@ -43,7 +43,7 @@ def test_half_a_file_is_none(tmp_path: Path) -> None:
 def test_a_study_is_never_replaced(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     before = path.read_bytes()
-    with pytest.raises(OptionError, match="is there already"):
+    with pytest.raises(OptionError, match="exists already"):
         study(path)
     assert path.read_bytes() == before
 
@@ -62,7 +62,7 @@ def test_another_version_is_refused(tmp_path: Path, version: int) -> None:
     path = study(tmp_path / "study.db")
     with closing(study_file.connect(path, durable=False)) as base:
         base.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(InputError, match=f"a study of version {version}, and this custodes reads version {VERSION}"):
+    with pytest.raises(InputError, match=f"version {version} of the study file, expected {VERSION}"):
         study_file.check(path)
 
 
@@ -83,7 +83,7 @@ def test_a_copy_replaces_an_earlier_one_and_nothing_else(tmp_path: Path) -> None
     before = {own: own.read_bytes() for own in (path, other, tmp_path / "table.csv")}
     (tmp_path / "link.db").symlink_to(path)
     for place in (path, tmp_path / "link.db", other, tmp_path / "table.csv"):
-        with pytest.raises(OptionError, match="no earlier copy of this study; choose another name"):
+        with pytest.raises(OptionError, match="not an earlier copy of this study; choose another name"):
             study_file.copy(path, place)
     with Service.open(copy, threaded=False), pytest.raises(InputError, match="another program serves this study"):
         study_file.copy(path, copy)
@@ -98,7 +98,7 @@ def test_a_damaged_study_takes_no_copys_place(tmp_path: Path) -> None:
     for page in range(4096, len(data) - 4096, 8192):
         data[page : page + 4096] = b"\xff" * 4096
     path.write_bytes(data)
-    with pytest.raises(InputError, match="put a backup in its place"):
+    with pytest.raises(InputError, match="restore a backup"):
         study_file.copy(path, copy)
     Service.open(copy, threaded=False).close()
 

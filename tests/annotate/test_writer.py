@@ -120,7 +120,7 @@ def test_a_damaged_study_is_one_line(tmp_path: Path) -> None:
     path.write_bytes(whole_file)
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("UPDATE plan SET json = '{\"shape\": 1}'")
-    with pytest.raises(InputError, match="plan in this study cannot be read.*shape"):
+    with pytest.raises(InputError, match="plan of this study cannot be read.*shape"):
         Service.open(path)
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("DELETE FROM plan")

@@ -23,10 +23,13 @@ def test_what_is_not_given_is_as_by_default() -> None:
     [
         ({"aggregate": "media"}, "aggregate='media'; allowed: mean, vote"),
         ({"orders": "frist"}, r"orders='frist'; allowed: mean, consistent, first \(did you mean 'first'\?\)"),
-        ({"ties": "calibrate"}, "ties='calibrate'; allowed: exact, calibrated, or a number.*did you mean 'calibrated'"),
-        ({"ties": -1}, "ties=-1: a tie threshold is a number of at least 0"),
-        ({"ties": float("nan")}, "ties=nan: a tie threshold"),
-        ({"human_ties": float("inf")}, "human_ties=inf: a tie threshold"),
+        (
+            {"ties": "calibrate"},
+            "ties='calibrate' is not allowed; allowed: exact, calibrated, or a number.*did you mean 'calibrated'",
+        ),
+        ({"ties": -1}, "ties=-1 is not allowed; give a tie threshold of at least 0"),
+        ({"ties": float("nan")}, "ties=nan is not allowed; give a tie threshold"),
+        ({"human_ties": float("inf")}, "human_ties=inf is not allowed; give a tie threshold"),
     ],
 )
 def test_values_that_cannot_be_are_told(given: Any, message: str) -> None:

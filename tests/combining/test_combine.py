@@ -120,7 +120,7 @@ def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated(name: str
 def test_auto_names_what_it_chose() -> None:
     made = asked(planted(), method="auto")
     assert METHODS[made.model.method].by_default
-    assert rules(made)["auto"] == f"auto chose {made.model.method} on everything"
+    assert rules(made)["auto"] == f"auto chose {made.model.method} on all data"
     assert made.comparison["method"].to_list() == ["auto"]
     assert content(made.model) == content(asked(planted(), method=made.model.method).model)
 
@@ -158,7 +158,10 @@ def test_verdicts_on_two_outputs_an_item() -> None:
     assert weights["b"] > 0 > weights["a"]
     assert abs(weights["c"]) < weights["b"]
     assert made.favoritism.is_empty()
-    assert "people gave verdicts" in rules(made)["no-favoritism"]
+    assert (
+        "human ratings are verdicts; use favoritism of the held-out ratings joined with them"
+        in rules(made)["no-favoritism"]
+    )
     assert made.model.objective == "accuracy"
 
 
@@ -289,11 +292,19 @@ def test_targets_of_which_nothing_can_be_learnt_are_left_out_unless_none_can() -
     assert set(made.comparison["target"]) == {"x"}
     (note,) = (note for note in made.notes if note.rule == LEFT_OUT)
     assert "'flat'" in note.message
-    assert "all the same" in note.message
+    assert (
+        "small: human ratings for aspect 'flat' are constant, so nothing can be learned; select another aspect"
+        in note.message
+    )
     assert note.aspect == "flat"
-    with pytest.raises(InputError, match="all the same"):
+    with pytest.raises(
+        InputError,
+        match=("small: human ratings for aspect 'flat' are constant, so nothing can be learned; select another aspect"),
+    ):
         asked(study, target=["flat"])
-    with pytest.raises(OptionError, match="'z' is no aspect"):  # a slip is no lack of data
+    with pytest.raises(
+        OptionError, match="target='z': annotators did not rate the aspect"
+    ):  # a slip is no lack of data
         asked(study, target=["x", "z"])
     with pytest.raises(OptionError, match="target is empty"):
         asked(study, target=[])
@@ -331,11 +342,11 @@ def test_a_method_that_is_registered_gets_its_own_weights(monkeypatch: pytest.Mo
         ({"resamples": -1}, "resamples=-1"),
         ({"top": 0}, "top=0"),
         ({"confidence": 1}, "confidence=1"),
-        ({"target": "style"}, "target='style': people's ratings have no aspects here"),
+        ({"target": "style"}, "target='style': the human ratings have no aspects; leave the target out"),
         ({"metrics": "nois"}, "metrics='nois'.*did you mean 'noise'"),
-        ({"metrics": "!*"}, "leaves no metric"),
-        ({"systems": "A"}, "only 1 system with scores .A.; two are needed"),
-        ({"aspect": "x"}, "aspect: the target says which"),
+        ({"metrics": "!*"}, r"metrics=\['!\*'\] excludes every metric; metrics: a, b, noise"),
+        ({"systems": "A"}, r"only 1 system with scores \(A\); give at least two"),
+        ({"aspect": "x"}, "aspect: leave it out, as target names the aspect; give target='ASPECT' or 'mean:A,B'"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(options: dict[str, Any], message: str) -> None:
@@ -373,7 +384,10 @@ def test_notes_tell_of_the_first_method_and_of_directions() -> None:
     scores = {("BLEU" if key[0] == "a" else key[0], ""): values for key, values in planted().items()}
     told = judged(scores).describe(raters=pl.DataFrame({"rater": ["BLEU"], "higher_is_better": ["false"]}))
     made = asked(told, method=("ridge", "best"))
-    assert "the model is that of the first method, ridge" in rules(made)["first-method"]
+    assert (
+        "the saved model is that of the first method, ridge; selecting the best of the table would be optimistic"
+        in rules(made)["first-method"]
+    )
     assert "BLEU" in rules(made)["direction"]
     assert "first-method" not in rules(asked(planted()))
     assert "gp is too slow" in rules(asked(planted(), method="gp"))["no-weight-intervals"]
@@ -416,7 +430,7 @@ def test_scores_beyond_declared_bounds_are_told() -> None:
 
 
 def test_top_is_for_gp_alone() -> None:
-    with pytest.raises(OptionError, match="top=2 is for the method gp"):
+    with pytest.raises(OptionError, match="top=2 applies to the method gp, which is not among ridge"):
         asked(planted(), method="ridge", top=2)
 
 

@@ -149,7 +149,10 @@ def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: p
         (("--method", "rigde"), ("--method 'rigde'", "did you mean 'ridge'")),
         (("--folds", "sytem"), ("--folds 'sytem'", "did you mean 'system'")),
         (("--repeats", "1.5"), ("--repeats", "whole number")),
-        (("--aspect", "style"), ("aspect: the target says which aspect is meant",)),
+        (
+            ("--aspect", "style"),
+            ("aspect: leave it out, as target names the aspect; give --target 'ASPECT' or 'mean:A,B'",),
+        ),
         (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),
         (("--table", "weigths"), ("no table 'weigths'", "did you mean 'weights'")),
         (("--ties", "0.1"), ("--ties",)),
@@ -174,10 +177,19 @@ def test_bad_studies_are_refused_and_nothing_is_written(custodes: Run, study: pl
     before = sorted(path.name for path in Path().iterdir())
     ask = ("combine", "fit", "bad.csv", "--repeats", "1", "--resamples", "0")
     for bad, fragments in (
-        (study.filter(pl.col("item") < "i004"), ("people rated 4 items", "at least 5")),
+        (study.filter(pl.col("item") < "i004"), ("bad.csv: annotators rated 4 items", "at least 5")),
         (study.filter(pl.col("rater") == "ann"), ("no metric",)),
-        (study.filter(pl.col("rater") != "ann"), ("which raters are people",)),
-        (study.with_columns(score=pl.when(pl.col("rater") == "ann").then(3.0).otherwise("score")), ("all the same",)),
+        (
+            study.filter(pl.col("rater") != "ann"),
+            (
+                "no rater is known to be human; name the annotators with --human 'PATTERN' (or give a "
+                "column or raters file with 'kind'). Raters: a, b,",
+            ),
+        ),
+        (
+            study.with_columns(score=pl.when(pl.col("rater") == "ann").then(3.0).otherwise("score")),
+            ("bad.csv: human ratings are constant, so nothing can be learned; select another aspect",),
+        ),
         (study.with_columns(score=pl.when(pl.col("rater") != "ann").then(3.0).otherwise("score")), ("no metric",)),
     ):
         bad.write_csv("bad.csv")
@@ -187,7 +199,12 @@ def test_bad_studies_are_refused_and_nothing_is_written(custodes: Run, study: pl
     refused(custodes("combine", "fit"), "no input")
     two = pl.concat([study.with_columns(aspect=pl.lit(aspect)) for aspect in ("x", "y")])
     two.write_csv("bad.csv")
-    refused(custodes(*ask), "which aspect of people's ratings", "x, y", "mean:x,y")
+    refused(
+        custodes(*ask),
+        "the annotators rated several aspects; give --target 'ASPECT', one of x, y, or a mean: mean:x,y",
+        "x, y",
+        "mean:x,y",
+    )
 
 
 def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> None:
@@ -196,9 +213,9 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     ask = ("combine", "score", "ratings.csv", "--model", "model.json", "-o", "out.csv")
     study.filter(pl.col("rater") != "a").write_csv("less.csv")
     for (file, model), fragments in {
-        ("less.csv", "model.json"): ("needs scores of the metric 'a', which is not here",),
+        ("less.csv", "model.json"): ("needs scores of the metric 'a', which is missing; raters: ann, b, noise",),
         ("ratings.csv", "modle.json"): ("no such file", "did you mean 'model.json'"),
-        ("ratings.csv", "ratings.csv"): ("ratings.csv: no combination that can be used: not the JSON",),
+        ("ratings.csv", "ratings.csv"): ("ratings.csv: not a valid combined metric: not the JSON",),
     }.items():
         refused(custodes("combine", "score", file, "--model", model, "-o", "out.csv"), *fragments)
     refused(custodes("combine", "score", "--model", "model.json"), "no input")

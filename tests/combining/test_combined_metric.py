@@ -157,14 +157,14 @@ def without(*path: Any) -> Any:
         (top(validation={}), "edited by hand"),
         (top(provenance={"by": "me"}), "edited by hand"),
         (top(objective="accuracy"), "edited by hand"),
-        (first(importance=0.5), "metrics have importance in trees, and there are none"),
+        (first(importance=0.5), "metrics have importance in trees, but there are no trees"),
         (first(low=-2.5), "edited by hand"),
         (first(fill=0.25), "edited by hand"),
         (first(higher_is_better=True), "edited by hand"),
         (first(metric="other"), "edited by hand"),
         (first(scale="known"), "edited by hand"),
         (top(intercept=1.0), "edited by hand"),
-        (top(share=0.25), "metrics have importance in trees, and there are none"),
+        (top(share=0.25), "metrics have importance in trees, but there are no trees"),
         (top(target="style"), "edited by hand"),
         (top(method="best"), "edited by hand"),
         (top(trees="{}"), "Expected `object | null`, got `str`.*trees"),
@@ -173,17 +173,17 @@ def without(*path: Any) -> Any:
         (lambda content: content["columns"].reverse(), "edited by hand"),
         (top(extra=1), r"unknown field .extra."),
         (first(extra=1), r"unknown field .extra.*columns"),
-        (top(version=VERSION + 1), f"version {VERSION + 1} of the format; this custodes reads {VERSION}"),
+        (top(version=VERSION + 1), f"version {VERSION + 1} of the format, expected {VERSION}"),
         (top(version="1"), "Expected `int`, got `str`.*version"),
         (top(format="other"), "format 'other' is not 'custodes-combination'"),
-        (top(method="magic"), "method 'magic' is none of best"),
+        (top(method="magic"), "unknown method 'magic'; allowed: best"),
         (top(columns=[]), "it has no columns"),
         (first(low=5.0, high=1.0), "low 5 is above high 1"),
         (first(fill=1.5), "fill 1.5 is not between 0 and 1"),
         (first(weight=None), "Expected `float`, got `null`.*weight"),
         (first(weight="1"), "Expected `float`, got `str`"),
         (first(scale="guessed"), "guessed"),
-        (first(metric="b"), "the metric 'b' is named twice"),
+        (first(metric="b"), "the metric 'b' occurs twice"),
         (without("columns", 0, "weight"), "missing required field `weight`"),
         (without("digest"), "missing required field `digest`"),
         (without("share"), "missing required field `share`"),
@@ -307,9 +307,15 @@ def test_people_are_not_needed_and_neither_are_other_metrics() -> None:
 def test_a_metric_that_is_not_there_is_named() -> None:
     made = model_of("ridge")
     values = {("A1", "") if key == ("a", "") else key: value for key, value in scores().items()}
-    with pytest.raises(InputError, match="small: the combination needs scores of the metric 'a', which is not here"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "small: the combined metric needs scores of the metric 'a', which is missing; raters: "
+            r"ann, A1, b, noise \(did you mean 'A1'\?\)"
+        ),
+    ):
         made.score(judged(values))
-    with pytest.raises(InputError, match="'a', which is not here"):
+    with pytest.raises(InputError, match=r"'a', which is missing; raters: a, b, noise \(did you mean 'a'\?\)"):
         made.score(judged({("a", "style"): values["b", ""], ("b", ""): values["b", ""], ("noise", ""): drawn(1)}))
 
 
@@ -323,7 +329,10 @@ def test_missing_scores_are_filled_and_counted_and_outputs_without_any_left_out(
     ratings, notes = made.score(judged(values))
     told = {note.rule: note for note in notes}
     assert (told["missing-scores"].count, told["not-scored"].count) == (3, 1)  # two of noise, one of a
-    assert "taken at their mean" in told["missing-scores"].message
+    assert (
+        "3 scores are missing, replaced by their training mean: noise (2 of 79), a (1 of 79)"
+        in told["missing-scores"].message
+    )
     assert ratings.filter(item="i005", system="B").is_empty()
     raw = np.array([[np.nan, values["b", ""][2, 3], values["noise", ""][2, 3]]])
     filled = raw.copy()
@@ -332,7 +341,9 @@ def test_missing_scores_are_filled_and_counted_and_outputs_without_any_left_out(
     assert ratings.filter(item="i002", system="D")["score"].item() == made.predict(raw).item()
     assert made.predict(filled).item() == pytest.approx(made.predict(raw).item(), abs=1e-12)
     _, of_trees = model_of("xgboost").score(judged(values))
-    assert "left to the trees" in next(note.message for note in of_trees if note.rule == "missing-scores")
+    assert "1 scores are missing, handled by the trees: a (1 of 79)" in next(
+        note.message for note in of_trees if note.rule == "missing-scores"
+    )
 
 
 def test_scores_beyond_the_bounds_are_clipped_counted_and_named() -> None:
@@ -380,5 +391,5 @@ def test_the_loop_closes() -> None:
     assert cu.protocol(joined, estimator="ppi", replications=2, **options).to_frame().height > 0
     together = cu.complementarity(joined, resamples=0)
     assert "combined:style" in set(together.raters["rater"])
-    with pytest.raises(InputError, match="no chosen metric rated anything for aspect 'truth'"):
+    with pytest.raises(InputError, match="no selected metric rated anything for aspect 'truth'; metrics: combined"):
         cu.agreement(joined, resamples=0, metrics="combined", aspect="truth")

@@ -68,10 +68,10 @@ def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        ({"a": 1, "b": 2}, "costs: no cost of noise; give every metric one, or leave it out by metrics="),
+        ({"a": 1, "b": 2}, "costs: no cost of noise; give a cost for each metric, or exclude it with metrics="),
         ({}, "costs: no cost of a, b, noise"),
         ({"a": 1, "b": 2, "nois": 3}, "no cost of noise"),
-        ({"x": 1, "y": 2}, "costs: none of its metrics is here .x, y.; metrics: a, b, noise"),
+        ({"x": 1, "y": 2}, r"costs: none of its metrics is in the data \(x, y\); metrics: a, b, noise"),
         ({"a": 1, "b": 0, "noise": 3}, "costs: the cost of b is not positive"),
         ({"a": -1, "b": 0, "noise": 3}, "costs: the cost of a, b is not positive"),
         ({"a": 1, "b": float("nan"), "noise": 3}, "no cost of b"),
@@ -86,9 +86,9 @@ def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
         ("metric,price\na,1\n", "costs.csv.*cost"),
         (
             "rater,cost,cost_unit\na,1,usd\nb,2,cpu-s\nnoise,1,usd\n",
-            "costs.csv: costs in unlike units .usd: a, noise; cpu-s: b.; give all in one",
+            r"costs\.csv: units of costs differ \(usd: a, noise; cpu-s: b\); use one",
         ),
-        ("metric,cost\n", "costs.csv: a header but no rows"),
+        ("metric,cost\n", r"costs\.csv: a header without rows; give at least one row"),
     ],
 )
 def test_bad_costs_are_refused_in_one_line(tmp_path: Path, costs: Any, message: str) -> None:
@@ -102,11 +102,11 @@ def test_costs_of_the_raters_file_that_are_not_whole_are_not_used() -> None:
     # Nobody asked about costs: a hole in the file is told, and does not stop the fit.
     price, (note,) = costs_of(made(planted(), raters=RATERS[:2]), None)
     assert price.tolist() == [1, 1, 1]
-    assert note.message.endswith("no positive one: noise")
+    assert note.message.endswith("no positive cost: noise")
     free = RATERS.with_columns(cost=pl.when(pl.col("rater") == "b").then(0.0).otherwise("cost"))
     price, (note,) = costs_of(made(planted(), raters=free), None)
     assert price.tolist() == [1, 1, 1]
-    assert note.message.endswith("no positive one: b")
+    assert note.message.endswith("no positive cost: b")
 
 
 def test_costs_in_unlike_units_are_not_added() -> None:
@@ -115,8 +115,8 @@ def test_costs_in_unlike_units_are_not_added() -> None:
         return price.tolist(), [f"{note.rule}: {note.message}" for note in notes]
 
     assert priced(["usd"] * 3) == ([3, 1.5, 0.25], [])
-    said = "costs-not-used: costs of the raters file not used, as they are in unlike units "
-    way = "; give all in one by costs= (--costs FILE)"
+    said = "costs-not-used: costs of the raters file not used, as their units differ "
+    way = "; give all in one unit by costs= (--costs FILE)"
     assert priced(["cpu-s", "usd", "cpu-s"]) == ([1, 1, 1], [f"{said}(cpu-s: a, noise; usd: b){way}"])
     assert priced(["usd", None, None]) == ([1, 1, 1], [f"{said}(usd: a; no unit said: b, noise){way}"])
     given = {"a": 1, "b": 2, "noise": 3}

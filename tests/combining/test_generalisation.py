@@ -161,7 +161,7 @@ def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
     few = asked({key: values[:, :3] for key, values in planted().items()})
     assert set(few.generalisation["unseen"]) == {"items"}
     assert rules(few)["unseen-not-told"] == (
-        "nothing is said of unseen systems: it takes 4 systems, and people rated 3"
+        "unseen systems are not tested: 4 systems are needed, and annotators rated 3"
     )
     straddling = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)], group=["x", "y"] * (ITEMS // 2))
     mixed = asked(judged(planted()).describe(items=straddling))
@@ -172,7 +172,7 @@ def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
 def test_slow_methods_are_tried_when_asked() -> None:
     fast = asked(planted(), method=("pairwise", "ridge"))
     assert fast.generalisation.filter(unseen="systems")["method"].to_list() == ["ridge"]
-    assert "pairwise; say unseen='all'" in rules(fast)["unseen-not-tried"]
+    assert "pairwise; use unseen='all'" in rules(fast)["unseen-not-tried"]
     whole = asked(planted(items=10), method=("pairwise", "ridge"), unseen="all")
     assert whole.generalisation.filter(unseen="systems")["method"].to_list() == ["pairwise", "ridge"]
     assert "unseen-not-tried" not in rules(whole)

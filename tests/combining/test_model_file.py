@@ -46,7 +46,7 @@ def loaded(content: bytes) -> CombinedMetric | None:
             return CombinedMetric.load(file)
         except InputError as problem:
             told = str(problem)
-    assert told.startswith("model.json: no combination that can be used: ")
+    assert told.startswith("model.json: not a valid combined metric: ")
     assert told.endswith("; fit it again")
     assert "\n" not in told
     assert len(told) < 600
@@ -99,17 +99,39 @@ def test_many_torn_models(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("which", "change", "reason"),
     [
-        ("ridge", {"intercept": 1e308, "share": 1e308}, "its ratings may be beyond"),
-        ("ridge", {"share": 1.0}, "metrics have importance in trees, and there are none"),
-        ("xgboost", {"share": 1e308}, "its ratings may be beyond"),
-        ("xgboost", {"trees": None}, "metrics have importance in trees, and there are none"),
-        ("ridge", {"weight": 1e308}, "its ratings may be beyond"),
+        ("ridge", {"intercept": 1e308, "share": 1e308}, r"its ratings may exceed 1e\+100; fit it again"),
+        ("ridge", {"share": 1.0}, "metrics have importance in trees, but there are no trees; fit it again"),
+        ("xgboost", {"share": 1e308}, r"its ratings may exceed 1e\+100; fit it again"),
+        ("xgboost", {"trees": None}, "metrics have importance in trees, but there are no trees; fit it again"),
+        ("ridge", {"weight": 1e308}, r"its ratings may exceed 1e\+100; fit it again"),
         ("ridge", {"low": -1e308, "high": 1e308}, "low or high is beyond 1e"),
-        ("ridge", {"objective": "elo"}, "objective 'elo' is none of kendall, "),
-        ("ridge", {"objective": "x" * 500}, "is none of kendall, "),
+        ("ridge", {"objective": "elo"}, "objective 'elo'; allowed: kendall,"),
+        (
+            "ridge",
+            {"objective": "x" * 500},
+            (
+                r"model\.json: not a valid combined metric: unknown objective "
+                r"'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\.\.\.; "
+                "allowed: kendall,"
+            ),
+        ),
         ("ridge", {"importance": -0.5}, "importance is below 0"),
-        ("ridge", {"validation": {"single": {"metric": "a"}}}, "does not say what the best single metric was"),
-        ("ridge", {"validation": {"single": [1]}}, "does not say what the best single metric was"),
+        (
+            "ridge",
+            {"validation": {"single": {"metric": "a"}}},
+            (
+                r"model\.json: not a valid combined metric: the best single metric of the fit is "
+                "missing; fit it again"
+            ),
+        ),
+        (
+            "ridge",
+            {"validation": {"single": [1]}},
+            (
+                r"model\.json: not a valid combined metric: the best single metric of the fit is "
+                "missing; fit it again"
+            ),
+        ),
     ],
 )
 def test_a_model_that_must_not_be_is_refused_though_its_digest_fits(

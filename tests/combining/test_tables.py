@@ -99,9 +99,9 @@ def test_no_favoritism_without_two_ratings_of_an_item() -> None:
     scores["ann", ""][~mask] = np.nan
     made = asked(scores)
     assert made.favoritism.is_empty()
-    assert "no two outputs of one item" in rules(made)["no-favoritism"]
+    assert "no item has human ratings of two outputs: no favoritism" in rules(made)["no-favoritism"]
     assert np.isfinite(made.comparison["kendall"].item())
-    with pytest.raises(OptionError, match="objective='accuracy' compares outputs of an item.*one of each: no pair"):
+    with pytest.raises(OptionError, match="objective='accuracy' compares outputs of an item.*one of each; choose"):
         asked(scores, objective="accuracy")
 
 

@@ -114,7 +114,9 @@ def test_a_metric_that_says_nothing_of_rated_outputs_is_left_out_and_named(value
     of = made({**scores, ("elsewhere", ""): elsewhere})
     assert of.metrics.names == ("a", "b", "noise")
     assert rules(of)["not-on-rated"].endswith(": elsewhere")
-    with pytest.raises(InputError, match="no metric has scores of rated outputs that vary"):
+    with pytest.raises(
+        InputError, match=("no metric has varying scores of rated outputs, so there is nothing to combine; add metrics")
+    ):
         made({("ann", ""): scores["ann", ""], ("elsewhere", ""): elsewhere})
 
 
@@ -139,12 +141,15 @@ def test_more_metrics_than_rated_outputs_are_noted() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"which aspect of people's ratings\? say target=.*style, truth.*mean:style,truth"),
-        ({"target": "styl"}, r"target='styl': 'styl' is no aspect.*style, truth.*did you mean 'style'"),
-        ({"target": "mean:style,thruth"}, r"'thruth' is no aspect.*did you mean 'truth'"),
-        ({"target": "mean:"}, r"target='mean:': '' is no aspect"),
+        ({}, r"rated several aspects; give target=.*style, truth.*mean:style,truth"),
+        (
+            {"target": "styl"},
+            r"target='styl': annotators did not rate the aspect 'styl'.*style, truth.*did you mean 'style'",
+        ),
+        ({"target": "mean:style,thruth"}, r"did not rate the aspect 'thruth'.*did you mean 'truth'"),
+        ({"target": "mean:"}, "target='mean:': annotators did not rate the aspect"),
         ({"target": "mean:style,style"}, "names an aspect twice"),
-        ({"target": "style", "metrics": "bleue"}, "metrics='bleue' is no metric.*did you mean 'bleu'"),
+        ({"target": "style", "metrics": "bleue"}, "metrics='bleue': no such metric.*did you mean 'bleu'"),
     ],
 )
 def test_unknown_names_are_refused(options: dict[str, Any], message: str) -> None:
@@ -153,32 +158,41 @@ def test_unknown_names_are_refused(options: dict[str, Any], message: str) -> Non
 
 
 def test_a_target_where_ratings_have_no_aspect_is_refused() -> None:
-    with pytest.raises(OptionError, match="target='style': people's ratings have no aspects here; leave the target"):
+    with pytest.raises(OptionError, match="target='style': the human ratings have no aspects; leave the target"):
         made(planted(), target="style")
 
 
 def test_aspects_on_different_scales_have_no_mean() -> None:
     scores = {**ASPECTS, ("ann", "truth"): np.round(50 + 20 * drawn(3))}
-    with pytest.raises(OptionError, match="'style' and 'truth' on different scales, which have no mean"):
+    with pytest.raises(
+        OptionError, match="'style' and 'truth' on different scales, which cannot be averaged; choose one aspect"
+    ):
         made(scores, target="mean:style,truth")
 
 
 def test_people_who_always_say_the_same_teach_nothing() -> None:
-    with pytest.raises(InputError, match="people's ratings are all the same; nothing to learn"):
+    with pytest.raises(
+        InputError, match="small: human ratings are constant, so nothing can be learned; select another aspect"
+    ):
         made({**planted(), ("ann", ""): np.full((ITEMS, N_SYSTEMS), 3.0)})
     flat = {**ASPECTS, ("ann", "truth"): np.full((ITEMS, N_SYSTEMS), 3.0)}
     for target in ("truth", "mean:style,truth"):
-        with pytest.raises(InputError, match="people's ratings for aspect 'truth' are all the same"):
+        with pytest.raises(
+            InputError,
+            match=(
+                "small: human ratings for aspect 'truth' are constant, so nothing can be learned; select another aspect"
+            ),
+        ):
             made(flat, target=target)
     assert made(flat, target="style").target == "style"
 
 
 def test_fewer_items_or_clusters_than_folds_are_refused() -> None:
     assert made(planted(items=5)).design.n_units == 5
-    with pytest.raises(InputError, match=r"people rated 4 items \(or clusters\).*at least 5"):
+    with pytest.raises(InputError, match=r"annotators rated 4 items \(or clusters\).*at least 5"):
         made(planted(items=4))
     clusters = table_of_items(cluster=[f"c{k % 4}" for k in range(ITEMS)])
-    with pytest.raises(InputError, match=r"people rated 4 items \(or clusters\)"):
+    with pytest.raises(InputError, match=r"annotators rated 4 items \(or clusters\)"):
         made(planted(), items=clusters)
 
 
@@ -228,12 +242,15 @@ def test_folds_from_a_file_leave_out_whom_it_does_not_name(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("item,fold\ni000,a\ni001,b\n", "without 'a' one item .or cluster. is left to learn from; two are needed"),
-        ("item,fold\ni000,a\ni001,a\n", r"only 1 fold \(a\); holding one out takes two"),
+        (
+            "item,fold\ni000,a\ni001,b\n",
+            r"without 'a' only one item \(or cluster\) is left for training; at least two are needed",
+        ),
+        ("item,fold\ni000,a\ni001,a\n", r"only 1 fold \(a\); give at least two"),
         ("item,fold\nj1,a\nj2,b\n", "none of its items is in the data .j1, j2; i000, i001"),
         ("item,fold\ni000,a\ni000,b\n", "i000"),
         ("item,folds\ni000,a\n", "fold"),
-        ("item,fold\n", "no rows"),
+        ("item,fold\n", r"folds\.csv: a header without rows; give at least one row"),
     ],
 )
 def test_bad_files_of_folds_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -114,8 +114,8 @@ def test_raters_are_renamed_either_way(model: Path) -> None:
     [
         ("A-score", "rename 'A-score': write OLD=NEW"),
         ({"A-scor": "a"}, "no rater 'A-scor' in small; raters: .*did you mean 'A-score'"),
-        ({"A-score": "b"}, "rename A-score=b: small has a rater 'b', too"),
-        ({"A-score": "x", "b": "x"}, "two raters get one name"),
+        ({"A-score": "b"}, "rename A-score='b': small already has a rater 'b'; rename or exclude one"),
+        ({"A-score": "x", "b": "x"}, "two raters get the same name"),
     ],
 )
 def test_a_renaming_that_makes_no_sense_is_refused(model: Path, rename: Any, message: str) -> None:
@@ -126,9 +126,7 @@ def test_a_renaming_that_makes_no_sense_is_refused(model: Path, rename: Any, mes
 
 def test_missing_metrics_are_named_at_once_with_the_way_out(model: Path) -> None:
     scores = {key: values for key, values in OTHER.items() if key[0] not in ("a", "b")}
-    with pytest.raises(
-        InputError, match=r"^small: .* needs scores of 2 metrics 'a', 'b', which are not here; raters: "
-    ):
+    with pytest.raises(InputError, match=r"^small: .* needs scores of 2 metrics 'a', 'b', which are missing; raters: "):
         asked(model, scores)
 
 
@@ -138,8 +136,8 @@ def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path
     fitted = combine(study, metrics="!c", method="ridge", repeats=1, resamples=0).model
     told = {**fitted.validation, "single": {"metric": "c", "aspect": "", "higher_is_better": True}}
     for validation, words in (
-        (told, "'c', the best single metric where the model was fitted, is not here; see rename"),
-        ({}, "the model file does not say which single metric was best where it was fitted"),
+        (told, "'c', the best single metric of the fit, is not in these data; see rename"),
+        ({}, "the model file does not name the best single metric of the fit; fit it again"),
     ):
         import msgspec
 
@@ -155,9 +153,7 @@ def test_another_scale_is_refused_with_both(model: Path, factor: float, shift: f
     found = asked(model, scores, scales="data")
     assert found.gains["gain"].to_list() == pytest.approx(asked(model, OTHER, scales="data").gains["gain"].to_list())
     assert found.gains["gain"][0] == pytest.approx(asked(model, OTHER).gains["gain"][0], abs=0.03)
-    with pytest.raises(
-        InputError, match=r"small: 'b' is on another scale here, .* than in the model, .*; say scales='data'"
-    ):
+    with pytest.raises(InputError, match=r"small: the scale of 'b' differs, .* in the model; use scales='data'"):
         asked(model, scores)
 
 
@@ -166,7 +162,9 @@ def test_outputs_that_not_all_rated_are_left_out_and_counted(model: Path) -> Non
     scores["a", ""][:3] = np.nan
     made = asked(model, scores)
     assert made.comparison["n"].to_list() == [135] * 3
-    assert rules(made)["not-in-common"].startswith("15 outputs that people rated are left out")
+    assert rules(made)["not-in-common"].startswith(
+        "15 outputs with human ratings excluded: not all compared metrics rated them"
+    )
 
 
 def test_the_study_of_the_fit_is_noticed(model: Path) -> None:
@@ -187,7 +185,13 @@ def test_aspects_are_found_or_asked_for(tmp_path: Path) -> None:
         "taste",
         "truth",
     ]
-    with pytest.raises(OptionError, match="people did not rate 'style', which the model predicts; say aspect=") as told:
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"small: no human ratings of 'style', which the model predicts; give aspect=\.\.\. with "
+            r"one of taste, truth \(did you mean 'taste'\?\)"
+        ),
+    ) as told:
         asked(path, of("taste", "truth"))
     assert "\n" not in str(told.value)
 
@@ -207,7 +211,13 @@ def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: P
     assert printed.status == 0
     for word in (SINGLE, HINDSIGHT, "gain"):
         assert word in printed.out
-    refused(custodes(*verb), "new.csv", "'a'", "not here", "raters: ")
+    refused(
+        custodes(*verb),
+        "new.csv",
+        "'a'",
+        "new.csv: the combined metric needs scores of the metric 'a', which is missing; raters: ann, other, b, noise",
+        "raters: ",
+    )
     refused(custodes(*verb, "--rename", "other"), "OLD=NEW")
     refused(custodes("combine", "validate", "new.csv", "--model", "none.json"), "none.json")
     refused(custodes("combine", "validate", "--model", str(model)), "no input")

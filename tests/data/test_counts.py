@@ -231,7 +231,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
             ),
         ),
         ("s.csv --human ann --orders mean", "--orders 'mean' would change"),
-        ("b.parquet --lower ann", "--lower {'ann': -1.0} would change nothing: the table holds"),
+        ("b.parquet --lower ann", "--lower {'ann': -1.0} has no effect: the table holds"),
         (
             "s.csv --human ann --lower bleau",
             "count_pairs: --lower 'bleau': no such rater; raters: ann, bleu (did you mean 'bleu'?)",

@@ -116,7 +116,7 @@ def test_a_code_for_missing_is_told(code: int, rest: range) -> None:
     scores = np.array([*rest, *rest, *rest, *rest, *rest, code, code], float)
     found = MissingCode.of(scores)
     assert found == MissingCode(value=code, n=2, low=rest[0], high=rest[-1])
-    assert f"{code} stands 2 times" in str(found)
+    assert f"{code} occurs 2 times" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,14 @@ def test_check_names_a_code_that_all_people_use() -> None:
     people = {f"ann{k}": np.where(np.arange(120) % 10, marks(k), -1) for k in (1, 2)}
     found = problems_of(cu.read(scored(**people, bleu=marks(9))), human="ann*")["missing-code"]
     assert (found["severity"], found["examples"]) == ("warning", ["ann1", "ann2"])
-    assert "ann1: -1 stands 12 times beside scores from 1 to 5" in str(found["message"])
+    assert (
+        "ann1: -1 occurs 12 times among scores from 1 to 5; if it means missing, leave the "
+        "cell empty, ann2: -1 occurs 12 times among scores from 1"
+    ) in str(found["message"])
 
 
 def test_a_code_is_named_where_scales_differ() -> None:
     study = cu.read(scored(ann1=np.where(np.arange(120) % 10, marks(1), -99), ann2=marks(2), bleu=marks(3)))
-    with pytest.raises(
-        cu.OptionError, match="ann1: -99 stands 12 times beside scores from 1 to 5: if it means"
-    ) as told:
+    with pytest.raises(cu.OptionError, match="ann1: -99 occurs 12 times among scores from 1 to 5; if it means") as told:
         cu.agreement(study, human="ann*", resamples=20)
     assert "choose people" not in str(told.value)

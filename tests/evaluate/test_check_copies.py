@@ -189,22 +189,22 @@ def judged(items: str, pair: str, rater: str, kind: str, *, seed: int) -> pl.Dat
 PEOPLE, METRIC = rated("x", "AB", "h", "human", seed=0), rated("x", "AB", "m", "metric", seed=1)
 ONE_EACH = PEOPLE.filter((pl.int_range(pl.len()) // 2 + pl.int_range(pl.len())) % 2 == 0)
 NOTHING = {
-    "people, one system of each item": (ONE_EACH, "no two outputs|nobody compared two systems"),
-    "the same beside a metric": (pl.concat([ONE_EACH, METRIC]), "people rated no two outputs of one item"),
-    "other items": (pl.concat([rated("y", "AB", "h", "human", seed=2), METRIC]), "no pair of outputs in common"),
-    "other systems": (pl.concat([rated("x", "CD", "h", "human", seed=2), METRIC]), "no pair of outputs in common"),
+    "people, one system of each item": (ONE_EACH, "no two outputs|no rater compared two systems"),
+    "the same beside a metric": (pl.concat([ONE_EACH, METRIC]), "no item has human ratings of two systems"),
+    "other items": (pl.concat([rated("y", "AB", "h", "human", seed=2), METRIC]), "no pair of outputs and no scores"),
+    "other systems": (pl.concat([rated("x", "CD", "h", "human", seed=2), METRIC]), "no pair of outputs and no scores"),
     "one system": (pl.concat([PEOPLE, METRIC]).filter(system="A"), "only 1 system"),
     "verdicts on other items": (
         pl.concat([judged("x", "AB", "h", "human", seed=3), judged("y", "AB", "j", "metric", seed=4)]),
-        "no pair of outputs in common",
+        "no pair of outputs and no scores",
     ),
     "verdicts on other systems": (
         pl.concat([judged("x", "AB", "h", "human", seed=3), judged("x", "CD", "j", "metric", seed=4)]),
-        "no pair of outputs in common",
+        "no pair of outputs and no scores",
     ),
     "two scales": (
         pl.concat([PEOPLE, rated("x", "AB", "g", "human", seed=5, scale=25.0), METRIC]),
-        "rate on different scales",
+        "use different scales",
     ),
 }
 

@@ -76,7 +76,7 @@ def test_one_signature_under_two_names_is_one_rater() -> None:
     same = RATERS.with_columns(signature=pl.when(pl.col("kind") == "metric").then(pl.lit("ter | sacrebleu 2.6.0")))
     severity, message = problems(cu.read(SCORES, raters=same))["same-signature"]
     assert severity == "warning"
-    assert message.startswith("raters of one signature under several names: ter, bertscore; they are one rater")
+    assert message.startswith("raters with the same signature under several names: ter, bertscore. They are one rater")
     assert "same-signature" not in problems(cu.read(SCORES, raters=RATERS))
 
 
@@ -93,7 +93,7 @@ def test_one_name_with_two_signatures_is_told_where_files_are_joined(tmp_path: P
 
 @pytest.mark.parametrize("share", [1.5, -0.1])
 def test_a_share_is_a_share(share: float) -> None:
-    with pytest.raises(InputError, match=r"raters: truncated .* in row 1; allowed: a share from 0 to 1"):
+    with pytest.raises(InputError, match=r"raters: truncated .* in row 1; allowed: a proportion from 0 to 1"):
         cu.read(SCORES, raters=pl.DataFrame({"rater": ["ter"], "truncated": [share]}))
 
 

@@ -81,7 +81,7 @@ def test_documents_take_decisions_away() -> None:
     assert people["design_effect"].to_list() == [1, 1, 1]  # whatever the metric
     (note,) = (note for note in cu.ranking(documents, resamples=0).notes if note.rule == "design-effect")
     mean = other.filter(rater="human")["design_effect"].mean()
-    assert f"200 items in 20 clusters: the variance of people's margins is {mean:.2f} times" in note.message
+    assert f"200 items in 20 clusters: the variance of human margins is {mean:.2f} times" in note.message
 
 
 def test_one_cluster_decides_nothing_and_says_so() -> None:

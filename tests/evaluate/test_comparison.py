@@ -184,10 +184,22 @@ def test_nothing_to_compare() -> None:
     ):
         compare(study)
     lonely = rated([("i", "A", "ann", "", 1.0), ("i", "B", "m", "", 1.0)], {"ann": "human", "m": "metric"})
-    with pytest.raises(InputError, match="rated no two outputs of one item"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "no item has human ratings of two systems, so no preference can be derived; give "
+            "ratings of two systems per item"
+        ),
+    ):
         compare(lonely)
     unknown = rated(grid("x", "", [[1.0, 2.0]]) + grid("y", "", [[1.0, 2.0]]), {"x": "", "y": ""})
-    with pytest.raises(OptionError, match="which raters are people"):
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"no rater is known to be human; name the annotators with human='PATTERN' \(or give a "
+            r"column or raters file with 'kind'\)\. Raters: x, y"
+        ),
+    ):
         compare(unknown)
     assert compare(unknown, human="x")[0].metrics == ("y",)
 
@@ -198,5 +210,11 @@ def test_comparisons_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "MOST_CELLS", memory)
     assert compare(study)
     monkeypatch.setattr(module, "MOST_CELLS", memory - 1)
-    with pytest.raises(InputError, match="5 items x 4 systems x 3 raters are too many"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "5 items x 4 systems x 3 raters do not fit into memory; select fewer, or count with "
+            r"custodes\.count_pairs and give the counts to favoritism"
+        ),
+    ):
         compare(replace(study))

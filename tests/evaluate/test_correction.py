@@ -238,9 +238,15 @@ def test_pooled_says_when_it_cannot_answer() -> None:
         ({"gamma": 0}, "gamma=0: must lie between 0 and 1"),
         ({"equivalence": -0.1}, "equivalence=-0.1"),
         ({"estimator": "mixtures"}, "did you mean 'mixture'"),
-        ({"estimator": []}, "name at least one of mixture"),
-        ({"estimator": "pooled"}, "needs the items behind the counts"),
-        ({"ties": "calibrated"}, "counts are already selected"),
+        (
+            {"estimator": []},
+            (
+                "estimator: the list is empty; give at least one of mixture, human, ppi, inversion, "
+                "poststratified, naive, pooled"
+            ),
+        ),
+        ({"estimator": "pooled"}, "needs the items, which counts do not hold; give the study instead"),
+        ({"ties": "calibrated"}, "counts already have a selection and tie rules; set it when counting"),
     ],
 )
 def test_bad_options(options: dict[str, object], says: str) -> None:
@@ -251,7 +257,7 @@ def test_bad_options(options: dict[str, object], says: str) -> None:
 def test_bad_counts() -> None:
     counts = simulated()
     halves = replace(counts, paired=counts.paired + 0.5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"counts\.paired holds .*\.5: counts are whole numbers"):
+    with pytest.raises(InputError, match=r"counts\.paired holds .*\.5; give whole numbers"):
         correction(halves)
     with pytest.raises(InputError, match=r"counts\.metric_only holds -1"):
         correction(replace(counts, metric_only=counts.metric_only * 0 - 1))

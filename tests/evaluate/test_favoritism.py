@@ -113,10 +113,10 @@ def test_inconclusive_partiality_has_a_reason() -> None:
     rng = np.random.default_rng(0)
     few = favoritism(study_of(rng.normal(size=(2, 30, 4))), resamples=0)
     assert few.partiality["finding"].unique().to_list() == ["inconclusive"]
-    assert few.partiality["reason"].unique().to_list() == ["fewer than 5 systems to fix the curve"]
+    assert few.partiality["reason"].unique().to_list() == ["fewer than 5 systems to fit the curve"]
     assert few.partiality["partiality"].null_count() == 4
     assert "partiality-inconclusive" in {note.rule for note in few.notes}
     apart = rng.normal(size=(2, 60, 8)) + np.array([9.0, 0, 0, 0, 0, 0, 0, 0])
     made = favoritism(study_of(apart), resamples=0)
     reasons = dict(made.partiality.filter(finding="inconclusive").select("system", "reason").rows())
-    assert reasons["S0"] == "no other system is of like quality"
+    assert reasons["S0"] == "no other system of similar quality"

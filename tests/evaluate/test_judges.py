@@ -69,19 +69,17 @@ def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     study = replace(study, preferences=Preferences.make(pl.DataFrame(verdicts))[0], raters=raters)
     who = judges(study, systems="A,B")
     assert dict(who.left_out) == {
-        "flat": "constant: it ranks nothing",
-        "elsewhere": "no scores of the chosen systems and items",
-        "judge:wit": "no chosen person rated the aspect 'wit'",
-        "sysmetric": "scores of whole systems only",
+        "flat": "constant, so it ranks nothing",
+        "elsewhere": "no scores of the selected systems and items",
+        "judge:wit": "no selected annotator rated the aspect 'wit'",
+        "sysmetric": "whole-system scores only",
         "arena": "verdicts, not scores",
     }
     assert who.constant == ("flat",)
     flat = who.names.index("flat")
     assert np.isnan(who.scores[flat]).all()
     assert flat not in who.of_kind("metric")
-    assert [note.message for note in who.notes if note.rule == "constant-rater"] == [
-        "constant, so they rank nothing and are left out: flat"
-    ]
+    assert [note.message for note in who.notes if note.rule == "constant-rater"] == ["constant, so excluded: flat"]
     columns = who.left_out_columns([("bleu", "too few")])
     assert {name: values[-1] for name, values in columns.items()} == {"rater": "bleu", "reason": "too few"}
 
@@ -110,7 +108,7 @@ def test_fewer_than_two_is_refused_in_one_line() -> None:
         (rows.filter(pl.col("system") == "B"), "only 1 system with scores (B)"),
         (pl.concat([person, whole]), "only 1 rater gave scores of outputs (human:style)"),
     ):
-        with pytest.raises(InputError, match=f"^small: {re.escape(what)}; two are needed$"):
+        with pytest.raises(InputError, match=f"^small: {re.escape(what)}; give at least two$"):
             judges(study_from(few))
 
 
@@ -126,12 +124,14 @@ def test_what_cannot_be_asked_is_refused() -> None:
         raters=Raters.infer({"ann": "human", "arena": "metric"}),
         name="arena",
     )
-    with pytest.raises(InputError, match="arena: only verdicts here, no scores of single outputs"):
+    with pytest.raises(
+        InputError, match="arena: verdicts only, and this question ranks scores; add scores of single outputs"
+    ):
         judges(study)
 
 
 def test_a_metric_that_bears_the_name_of_people_is_refused() -> None:
-    with pytest.raises(InputError, match="two raters are called 'human:style' here; rename"):
+    with pytest.raises(InputError, match="two raters are named 'human:style'; rename"):
         judges(judged({**BASE, ("human:style", ""): drawn(8, 6, 3)}))
 
 

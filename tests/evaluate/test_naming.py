@@ -17,7 +17,7 @@ def pooled() -> Study:
 
 def test_people_who_become_metrics_are_told_in_every_question() -> None:
     study = pooled()
-    told = "raters that look like people count as metrics: human_fluency_ann1, human_fluency_ann2; if they are people,"
+    told = "raters that look human are read as metrics: human_fluency_ann1, human_fluency_ann2; if they are human, nam"
     for question in (cu.agreement, cu.favoritism, cu.ranking, cu.leaderboard):
         notes = question(study, human="human_coherence*", resamples=20).notes  # type: ignore[operator]
         assert [note.message[: len(told)] for note in notes if note.rule == "people-as-metrics"] == [told]
@@ -65,7 +65,7 @@ def test_systems_that_look_alike_are_named(twin: str) -> None:
     problem = problems_of(study_of(scores_of(0, items=40), systems=["Aster", twin, "Birch", "Cedar"]))["look-alikes"]
     assert problem["severity"] == "warning"
     assert set(problem["examples"]) == {"Aster", twin}  # type: ignore[arg-type]
-    assert str(problem["message"]).startswith("systems that look alike and count as different ones: ")
+    assert str(problem["message"]).startswith("systems that look equal and count as different: ")
     assert str(problem["message"]).isascii()  # what cannot be seen is written out
 
 
@@ -74,11 +74,17 @@ def test_a_wide_table_with_aspects_in_its_names_tells_the_patterns_that_keep_the
     with pytest.raises(cu.OptionError) as error:
         cu.agreement(study)
     told = str(error.value)
-    assert told.startswith("which raters are people? say human='PATTERN'")
-    assert "these look like people: human_coherence_ann1, human_coherence_ann2, human_fluency_ann1" in told
+    assert told.startswith(
+        "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
+        "column or raters file with 'kind'). Raters:"
+    )
+    assert (
+        "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
+        "column or raters file with 'kind'). Raters:"
+    ) in told
     columns = {"score": ["human_{aspect}_{rater}", "metric:{rater}"]}
     assert told.endswith(
-        "to have aspects: --columns 'human_{aspect}_{rater}' --columns 'metric:{rater}'"
+        "to read aspects instead: --columns 'human_{aspect}_{rater}' --columns 'metric:{rater}'"
         f" (in Python columns={columns})"
     )
     frame = wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"})

@@ -76,7 +76,10 @@ def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Pat
         message = str(told.value)
         assert "\n" not in message
         assert (
-            "which raters are people?" if shape == "raters" else "people gave no score or verdict yet (ann)"
+            "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
+            "column or raters file with 'kind'). Raters: m1, m2"
+            if shape == "raters"
+            else "annotators have no score or verdict yet (ann)"
         ) in message
         assert "leaderboard" in message
 

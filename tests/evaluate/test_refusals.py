@@ -66,9 +66,12 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
     ended = study(tmp_path / "ended.db", running=False)
     problems = cu.check(cu.read(ended)).problems
     (told,) = problems.filter(rule="refusals")["message"]
-    assert "could not judge in 1 of 1 pairs: Aster and Birch 8 of 18 (44%)" in told
+    assert (
+        "could not judge over 5% of the comparisons in 1 of 1 pairs: Aster and Birch 8 of 18 "
+        "(44%). Decisions there rest on the others; read the"
+    ) in told
     (note,) = problems.filter(rule="invalid-verdict")["message"]
-    assert note == "ended.db: 8 times somebody could not judge a comparison, which counts as not rated (other 8)"
+    assert note == ("ended.db: 8 comparisons could not be judged by the annotator and count as not rated (other 8)")
     looks = looks_of(cu.read(ended))
     assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
     assert looks_sentences(looks)[-1].endswith("would not be for the same one of Aster and Birch.")

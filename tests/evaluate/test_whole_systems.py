@@ -24,7 +24,9 @@ def study(*rows: list[tuple]) -> cu.Study:
 
 
 def test_alone_they_are_refused_in_one_line() -> None:
-    why = "nobody compared two systems on one item, so there is no battle; "
+    why = (
+        "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
+    )
     with pytest.raises(InputError, match=f"^study: {why}"):
         cu.leaderboard(study(CORPUS))
     problems = cu.check(study(CORPUS)).problems
@@ -43,7 +45,7 @@ def test_alone_with_people_they_are_compared_system_by_system() -> None:
     }
     told = cu.gate(study(PEOPLE, CORPUS), require=["kendall_system>=0.1", "kendall_item>=0.1"], resamples=100).rules
     assert told["value"].to_list() == [1.0, None]
-    assert told["reason"].to_list()[1] == "people and corpus rated no output in common"
+    assert told["reason"].to_list()[1] == "annotators and corpus rated no common output"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,8 @@ def test_alone_with_people_they_are_compared_system_by_system() -> None:
 )
 def test_a_question_of_outputs_refuses_them_in_one_line(ask: Callable[..., object]) -> None:
     message = (
-        r"^metrics share scores of whole systems only with people \(corpus\), and this question compares outputs; ask"
-        r" agreement, or give scores of outputs too$"
+        r"^metrics share only whole-system scores with annotators \(corpus\), and this question compares outputs; use"
+        r" agreement, or add scores of outputs$"
     )
     with pytest.raises(InputError, match=message):
         ask(study(PEOPLE, CORPUS), metrics="corpus")
@@ -63,7 +65,7 @@ def test_it_is_told_without_a_warning(others: list[list[tuple]]) -> None:
     some = study(PEOPLE, CORPUS, *others)
     notes = {note.rule: note for note in cu.agreement(some, **QUICK).notes}
     assert "no-overlap" not in notes
-    message = "scores of whole systems only, compared with people system by system and in nothing else: corpus"
+    message = "whole-system scores only, so compared with annotators only at the system level: corpus"
     assert (notes["whole-systems"].message, notes["whole-systems"].count) == (message, 1)
     problems = dict(cu.check(some).problems.select("rule", "severity").iter_rows())
     assert problems["whole-systems"] == "info"
@@ -84,11 +86,13 @@ def test_a_verdict_does_not_put_them_first() -> None:
     ids=["no system", "one system"],
 )
 def test_scores_of_other_systems_are_refused(people: list[tuple]) -> None:
-    with pytest.raises(InputError, match="and gave no scores of the same systems .*; do both files use the same item"):
+    with pytest.raises(InputError, match="and no scores of systems in common .*; use the same item"):
         cu.agreement(study(people, CORPUS), **QUICK)
 
 
 def test_a_group_without_them_says_why() -> None:
     items = pl.DataFrame({"item": [f"i{i}" for i in range(12)], "group": ["news", "web"] * 6})
-    with pytest.raises(InputError, match="group='news' leaves out scores of whole systems, which are of all items"):
+    with pytest.raises(
+        InputError, match="group='news' excludes scores of whole systems, which belong to all items: corpus"
+    ):
         cu.agreement(study(PEOPLE, CORPUS).describe(items=items), group="news", **QUICK)

@@ -95,12 +95,16 @@ def test_what_nothing_tells_from_another(client: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "spec", "said"),
     [
-        (GOOD, "own_judge", "say pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
-        (GOOD, "own_judge:", "say pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
+        (GOOD, "own_judge", "give pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
+        (GOOD, "own_judge:", "give pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION"),
         (GOOD, "no_such:reply", "ModuleNotFoundError: No module named 'no_such'"),
         (GOOD, "pydantic_ai2:reply", "(did you mean 'pydantic-ai'?)"),
         (GOOD, "own_judge:nothing", "AttributeError: module 'own_judge' has no attribute 'nothing'"),
-        ("reply = 3", "own_judge:reply", "client=3: a client is a callable"),
+        (
+            "reply = 3",
+            "own_judge:reply",
+            "client=3: not callable; a client takes the body of a request and returns the reply",
+        ),
         ("1 / 0", "own_judge:reply", "ZeroDivisionError: division by zero"),
         ("def oops(:", "own_judge:reply", "SyntaxError"),
         ("raise SystemExit(3)", "own_judge:reply", "it ends the process"),
@@ -124,7 +128,7 @@ def test_no_such_function(module: Callable[[str], None], code: str, spec: str, s
 )
 def test_a_function_that_fails_at_once_is_one_line(module: Callable[[str], None], code: str, said: str) -> None:
     module(code)
-    with pytest.raises(OptionError, match=f"^the judge cannot be asked: {said}"):
+    with pytest.raises(OptionError, match=f"^the judge cannot be queried: {said}"):
         asked(client_named("own_judge:f"), count=50)
 
 

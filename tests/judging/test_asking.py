@@ -133,7 +133,7 @@ def test_a_reply_that_does_not_come_in_time_is_asked_for_again(server: Server, m
     judge.aclose = patient.aclose  # type: ignore[attr-defined]
     answers = asked(bodies(3), judge)
     assert (len(answers.replies), answers.failures) == (3, {})
-    assert given_up == [f"{server.url}: no whole answer within 0.05 s"]
+    assert given_up == [f"{server.url}: no complete reply within 0.05 s"]
 
 
 def test_what_does_not_pass_is_named_and_not_kept(server: Server) -> None:
@@ -142,7 +142,7 @@ def test_what_does_not_pass_is_named_and_not_kept(server: Server) -> None:
     answers = asked(bodies(6), client(server), cache)
     (failure,) = answers.failures.values()
     assert failure.reason == "unavailable"
-    assert failure.message == "500: out of order\\x1b[31m (asked 6 times)"
+    assert failure.message == r"500: out of order\x1b[31m (sent 6 times)"
     assert (len(answers.replies), answers.asked, len(server.seen)) == (5, 6, 11)
     server.answer = lambda seen, tried: says()
     assert (asked(bodies(6), client(server), cache).asked, len(server.seen)) == (1, 12)
@@ -152,9 +152,9 @@ def test_a_server_that_is_gone_ends_the_run(server: Server) -> None:
     server.answer = lambda seen, tried: fails(500)
     answers = asked(bodies(100), client(server))
     said = [failure.message for failure in answers.failures.values()]
-    assert (len(said), said.count("500: told so (asked 6 times)"), answers.replies) == (100, 5, {})
-    assert {words for words in said if words != "500: told so (asked 6 times)"} == {
-        "not asked any more: 5 requests in a row were not answered: 500: told so (asked 6 times)"
+    assert (len(said), said.count("500: told so (sent 6 times)"), answers.replies) == (100, 5, {})
+    assert {words for words in said if words != "500: told so (sent 6 times)"} == {
+        "not sent: 5 requests in a row were not answered: 500: told so (sent 6 times)"
     }
     assert 5 <= answers.asked <= 10
     assert 5 * 6 <= len(server.seen) < 10 * 6
@@ -166,7 +166,7 @@ def test_a_server_that_wants_hours_of_rest_ends_the_run(server: Server) -> None:
     assert len(server.seen) == 2
     assert len(answers.replies) == 1
     assert list(answers.failures.values())[-1].message == (
-        "not asked any more: the server wants to be left alone for 86400 s; run again then"
+        "not sent: the server requests a pause of 86400 s; run again then"
     )
 
 
@@ -182,7 +182,10 @@ def test_rejected_requests_carry_the_servers_words_and_are_not_asked_again(serve
 def test_five_rejections_in_a_row_end_the_run(server: Server, status: int) -> None:
     server.answer = lambda seen, tried: fails(status, "'temperature' is not supported", code="x")
     with pytest.raises(
-        OptionError, match=f"^the judge cannot be asked: 5 requests in a row were rejected: {status}: 't"
+        OptionError,
+        match=(
+            f"^the judge cannot be queried: 5 requests in a row were rejected: {status}: 'temperature' is not supported"
+        ),
     ):
         asked(bodies(30), client(server))
     assert len(server.seen) == 5
@@ -209,7 +212,7 @@ def test_a_server_that_answers_nothing_is_asked_once(server: Server, manner: Man
     cache = Cache()
     with pytest.raises(OptionError) as caught:
         asked(bodies(30), client(server), cache, concurrency=16)
-    assert str(caught.value) == f"the judge cannot be asked: {said}"
+    assert str(caught.value) == f"the judge cannot be queried: {said}"
     assert len(server.seen) == 1
     server.answer = lambda seen, tried: says()
     asked(bodies(3), client(server), cache)
@@ -231,7 +234,9 @@ def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> 
     other = Server()
     try:
         server.answer = lambda seen, tried: sends(307, b"", {"location": f"{other.url}/chat/completions"})
-        with pytest.raises(OptionError, match="307: it leads elsewhere, and a key follows nowhere") as caught:
+        with pytest.raises(
+            OptionError, match="307: redirected, and a key is never sent elsewhere; give the final address"
+        ) as caught:
             asked(bodies(3), client(server))
         assert other.seen == []
         assert KEY not in str(caught.value)
@@ -305,7 +310,13 @@ def test_a_server_that_restarts_is_asked_again(server: Server, monkeypatch: pyte
 
 
 def test_no_server_at_the_start_is_an_error_before_anything_is_spent() -> None:
-    with pytest.raises(OptionError, match=r"^the judge cannot be asked: http://127.0.0.1:1/v1: cannot be reached \("):
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"^the judge cannot be queried: http://127\.0\.0\.1:1/v1: cannot be reached "
+            r"\(Connection refused\)"
+        ),
+    ):
         asked(bodies(5), http_client("http://127.0.0.1:1/v1", key=None, timeout=PATIENCE))
 
 
@@ -346,7 +357,7 @@ def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Ser
     # Nine cost 18; the tenth could cost 5, and 18 + 5 > 21.
     assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
     assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
-        ("budget", "not asked any more: it could pass the limit of $21, of which $18.0000 are spent")
+        ("budget", "not sent: it could exceed the limit of $21, of which $18.0000 are spent")
     }
     rest = asked(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))
     assert (len(rest.replies), rest.failures, len(server.seen)) == (20, {}, 20)

@@ -75,7 +75,7 @@ FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
     "busy": ({"response": {"status_code": 429, "body": {"error": "slow down"}}}, "unavailable", "429: slow down"),
     "no completion": (
         {"response": {"status_code": 200, "body": {"object": "embedding"}}},
-        *("unavailable", "the reply is no chat completion"),
+        *("unavailable", "the reply is not a chat completion"),
     ),
     "nothing": ({"response": None}, "unavailable", "no response"),
 }
@@ -110,17 +110,29 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "replies.jsonl: no reply in it"),
-        ("\n\n", "replies.jsonl: no reply in it"),
-        ("item,system\n1,2\n", "replies.jsonl: row 1: no reply of a batch"),
-        ("{}\n", "replies.jsonl: row 1: no reply of a batch"),
-        ("[1]\n", "replies.jsonl: row 1: no reply of a batch"),
-        (line(0) + "\n{half\n" + line(1), "replies.jsonl: row 2: no reply of a batch"),
-        (line(0)[:-9], "replies.jsonl: row 1: no reply of a batch"),
+        ("", "replies.jsonl: no reply in the file; give the output of a batch, JSON Lines"),
+        ("\n\n", "replies.jsonl: no reply in the file; give the output of a batch, JSON Lines"),
+        (
+            "item,system\n1,2\n",
+            "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}",
+        ),
+        ("{}\n", "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}"),
+        ("[1]\n", "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}"),
+        (
+            line(0) + "\n{half\n" + line(1),
+            "replies.jsonl: row 2: not a reply of a batch; a line must be {custom_id, response, error}",
+        ),
+        (line(0)[:-9], "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}"),
         ('{"custom_id": "a", "method": "POST", "body": {}}\n', "replies.jsonl: row 1: a request, not a reply; give"),
         ('{"custom_id": "a"}\n', "replies.jsonl: row 1: no response in it"),
-        (line("a") + "\n" + line("b"), "replies.jsonl: none of its 2 replies is to one of these requests; read it"),
-        ("\x00\x01", "replies.jsonl: row 1: no reply of a batch"),
+        (
+            line("a") + "\n" + line("b"),
+            (
+                "replies.jsonl: none of its 2 replies belongs to these requests; give the same texts, "
+                "model and options as for writing the requests"
+            ),
+        ),
+        ("\x00\x01", "replies.jsonl: row 1: not a reply of a batch; a line must be {custom_id, response, error}"),
     ],
 )
 def test_another_file_is_one_line_and_nothing_is_kept(tmp_path: Path, content: str, said: str) -> None:

@@ -45,7 +45,9 @@ def test_from_texts_to_a_question(custodes: Run, server: Server) -> None:
     server.answer = lengths
     made = custodes(*asked(server, "--name", "length", "--own-system", "X"))
     assert (made.status, made.out.split()) == (0, ["verdicts.csv", "verdicts.raters.csv", "verdicts.details.jsonl"])
-    assert "24 of 24 questions have a reply, 24 a verdict; 24 requests sent" in made.err
+    assert (
+        "24 of 24 queries have a reply, 24 a verdict; 24 requests sent, 240 input tokens, 48 output tokens" in made.err
+    )
     assert Path("verdicts.cache.db").exists()
     header = Path("verdicts.csv").read_text().splitlines()[0]
     assert header == ("item,system_a,system_b,rater,kind,aspect,repeat,order,preference,invalid,p_a,p_tie,p_b")
@@ -79,7 +81,7 @@ def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server:
     server.answer = patchy
     made = custodes(*asked(server, "--concurrency", "1", "--pairs", "vs:X"))
     assert made.status == 1
-    assert "4 of 16 questions are not answered: 4 rejected" in made.err
+    assert "4 of 16 queries have no reply: 4 rejected" in made.err
     assert "too long for me" in made.err
     frame = pl.read_csv("verdicts.csv", infer_schema=False)
     lost = frame.filter(pl.col("invalid") != "")
@@ -96,8 +98,8 @@ def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> No
     assert not server.seen
     assert sorted(path.name for path in Path().iterdir()) == ["texts.jsonl"]
     lines = made.out.splitlines()
-    assert lines[0] == "24 questions, 24 requests, 24 of them not answered yet"
-    assert lines[1].endswith("about 216 out expected, at most 480")
+    assert lines[0] == "24 queries, 24 requests, 24 of them without a reply yet"
+    assert lines[1].endswith("about 216 output tokens expected, at most 480")
     assert lines[3] == "about $0.0064 expected, at most $0.0090; as a batch about half (price: given)"
 
 
@@ -130,7 +132,10 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     Path("replies.jsonl").write_text("".join(json.dumps(row) + "\n" for row in replies))
     read = custodes(*asked(server, "--replies", "replies.jsonl"))
     assert read.status == 1  # one is to be asked once more
-    assert "1 of 24 questions are not answered" in read.err
+    assert (
+        "1 of 24 queries have no reply: 1 unavailable (not sent yet); run the same command to "
+        "send only these\ncustodes: note: 24 replies report no"
+    ) in read.err
     assert custodes(*asked(server, "--write-requests", "more.jsonl")).status == 0
     (again,) = [json.loads(line) for line in Path("more.jsonl").read_text().splitlines()]
     assert again["custom_id"] not in {row["custom_id"] for row in requests}
@@ -141,29 +146,50 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env: no environment variable of this name is set"),
-        (("--timeout", "0"), "--timeout 0: seconds of one try, a number above 0"),
-        (("--timeout", "nan"), "--timeout nan: seconds of one try, a number above 0"),
+        (("--timeout", "0"), "--timeout 0 is not allowed; give a number of seconds above 0"),
+        (("--timeout", "nan"), "--timeout nan is not allowed; give a number of seconds above 0"),
         (("--mode", "pair"), "pairwise"),
         (("--prompt", "sumary"), "did you mean 'summary'"),
-        (("--pairs", "vs:Q"), "no system 'Q' here"),
+        (("--pairs", "vs:Q"), "no such system 'Q'"),
         (("--pairs", "nothing.csv"), "no such file"),
-        (("--scale", "1-5:0.3", "--mode", "pointwise"), "say LOW-HIGH"),
-        (("--sampling", "temperature"), "say KEY=VALUE"),
-        (("--sampling", "model=x"), "said otherwise"),
+        (
+            ("--scale", "1-5:0.3", "--mode", "pointwise"),
+            (
+                "custodes: --scale '1-5:0.3' is not allowed; give LOW-HIGH, as 1-5, or LOW-HIGH:STEP, "
+                "as 1-5:0.5, with at most 101 points"
+            ),
+        ),
+        (
+            ("--sampling", "temperature"),
+            (
+                "custodes: --sampling 'temperature' is not allowed; give KEY=VALUE, each key once, as "
+                "in --sampling temperature=0"
+            ),
+        ),
+        (
+            ("--sampling", "model=x"),
+            "custodes: --sampling 'model': set by an argument of its own (model, structured, logprobs, repeats)",
+        ),
         (("--max-cost", "1"), "no price of 'm' is known"),
-        (("--max-cost", "-1", "--price", "1,1"), "must be more than 0"),
+        (("--max-cost", "-1", "--price", "1,1"), "custodes: --max-cost -1 is not allowed; give a number above 0"),
         (("--price", "1"), "give two numbers"),
         (("--concurrency", "0"), "--concurrency 0"),
         (("--rpm", "0"), "--rpm 0"),
         (("--repeats", "0"), "--repeats 0"),
-        (("--examples", "texts.jsonl:2"), "which raters are people"),
+        (
+            ("--examples", "texts.jsonl:2"),
+            (
+                "custodes: examples: no rater is known to be human; name the annotators with "
+                "human='PATTERN' (or give a column or raters file with 'kind')."
+            ),
+        ),
         (("--dry-run", "--replies", "texts.jsonl"), "give one of them"),
         (("--client", "nobody:nothing"), "nobody"),
         (("--cache", "texts.jsonl"), "it is the input"),
         (("--orders", "abba"), "random"),
-        (("--mode", "pointwise", "--orders", "both"), "--orders both would change nothing: the judge is pointwise"),
-        (("--mode", "pointwise", "--pairs", "all"), "--pairs all would change nothing: the judge is pointwise"),
-        (("--scale", "1-5"), "--scale 1-5 would change nothing: the judge is pairwise"),
+        (("--mode", "pointwise", "--orders", "both"), "--orders both has no effect: the judge is pointwise"),
+        (("--mode", "pointwise", "--pairs", "all"), "--pairs all has no effect: the judge is pointwise"),
+        (("--scale", "1-5"), "--scale 1-5 has no effect: the judge is pairwise"),
     ],
 )
 def test_what_is_refused_before_anything_is_sent(
@@ -192,7 +218,10 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     made = custodes(*asked(server, "--price", "0,1", "--sampling", "max_tokens=1000"))
     assert made.status == 2
-    assert "2640 requests, about $0.0238 expected and at most $2.64: say --max-cost DOLLARS or --yes" in made.err
+    assert (
+        "2640 requests, about $0.0238 expected and at most $2.64; allow them with --max-cost "
+        "DOLLARS or --yes, or send fewer, as with --pairs"
+    ) in made.err
     assert "--pairs sample:N" in made.err
     assert not server.seen
 

@@ -140,7 +140,7 @@ ROW = [{"item": "1", "outputs": {"X": "One.", "Y": "Another."}}]
     "record", [b"{}", b"", b"[]", b"\xff", b'{"reply": 3}', b'{"asked": "", "seconds": 1, "reply": []}', None, 3]
 )
 def test_a_record_that_is_none_of_ours_is_one_line(record: Any) -> None:
-    with pytest.raises(InputError, match="a kept reply is damaged: .*; name another file by --cache"):
+    with pytest.raises(InputError, match="a cached reply is damaged; give another file with --cache"):
         _ = Reply(record).body
 
 

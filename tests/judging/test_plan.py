@@ -49,7 +49,7 @@ def test_all_pairs_in_both_orders_and_repeats() -> None:
 
 def test_pairs_with_one_system() -> None:
     assert set(pairs(plan(pairs="vs:X"))) == {("W", "X"), ("X", "Y"), ("X", "Z")}
-    with pytest.raises(OptionError, match="no system 'Xx' here .did you mean 'X'.."):
+    with pytest.raises(OptionError, match=r"no such system 'Xx' \(did you mean 'X'\?\)"):
         plan(pairs="vs:Xx")
 
 
@@ -87,7 +87,7 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
         ("99,Z,W\n", "no output of 'Z' for item '99' in row 1"),
         ("3,Z,Z\n", "row 1 compares 'Z' with itself"),
         ("3,Z,W\n3,W,Z\n", "the same comparison occurs twice, in rows 1, 2"),
-        ("", "no rows"),
+        ("", r"pairs\.csv: a header without rows; give at least one row"),
     ],
 )
 def test_pairs_that_cannot_be_asked(tmp_path: Path, rows: str, said: str) -> None:
@@ -115,20 +115,32 @@ def test_one_system_cannot_be_compared() -> None:
     [
         ({"model": ""}, "name the model"),
         ({"mode": "pairs"}, "mode='pairs'; allowed: pairwise, pointwise"),
-        ({"mode": "pointwise", "scale": "5-1"}, "scale='5-1': say LOW-HIGH"),
-        ({"mode": "pointwise", "scale": "1-5:0.3"}, "say LOW-HIGH"),
-        ({"mode": "pointwise", "scale": "0-1:0"}, "say LOW-HIGH"),
-        ({"scale": "1-7"}, "would change nothing"),
-        ({"aspects": ("a", "a: other")}, "a name of its own"),
-        ({"aspects": ("a", ": what it means")}, "a name of its own"),
-        ({"sampling": {"model": "x"}}, "said otherwise"),
-        ({"sampling": {"temperature": object()}}, "none that JSON holds"),
-        ({"sampling": {"seed": {1: 2j}}}, "none that JSON holds"),
-        ({"examples": "x:2", "reason": "first"}, "without reasons"),
+        (
+            {"mode": "pointwise", "scale": "5-1"},
+            (
+                r"scale='5-1' is not allowed; give LOW-HIGH, as 1-5, or LOW-HIGH:STEP, as 1-5:0\.5, "
+                "with at most 101 points"
+            ),
+        ),
+        ({"mode": "pointwise", "scale": "1-5:0.3"}, "give LOW-HIGH"),
+        ({"mode": "pointwise", "scale": "0-1:0"}, "give LOW-HIGH"),
+        ({"scale": "1-7"}, "has no effect"),
+        ({"aspects": ("a", "a: other")}, "names must differ"),
+        ({"aspects": ("a", ": what it means")}, "names must differ"),
+        (
+            {"sampling": {"model": "x"}},
+            (
+                r"sampling='model': set by an argument of its own \(model, structured, logprobs, "
+                r"repeats\)"
+            ),
+        ),
+        ({"sampling": {"temperature": object()}}, "cannot be written as JSON"),
+        ({"sampling": {"seed": {1: 2j}}}, "cannot be written as JSON"),
+        ({"examples": "x:2", "reason": "first"}, "examples: human verdicts have no reasons; use reason='none'"),
         ({"references": -1}, "references=-1"),
         ({"logprobs": "yes"}, "logprobs='yes': must be True or False"),
         ({"name": "\ud800"}, "no text that a file can hold"),
-        ({"name": "a\0"}, "no NUL"),
+        ({"name": "a\0"}, r"name='a\\x00': names of judges and aspects must not contain NUL"),
     ],
 )
 def test_judges_that_cannot_be(values: dict[str, Any], said: str) -> None:
@@ -178,7 +190,7 @@ def test_a_prompt_may_start_from_ours(tmp_path: Path) -> None:
         ("{{ a }} {{ b }} {{ refrence }}", "refrence is unknown.*variables of a pairwise prompt: mode, aspect"),
         ("{{ a }} {{ b", "line 1"),
         ("{{ a }} {% endif %}", "line 1"),
-        ("{{ a }}", "does not show {{ b }}"),
+        ("{{ a }}", r"does not contain \{\{ b \}\}, so the text is not judged; add it"),
         ("{{ a }} {{ b }} {{ a.nothing }}", "nothing"),
         ("{{ a }} {{ b }} {{ 1 / 0 }}", "division"),
         ("{{ a }} {{ b }} {{ a.__class__.__mro__ }}", "unsafe"),
@@ -255,13 +267,19 @@ def test_examples_agree_with_people() -> None:
 @pytest.mark.parametrize(
     ("examples", "said"),
     [
-        ("people.csv", "say STUDY:K"),
-        ("people.csv:0", "say STUDY:K"),
+        ("people.csv", "give STUDY:K"),
+        ("people.csv:0", "give STUDY:K"),
         ("no.csv:3", "no such file"),
-        (3, "say STUDY:K"),
-        ((cu.read(PEOPLE.with_columns(kind=pl.lit("metric"))), 2), "which raters are people"),
-        ((cu.read(PEOPLE), 50), "has 12 items with texts and people's verdicts .*, and 50 are wanted"),
-        ((cu.read(PEOPLE), 12), "examples take all 12 items"),
+        (3, "give STUDY:K"),
+        (
+            (cu.read(PEOPLE.with_columns(kind=pl.lit("metric"))), 2),
+            (
+                "examples: no rater is known to be human; name the annotators with human='PATTERN' "
+                r"\(or give a column or raters file with 'kind'\)\. Raters:"
+            ),
+        ),
+        ((cu.read(PEOPLE), 50), "has 12 items with texts and human verdicts .*, and 50 are requested"),
+        ((cu.read(PEOPLE), 12), "examples use all 12 items"),
         ((cu.read(PEOPLE.with_columns(item=pl.col("item") + "x")), 2), "has 0 items"),
     ],
 )
@@ -272,7 +290,7 @@ def test_examples_that_cannot_be(examples: Any, said: str) -> None:
 
 def test_people_beyond_the_scale_are_no_examples() -> None:
     own = Judge(model="m", base_url="http://h/v1", mode="pointwise", scale="1-3", examples=(cu.read(PEOPLE), 2))
-    with pytest.raises(InputError, match="beyond scale='1-3'"):
+    with pytest.raises(InputError, match="examples: the human score 4 of 'Z' lies outside scale='1-3'"):
         plan(own=own)
 
 
@@ -302,7 +320,9 @@ def test_without_an_address_or_a_client_nothing_is_asked() -> None:
 @pytest.mark.parametrize("sampling", [{}, {"max_tokens": -1}, {"max_tokens": "many"}, {"max_completion_tokens": 0}])
 def test_a_budget_wants_a_bound_of_the_answers(sampling: dict[str, Any]) -> None:
     args: dict[str, Any] = {"client": judging(longer), "price": [1, 1]}
-    with pytest.raises(OptionError, match=r"^max_cost=1: nobody knows what .* as by sampling max_tokens=500$"):
+    with pytest.raises(
+        OptionError, match=r"^max_cost=1: the length of a reply is unbounded.* with sampling max_tokens=500$"
+    ):
         judge(TEXTS, Judge(model="m", sampling=sampling), max_cost=1.0, **args)
     assert judge(TEXTS, Judge(model="m", sampling={"max_completion_tokens": 9}), max_cost=1.0, **args).status == 0
 

@@ -63,7 +63,7 @@ def filled(text: str, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        *((text, "nested too deeply, or without end") for text in DEEP.values()),
+        *((text, "nested too deeply, or do not terminate; correct the template") for text in DEEP.values()),
         *((text, f"more than {STEPS} steps") for text in ENDLESS.values()),
         *((text, f"more than {LENGTH} characters") for text in LONG.values()),
     ],

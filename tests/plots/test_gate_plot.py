@@ -21,11 +21,11 @@ def test_every_rule_has_its_row_and_its_distance(tmp_path: Path) -> None:
     ]
     for row in rows:
         assert row["distance"] == pytest.approx(row["value"] - row["threshold"])
-        side = {"holds": row["low"] > 0, "fails": row["high"] < 0, "cannot be said": row["low"] <= 0 <= row["high"]}
+        side = {"holds": row["low"] > 0, "fails": row["high"] < 0, "inconclusive": row["low"] <= 0 <= row["high"]}
         assert side[row["outcome"]]
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
     assert "not worse than learned (fluency)" in text
-    assert all(word in text for word in ("holds", "fails", "cannot be said"))
+    assert all(word in text for word in ("holds", "fails", "inconclusive"))
     one = plots.gate_rules(result, aspect="fluency").to_dict()
     assert len(one["data"]["values"]) == 4
     assert one["title"].startswith("gate: fails (4 rules")
@@ -37,5 +37,5 @@ def test_undefined_rules_are_drawn_without_a_dot(tmp_path: Path) -> None:
     study = cu.read("demo")
     few = cu.read(study.ratings.frame.filter(study.ratings.frame["item"].is_in(study.item_labels()[:5].implode())))
     result = cu.gate(few, human="ann*", metric="judge", aspect="fluency", require="kendall_item>=0.3")
-    assert result.outcome == "cannot be said"
+    assert result.outcome == "inconclusive"
     assert "NaN" not in plots.save(result.plot(), tmp_path / "x.svg").read_text(encoding="utf-8")

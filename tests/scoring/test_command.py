@@ -84,18 +84,18 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
     recorded(monkeypatch, constant(float("inf")), Traits())
     assert cli.run(["score", texts, "--metric", "made", "--metric", "length", "-o", "scores.csv"]) == 1
     told = capsys.readouterr().err
-    assert re.fullmatch(r"custodes: note: made: the metric failed: it gave an infinite score; [^\n]*\n", told)
+    assert re.fullmatch(r"custodes: note: made: the metric failed: it returned an infinite score; [^\n]*\n", told)
     assert pl.read_csv("scores.csv")["rater"].unique().to_list() == ["length"]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--metric lenght -o s.csv", r"metric 'lenght': there is no metric 'lenght' \(did you mean 'length'"),
+        ("--metric lenght -o s.csv", r"metric 'lenght': unknown metric 'lenght' \(did you mean 'length'"),
         ("--metric made -o s.csv", "texts.jsonl: metric made needs source, and 2 of 2 items have no source"),
-        ("-o s.csv", "score: no --metric; custodes score --list tells which there are"),
-        ("--metric length", "score: say where scores go, as in -o scores.csv"),
-        ("--metric length -o s.xyz", "cannot write s.xyz: suffix '.xyz' is none of"),
+        ("-o s.csv", "score: no metric is given; give --metric NAME"),
+        ("--metric length", "score: no output; give a file, as in -o scores.csv"),
+        ("--metric length -o s.xyz", "cannot write s.xyz: unknown suffix '.xyz'; allowed:"),
         ("--metric length -o no/s.csv", "cannot write no/s.csv: no such folder no"),
         ("--metric length -o texts.jsonl", "cannot write texts.jsonl: it is the input"),
         ("--metric length -o s.csv --cache texts.jsonl", "cannot write texts.jsonl: it is the input"),
@@ -126,9 +126,12 @@ def test_dropped_outputs_are_told_of(
         '{"item": "1", "outputs": {"A": "a", "B": "b"}}\n{"item": "2", "outputs": {"A": "a"}}'
     )
     assert cli.run(["score", "texts.jsonl", "--metric", "length", "-o", "s.csv"]) == 2
-    assert "1 of 4 outputs are not there (B of 2)" in capsys.readouterr().err
+    assert (
+        "1 of 4 outputs are missing (B of 2); add them, or score the others with --missing 'drop' (--missing drop)"
+        in capsys.readouterr().err
+    )
     assert cli.run(["score", "texts.jsonl", "--metric", "length", "-o", "s.csv", "--missing", "drop"]) == 0
-    assert capsys.readouterr().err == "custodes: note: 1 of 4 outputs are not there\n"
+    assert capsys.readouterr().err == "custodes: note: 1 of 4 outputs are missing\n"
 
 
 @pytest.mark.parametrize("words", [("-o", "-"), ("-o=-",), ("--output", "-"), ("--output=-",)])

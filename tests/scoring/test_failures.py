@@ -48,12 +48,12 @@ def test_what_lacks_it_is_dropped_on_request_and_counted(monkeypatch: pytest.Mon
 
 def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     some = texts_of({"1": {"A": "a", "B": "b b"}, "2": {"A": "a"}, "3": {"B": "b"}})
-    with pytest.raises(InputError, match=r"2 of 6 outputs are not there \(B of 2, A of 3\); add them, or score"):
+    with pytest.raises(InputError, match=r"2 of 6 outputs are missing \(B of 2, A of 3\); add them, or score"):
         cu.score(some, ["length"])
     made = cu.score(some, ["length"], missing="drop")
     assert of(made, "length") == [1, 2, 1, 1]
     assert made.skipped["why"].to_list() == ["the system has no output of this item"] * 2
-    assert messages(made) == ["2 of 6 outputs are not there"]
+    assert messages(made) == ["2 of 6 outputs are missing"]
 
     traits = Traits(systems=True)
     own = recorded(
@@ -62,12 +62,14 @@ def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.
     made = cu.score(some, ["made"], missing="drop")
     assert of(made, "made") == [1, 1]
     assert sorted(own.outputs) == ["a", "b b"]
-    assert "scores of systems by made are over 1 of 3 items, which all systems have" in messages(made)
+    assert "scores of systems by made use 1 of 3 items, those that all systems have" in messages(made)
 
 
 def test_no_output_that_can_be_scored(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, constant(1.0), Traits(needs=("source",)))
-    with pytest.raises(InputError, match="nothing is scored: made: the metric failed: no output has all that it needs"):
+    with pytest.raises(
+        InputError, match="nothing is scored: made: the metric failed: no output has all inputs of the metric"
+    ):
         cu.score(study, ["made"], missing="drop")
     made = cu.score(study, ["made", "length"], missing="drop")
     assert made.raters["rater"].to_list() == ["length"]
@@ -92,7 +94,7 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
     made = cu.score(study, ["made@first,best,mean"])
     assert of(made, "made@first") == [0.5] * 6
     assert of(made, "made@best") == of(made, "made@mean") == [0.5] * 3  # of item 2, which has one reference
-    assert made.skipped["why"].unique().to_list() == ["the metric gives no number"]
+    assert made.skipped["why"].unique().to_list() == ["the metric returned no number"]
     assert made.status == 1
 
 
@@ -103,7 +105,7 @@ def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) ->
 
     recorded(monkeypatch, cut, Traits())
     made = cu.score(study, ["made"])
-    assert messages(made) == ["made: 2 of 6 outputs were scored by texts that were cut to fit the model"]
+    assert messages(made) == ["made: 2 of 6 outputs were scored with texts truncated to fit the model"]
     assert made.status == 0
 
 
@@ -122,12 +124,15 @@ def raising(error: BaseException) -> Callable[[MetricInputs], Scored]:
     [
         (raising(RuntimeError("two\nlines")), "made: the metric failed: RuntimeError: two lines"),
         (raising(InputError("worker: it ended")), "made: the metric failed: worker: it ended"),
-        (constant(np.inf), "made: the metric failed: it gave an infinite score"),
-        (lambda texts: Scored(values=np.ones((1, 1))), "it gave values of the shape (1, 1), not (5, 1)"),
-        (lambda texts: Scored(values=np.ones((5, 0))), "it gave values of the shape (5, 0), not (5, 1)"),
-        (lambda texts: 3, "TypeError: it made no Scored but something of type int"),
-        (lambda texts: Scored(values=ONES, truncated=np.array([True])), "it says of 1 texts whether they were cut"),
-        (lambda texts: Scored(values=ONES, why={5: "?"}), "why an output has no score that it was not given"),
+        (constant(np.inf), "made: the metric failed: it returned an infinite score; a score"),
+        (lambda texts: Scored(values=np.ones((1, 1))), "it returned values of shape (1, 1), expected (5, 1)"),
+        (lambda texts: Scored(values=np.ones((5, 0))), "it returned values of shape (5, 0), expected (5, 1)"),
+        (lambda texts: 3, "TypeError: it returned int, expected Scored"),
+        (lambda texts: Scored(values=ONES, truncated=np.array([True])), "it reports truncation of 1 texts, expected 5"),
+        (
+            lambda texts: Scored(values=ONES, why={5: "?"}),
+            "made: the metric failed: it gives a reason for an output that was not requested",
+        ),
     ],
 )
 def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
@@ -144,7 +149,7 @@ def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
 
 def test_systems_must_be_scored_by_a_metric_of_systems(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, constant(1.0), Traits(systems=True))
-    with pytest.raises(InputError, match="it gave no scores of systems"):
+    with pytest.raises(InputError, match=r"it returned no scores of systems, expected \(1,\)"):
         cu.score(study, ["made"])
 
 
@@ -174,12 +179,12 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"metrics": ["length@best"]}, "metric length@best: no rule 'best': it uses no references"),
-        ({"metrics": ["made@all"]}, "metric made@all: no rule 'all': its rules are first, best, mean"),
+        ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best': it uses no references"),
+        ({"metrics": ["made@all"]}, "metric made@all: unknown rule 'all': its rules are first, best, mean"),
         ({"batch": 0}, "batch=0: must be a whole number of at least 1"),
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
         ({"missing": "skip"}, "missing='skip'; allowed: error, drop"),
-        ({"metrics": []}, "no metric: name one or more of length"),
+        ({"metrics": []}, "no metric is given; give one or more of length"),
         ({"metrics": [3]}, "metrics=[3]: must be text, one or a list"),
     ],
 )
@@ -233,7 +238,8 @@ def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.Monke
     outputs = {str(i): {"human": f"a fox {i}", "A": f"a dog {i}"} for i in range(6)}
     texts = texts_of(outputs, references={str(i): ["x", f"a fox {i}"] for i in range(6)})
     told = (
-        "every output of human is a reference of its item, so its scores by made say nothing; leave it out of systems"
+        "every output of human is a reference of its item, so its scores by made carry no "
+        "information; exclude it from systems"
     )
     assert messages(cu.score(texts, ["made", "length"])) == [told]
     assert messages(cu.score(texts, ["length"])) == []

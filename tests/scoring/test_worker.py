@@ -80,9 +80,9 @@ def test_no_score_has_a_reason(start: Start) -> None:
     said = start("nan").score(texts(["a", "b", "c", "d"]))
     assert np.isnan(said.values).all()
     assert said.why == {
-        0: "the worker gave nan",
-        1: "the worker gave inf",
-        2: "the worker gave none",
+        0: "the worker returned nan",
+        1: "the worker returned inf",
+        2: "the worker returned none",
         3: "no words",
     }
 
@@ -93,7 +93,7 @@ def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
     study = cu.read(pl.DataFrame(own))
     worker = f"worker:{sys.executable} -I {FAKE}"
     made = cu.score(study, [f"mine={worker} 'reasons with colours'", "length"], cache=tmp_path / "kept.db", batch=8)
-    assert set(made.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker gave none"}
+    assert set(made.skipped["why"]) == {r"\ud800", r"two\nlines", r"\x1b[31mred", "the worker returned none"}
     assert made.ratings.filter(rater="length").height == 5
     failed = cu.score(study, [f"mine={worker} 'seconds without end'", "length"], batch=1)
     assert failed.ratings["rater"].unique().to_list() == ["length"]
@@ -127,7 +127,7 @@ def test_the_smaller_batch_counts_and_several_processes_give_the_same(start: Sta
     for scorer in (start("small batch", batch=32), start(jobs=3), start(device="cuda:0,cuda:1")):
         np.testing.assert_array_equal(scorer.score(whole).values, one.values)
     assert start("small batch", batch=32).score(whole).seconds == 17 * 0.25
-    with pytest.raises(InputError, match="its processes do not say the same of themselves"):
+    with pytest.raises(InputError, match="its processes report different metrics"):
         start("unlike", jobs=2)
 
 
@@ -140,7 +140,7 @@ def test_each_process_has_its_device_and_the_batch(start: Start) -> None:
 @pytest.mark.parametrize("fault", ["exit", "too few"])
 def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
     scorer = start(fault, batch=2, jobs=2)
-    with pytest.raises(InputError, match="^worker '.*': it (ended with|gave)"):
+    with pytest.raises(InputError, match="^worker '.*': it (ended with|returned)"):
         scorer.score(texts([str(number) for number in range(40)]))
     assert not CHILDREN
 
@@ -148,17 +148,17 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("no hello", "it ended with exit status 1; the last it said was 'no such model: x.ckpt'$"),
-        ("silent start", "it hangs: its hello was not there after 0.3 seconds; start it with timeout=SECONDS"),
-        ("other protocol", r"its hello is not as it must be: Invalid enum value 2 - at `\$.protocol`;"),
-        ("unknown field", "its hello is not as it must be: Object contains unknown field `higher_is_beter`"),
-        ("high without end", r"its hello is not as it must be: Expected `float` <= 1e\+300 - at `\$.high`"),
-        ("bounds crossed", "its hello is not as it must be: 'low' of 5 is not below 'high' of 1"),
+        ("no hello", "it ended with exit status 1; its last words were 'no such model: x.ckpt'$"),
+        ("silent start", "it hangs: its hello did not arrive within 0.3 seconds; allow longer with timeout=SECONDS"),
+        ("other protocol", r"its hello is invalid: Invalid enum value 2 - at `\$.protocol`;"),
+        ("unknown field", "its hello is invalid: Object contains unknown field `higher_is_beter`"),
+        ("high without end", r"its hello is invalid: Expected `float` <= 1e\+300 - at `\$.high`"),
+        ("bounds crossed", "its hello is invalid: 'low' of 5 is not below 'high' of 1"),
         (
             "a version with colours",
-            r"its hello is not as it .*: 'version' '1\\x1b\[31m\\nrater,x' is no plain line: it holds control",
+            r"its hello is invalid: 'version' '1\\x1b\[31m\\nrater,x' contains control",
         ),
-        ("a version of no letters", r"its hello is not as it must be: 'version' '1 \\ud800' is no plain line"),
+        ("a version of no letters", r"its hello is invalid: 'version' '1 \\ud800' contains control characters"),
     ],
 )
 def test_a_bad_start_is_one_line(start: Start, fault: str, said: str) -> None:
@@ -167,30 +167,30 @@ def test_a_bad_start_is_one_line(start: Start, fault: str, said: str) -> None:
     assert not CHILDREN
 
 
-LAST = r" \(after 4 rows\); the last it said was 'the last word'$"
+LAST = r" \(after 4 rows\); its last words were 'the last word'$"
 
 
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
         ("exit", f"it ended with exit status 3{LAST}"),
-        ("raise", r"it ended with exit status 1 \(after 4 rows\); the last it said was 'RuntimeError: CUDA out of me"),
+        ("raise", r"it ended with exit status 1 \(after 4 rows\); its last words were 'RuntimeError: CUDA out of me"),
         ("killed", rf"it was ended by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
         (
             "hang",
-            f"it hangs: an answer was not there after 0.3 seconds; start it with timeout=SECONDS for longer{LAST}",
+            f"it hangs: an answer did not arrive within 0.3 seconds; allow longer with timeout=SECONDS{LAST}",
         ),
         ("half a line", f"it ended with exit status 0{LAST}"),
-        ("too few", f"it gave 1 of 'scores' for 2 rows{LAST}"),
-        ("few reasons", f"it gave 1 of 'why' for 2 rows{LAST}"),
-        ("too high", f"it gave 99.5 for metric 'length', and declares high=99{LAST}"),
-        ("too low", rf"it gave -1e\+09 for metric 'length', and declares low=-99 and high=99{LAST}"),
-        ("wrong id", f"it answered request 7, and was asked 2{LAST}"),
-        ("words", rf"an answer is not as it must be: Expected `float \| null`, got `str` - at `\$.scores\[0\]`{LAST}"),
-        ("seconds without end", rf"an answer is not as it .*: Expected `float` <= 1e\+300 - at `\$.seconds`{LAST}"),
-        ("hello again", f"an answer is not as it must be: Object contains unknown field `protocol`{LAST}"),
-        ("printed", "it said 'Epoch 1 of 3' where an answer of JSON belongs; what a library prints must go to"),
-        ("deep", r"it said '\[\[.*\.\.\. where an answer of JSON belongs"),
+        ("too few", f"it returned 1 of 'scores' for 2 rows{LAST}"),
+        ("few reasons", f"it returned 1 of 'why' for 2 rows{LAST}"),
+        ("too high", f"it returned 99.5 for metric 'length', which declares high=99{LAST}"),
+        ("too low", rf"it returned -1e\+09 for metric 'length', which declares low=-99 and high=99{LAST}"),
+        ("wrong id", f"it answered request 7, expected 2{LAST}"),
+        ("words", rf"an answer is invalid: Expected `float \| null`, got `str` - at `\$.scores\[0\]`{LAST}"),
+        ("seconds without end", rf"an answer is invalid: Expected `float` <= 1e\+300 - at `\$.seconds`{LAST}"),
+        ("hello again", f"an answer is invalid: Object contains unknown field `protocol`{LAST}"),
+        ("printed", "it printed 'Epoch 1 of 3', expected an answer as JSON; libraries must print to"),
+        ("deep", r"it printed '\[\[.*\.\.\., expected an answer as JSON"),
     ],
 )
 def test_a_fault_later_is_one_line_and_stays_the_answer(
@@ -261,9 +261,7 @@ def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, m
     metrics = [f"mine=worker:{sys.executable} -I {FAKE} later", "length"]
     first = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert first.ratings["rater"].unique().to_list() == ["length"]
-    assert any(
-        "status 1 (after 18 rows); the last it said was 'the disk is full'" in own.message for own in first.notes
-    )
+    assert any("status 1 (after 18 rows); its last words were 'the disk is full'" in own.message for own in first.notes)
     (tmp_path / "mended").touch()
     second = cu.score(cu.read(frame), metrics, cache="kept.db", batch=2)
     assert second.ratings.filter(rater="mine").height == 40

@@ -29,10 +29,10 @@ from tests.waiting import until
         (str(FOLDER), "there is no program '.*workers'"),
         (f"'{FAKE}\0'", "there is no program"),
         ("timeout=5", "it needs a command, as in 'worker:uv run mine.py', or one of .*callable"),
-        ("timeout=soon callable x:y", "timeout=soon is no number of seconds above 0"),
-        ("timeout=nan callable x:y", "timeout=nan is no number of seconds above 0"),
+        ("timeout=soon callable x:y", "timeout=soon is not allowed; give a number of seconds above 0"),
+        ("timeout=nan callable x:y", "timeout=nan is not allowed; give a number of seconds above 0"),
         ("run=python3 other-program", r"run= is for scripts .* and 'other-program' is"),
-        ("a 'b", '"a \'b" is no command line: No closing quotation'),
+        ("a 'b", '"a \'b" is not a command line: No closing quotation'),
     ],
 )
 def test_a_bad_command_is_one_line(line: str, said: str) -> None:
@@ -153,9 +153,9 @@ def test_a_function_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     said = scorer.score(texts(["abc", "a"], sources=["ab", ""]))
     scorer.close()
     np.testing.assert_array_equal(said.values, [[1.5], [np.nan]])
-    assert said.why == {1: "the worker gave none"}
+    assert said.why == {1: "the worker returned none"}
     assert said.seconds >= 0
-    with pytest.raises(InputError, match="the last it said was .*No module named 'nothing'"):
+    with pytest.raises(InputError, match="its last words were .*No module named 'nothing'"):
         WORKER.load(Place(), command="callable nothing:score")
 
 

@@ -102,7 +102,7 @@ class StoredStudy:
         try:
             return cls._read(base)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
-            raise InputError(f"the study cannot be read ({problem}); take its last good copy") from None
+            raise InputError(f"the study cannot be read ({problem}); restore its last valid copy") from None
 
     @classmethod
     def _read(cls, base: sqlite3.Connection) -> StoredStudy:
@@ -145,18 +145,18 @@ class StoredStudy:
                 value = getattr(item, name)
                 if value and value != getattr(stored[item.label], name):
                     raise InputError(
-                        f"item {shown(item.label)}: another {name} than in the study; what people saw is not changed,"
-                        " give it a name of its own"
+                        f"item {shown(item.label)}: its {name} differs from the study, where annotators may have "
+                        "seen it; give the new item another name"
                     )
         for key, output in material.outputs.items():
             if self.material.outputs.get(key, output) != output:
                 raise InputError(
-                    f"item {shown(key[0])}: {shown(key[1])} has another output than in the study; what people saw is"
-                    " not changed, give the system a name of its own"
+                    f"item {shown(key[0])}: the output of {shown(key[1])} differs from the study, where "
+                    "annotators may have seen it; give the system another name"
                 )
         outputs = {key: output for key, output in material.outputs.items() if key not in self.material.outputs}
         if not outputs:
-            raise InputError("nothing to add: the study holds all of these outputs already")
+            raise InputError("nothing to add: the study contains all of these outputs")
         later = tuple(item for item in material.items if item.label not in stored)
         systems = tuple(dict.fromkeys((*self.material.systems, *material.systems)))
         whole = StudyMaterial(items=(*self.material.items, *later), systems=systems, outputs=self.material.outputs)
@@ -175,7 +175,7 @@ def _add_questions(
         if pair not in stored.pairs.values() and (pairs is not None or not set(filter(None, pair)) <= systems_before)
     ]
     if pairs is not None and not chosen:
-        raise OptionError(f"pairs={shown(pairs)}: the study asks about all of these already")
+        raise OptionError(f"pairs={shown(pairs)}: the study contains all of these pairs; give others")
     clusters = clusters_of([item.cluster for item in whole.items])
     later = 0
     there, *_ = askable(whole, list(stored.pairs.values()))
@@ -197,22 +197,23 @@ def _add_questions(
         add_units(base, number, order)
         later += len(order)
     if not later:
-        raise InputError("nothing to ask: no output that is new can be compared with one that differs")
+        raise InputError("nothing to ask: no new output can be compared with a different one")
     grew = bool(chosen) and stored.plan.stopping.family
     in_all, gamma = len(stored.pairs) + len(chosen), stored.plan.stopping.gamma
     judged, level = _level(base, gamma, in_all) if grew else (0, gamma)
-    family = f"gamma is divided by {in_all} pairs from now on"
+    family = f"gamma is now divided by {in_all} pairs"
     restated = (
-        f"{family}; {judged} pairs were judged before by a larger share, and stay: the chance of a false decision on"
-        f" any pair is now {level:.3g} at most, not {gamma:g}"
+        f"{family}; {judged} pairs were analysed with a larger part of it before and keep their "
+        "decisions, so the probability of a false decision on any pair is now at most "
+        f"{level:.3g}, not {gamma:g}"
     )
     return [
         *unasked(available, chosen, same=same, empty=empty, taken=0),
         *noted(
-            ("added", later, f"{later} questions added, {len(chosen)} pairs of systems among them new"),
+            ("added", later, f"{later} comparisons added, {len(chosen)} of their pairs of systems are new"),
             ("family-grew", grew and not judged, family),
             ("level-grew", judged, restated),
-            ("metric-not-added", stored.has_metric, "the metric of the study says nothing of what was added"),
+            ("metric-not-added", stored.has_metric, "the metric of the study has no scores of the new outputs"),
         ),
     ]
 
@@ -233,7 +234,8 @@ def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, flo
 
 def _not_added(refused: frozenset[str]) -> list[Note]:
     message = (
-        f"outputs of {len(refused)} items are not added: they can only be shown plain, and others of the item are not"
+        f"outputs of {len(refused)} items are not added: they can only be displayed as plain "
+        "text, unlike the other outputs of these items"
     )
     return noted(("outputs-not-added", len(refused), message))
 

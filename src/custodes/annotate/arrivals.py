@@ -79,8 +79,8 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
     worker = params.get(plan.people.worker_id, "").strip()
     if worker and not IDENTIFIER.fullmatch(worker):
         raise InputError(
-            f"{plan.people.worker_id} is no id (1 to 100 letters, digits and . _ @ + -): please start again from the"
-            " page that sent you here, or type your id"
+            f"{plan.people.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
+            "Please start again from the page that sent you here, or type your id"
         )
     others = {name: value for name, value in params.items() if name != plan.people.worker_id}
     stored = [(k, v) for k, v in others.items() if IDENTIFIER.fullmatch(k) and IDENTIFIER.fullmatch(v)]

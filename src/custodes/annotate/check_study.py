@@ -57,16 +57,18 @@ class StudyCheck(OfProblems):
 
     summary: pl.DataFrame = table(
         "One row: the study.",
-        label("name", "of the plan"),
-        count("items", "whose outputs are shown"),
-        count("systems", "that are compared or rated"),
-        count("pairs", "of systems that are compared, or systems that are rated"),
-        count("questions", "that can be asked: items of each pair"),
-        count("known", "questions with a known answer that people meet: gold, qualification, attention"),
-        count("images", "of items and outputs", essential=False),
-        count("answers", "that are there already", essential=False),
+        label("name", "name of the study, from the plan"),
+        count("items", "systems whose outputs are shown"),
+        count("systems", "items that are compared or rated"),
+        count("pairs", "pairs of systems that are compared, or systems that are rated"),
+        count("questions", "comparisons that can be asked: items of each pair"),
+        count("known", "control questions with a known answer: gold, qualification, attention"),
+        count("images", "images of items and outputs", essential=False),
+        count("answers", "answers so far", essential=False),
     )
-    problems: pl.DataFrame = problem_table("What would fool somebody.", page="planning a study")
+    problems: pl.DataFrame = problem_table(
+        "Problems that would cost answers or bias the study.", page="planning a study"
+    )
 
 
 @checked
@@ -167,8 +169,8 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "few-items",
-            f"{len(few)} pairs have fewer items than the first look has answers ({looks[0]}): they are looked at once,"
-            " with all there are; add items, or make the looks smaller",
+            f"{len(few)} pairs have fewer items than the first interim analysis needs ({looks[0]}) "
+            "and are analysed once, with all their items; add items, or plan smaller analyses",
             few[:5],
         )
     short = [named[pair] for pair, n in sizes.items() if looks[0] <= n < looks[-1]]
@@ -177,8 +179,8 @@ def stopping_problems(stored: StoredStudy) -> Iterator[Problem]:
         yield Problem(
             "info",
             LOOKS_CUT,
-            f"{len(short)} pairs have fewer items than the last look has answers ({looks[-1]}), the smallest {least}:"
-            " its looks end there",
+            f"{len(short)} pairs have fewer items than the last interim analysis needs ({looks[-1]}), "
+            f"the smallest {least}; their last analysis uses all their items",
             short[:5],
         )
     yield from _reach(stored, max(sizes.values(), default=0))
@@ -195,18 +197,19 @@ def _reach(stored: StoredStudy, most: int) -> Iterator[Problem]:
         yield Problem(
             "error",
             "too-few-people",
-            f"{people.most} people at most, who may each give {each} of the {looks[-1]} answers of a pair (cap"
-            f" {people.cap:g}): its last look cannot be reached; allow more people, or a larger cap",
+            f"at most {people.most} annotators, who may each give {each} of the {looks[-1]} answers "
+            f"of a pair (cap {people.cap:g}), so its last interim analysis cannot be reached; allow "
+            "more annotators, or a larger cap",
         )
     first = len(stored.pairs) * looks[0] * people.per_item
     if plan.stopping.budget is not None and plan.stopping.budget < first:
         yield Problem(
             "error",
             "small-budget",
-            f"budget {plan.stopping.budget}: the first look of all {len(stored.pairs)} pairs takes {first} answers that"
-            " decide; ask about fewer pairs or systems, or allow more",
+            f"budget {plan.stopping.budget}: the first interim analysis of all {len(stored.pairs)} "
+            f"pairs needs {first} answers; compare fewer pairs or systems, or increase the budget",
         )
-    yield from _work(plan, first, "the first look of all pairs")
+    yield from _work(plan, first, "the first interim analysis of all pairs")
 
 
 def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
@@ -217,11 +220,11 @@ def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
         yield Problem(
             "error" if is_none else "info",
             "small-budget",
-            f"budget {budget}: all {sum(sizes)} outputs take {needed} answers that decide;"
+            f"budget {budget}: all {sum(sizes)} outputs need {needed} answers;"
             + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, as many of each system")
-            + "; ask about fewer outputs, or allow more",
+            + "; ask about fewer outputs, or increase the budget",
         )
-    yield from _work(plan, min(needed, needed if budget is None else budget), "what is rated")
+    yield from _work(plan, min(needed, needed if budget is None else budget), "the outputs to be rated")
 
 
 def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
@@ -232,8 +235,8 @@ def _work(plan: StudyPlan, needed: int, what: str) -> Iterator[Problem]:
         yield Problem(
             "error",
             "little-work",
-            f"{people.most} people with {people.batches} batches of {people.batch} give {work} answers, and {what}"
-            f" takes {needed}; allow more",
+            f"{people.most} annotators with {people.batches} batches of {people.batch} give {work} "
+            f"answers, and {what} need {needed}; allow more",
         )
 
 
@@ -253,8 +256,8 @@ def _decides(stored: StoredStudy, most: int) -> Iterator[Problem]:
         yield Problem(
             "error",
             "decides-nothing",
-            f"even {n} answers that all prefer one system would not decide a pair; allow more answers (looks, items),"
-            " or a larger gamma",
+            f"even {n} answers that all prefer one system would not decide a pair; plan more answers "
+            "(looks, items), or a larger gamma",
         )
 
 
@@ -274,8 +277,9 @@ def people_problems(
         yield Problem(
             "warning",
             FEW_PEOPLE,
-            f"{links} people have a link: decisions will speak of these people only. With 3 people .23 of pairs that"
-            " are alike for most people are declared different, with 5 .16, with 10 .10, with 20 .08; invite more",
+            f"{links} annotators have a link, so decisions describe these annotators only. With 3 "
+            "annotators, .23 of pairs without a difference in the population are declared different, "
+            "with 5 .16, with 10 .10, with 20 .08; invite more",
         )
     yield from _checked(plan, known_kinds)
     yield from _paid(plan, seconds)
@@ -289,16 +293,16 @@ def _checked(plan: StudyPlan, known_kinds: Sequence[str]) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "no-gold",
-            "people come by an open link, and no comparison has a known answer: who clicks at random is found by"
-            " attention checks alone; give --gold with some dozen clear cases",
+            "annotators arrive by an open link and no comparison has a known answer, so random "
+            "clicking is detected by attention checks only; give --gold with a few dozen clear cases",
         )
     most = ceil(people.batch * people.batches / people.gold_every) if people.gold_every else 0
     if 0 < gold < most:
         yield Problem(
             "info",
             "little-gold",
-            f"{gold} comparisons with known answers, and one person may meet {most}: who has seen all of them is asked"
-            " none any more",
+            f"{gold} comparisons have known answers, and an annotator may meet {most}; after all of "
+            "them, no more control questions are shown",
         )
 
 
@@ -309,20 +313,20 @@ def _paid(plan: StudyPlan, seconds: Sequence[float]) -> Iterator[Problem]:
             yield Problem(
                 "warning",
                 "no-price",
-                "people come from a platform (worker_id), and the plan says no price: cost and wage cannot be told; say"
-                " [money] price, of one answer",
+                "annotators come from a platform (worker_id) and the plan has no price, so cost and wage "
+                "are unknown; set [money] price, per answer",
             )
         return
     measured = len(seconds) >= FEWEST
     typical = median(seconds) if measured else SECONDS
     hourly = money.price * 3600 / typical
     if hourly < money.wage:
-        whence = "the median so far" if measured else "as in other studies; rehearse, or time yourself"
+        whence = "the median so far" if measured else "as in other studies; run a rehearsal, or time yourself"
         yield Problem(
             "warning",
             "low-pay",
-            f"{money.price:g} {money.currency} an answer is {hourly:.2f} an hour at {typical:.0f} s ({whence}), below"
-            f" the wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f}",
+            f"{money.price:g} {money.currency} per answer is {hourly:.2f} per hour at {typical:.0f} s "
+            f"({whence}), below the wage of {money.wage:g}; pay {money.wage * typical / 3600:.2f}",
         )
 
 
@@ -332,18 +336,21 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "no-contact",
-            "people are not told whom they may write to; say [texts] contact, an address that somebody reads",
+            "annotators have no contact; set [texts] contact to an address that is read",
         )
     elif texts.contact not in texts.consent:
         yield Problem(
-            "warning", "consent-without-contact", "the consent does not hold the contact; write {contact} in it"
+            "warning",
+            "consent-without-contact",
+            "the consent text does not contain the contact; write {{contact}} in it",
         )
     price = f"{plan.money.price:.2f}"
     if plan.money.price and price not in texts.consent:
         yield Problem(
             "warning",
             "consent-without-pay",
-            f"the consent does not say what is paid ({price} {plan.money.currency} an answer); write {{pay}} in it",
+            f"the consent text does not state the payment ({price} {plan.money.currency} per answer); "
+            "write {pay} in it",
         )
     usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
     english = [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
@@ -353,8 +360,9 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "english-texts",
-            f"the language of the study is {texts.language}, and these texts are the usual English ones:"
-            f" {', '.join(english)}; write your own. Attention checks are in English, too: give your own in --gold",
+            f"the language of the study is {texts.language}, and these texts are the English "
+            f"defaults: {', '.join(english)}. Write your own, and give attention checks in that "
+            "language in --gold",
         )
 
 
@@ -391,16 +399,17 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
         compared,
         "unlike-format",
         lambda text: bool(FORMAT.search(text)),
-        "have signs of Markdown",
-        "people may judge form; bring all into one form, or say in the instructions that form does not count",
+        "contain Markdown syntax",
+        "annotators may judge the format; convert all outputs to one format, or state in the "
+        "instructions that format does not count",
     )
     yield from _unlike(
         material,
         compared,
         "unlike-ending",
         _is_cut,
-        "end within a sentence",
-        "were outputs cut? Make them again with a higher limit",
+        "end in mid-sentence",
+        "if outputs were truncated, generate them again with a higher limit",
     )
 
 
@@ -419,8 +428,9 @@ def names_itself(material: StudyMaterial) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(hits)} outputs of {len(systems)} systems say who wrote them ({', '.join(words[:3])}): people judge"
-            " the name; leave these items out, or take the words out of all systems' outputs",
+            f"{len(hits)} outputs of {len(systems)} systems reveal their author "
+            f"({', '.join(words[:3])}), which may bias annotators; exclude these items, or remove the "
+            "words from the outputs of all systems",
             [item for (item, _), _ in hits[:5]],
         )
 
@@ -443,8 +453,8 @@ def names_system(material: StudyMaterial) -> Iterator[Problem]:
             yield Problem(
                 "warning",
                 "names-system",
-                f"{len(items)} outputs hold the name of the system {system!r}: who reads it may know what wrote it;"
-                " leave these items out, or take the name out",
+                f"{len(items)} outputs contain the name of the system {system!r}, which may bias "
+                "annotators; exclude these items, or remove the name",
                 items[:5],
             )
 
@@ -483,7 +493,7 @@ def _unlike(
             unlike.append((abs(a - b), *((first, second, a, b) if a > b else (second, first, b, a))))
     if unlike:
         _, first, second, a, b = max(unlike)
-        others = f"; so it is in {len(unlike)} of {len(pairs)} pairs" if len(unlike) > 1 else ""
+        others = f"; this affects {len(unlike)} of {len(pairs)} pairs" if len(unlike) > 1 else ""
         yield Problem(
             "warning",
             rule,

@@ -39,19 +39,19 @@ class Reconciled(Result):
     BY: ClassVar[str] = ""
 
     codes: pl.DataFrame = table(
-        "A row for each of the list, then one for each person who has a code and is not on it.",
-        label("person", "as the platform names them"),
-        label("worker", "the label in the study; empty: nobody of this name"),
-        label("code", "as the list has it"),
+        "One row per entry of the list, then one per annotator who has a code and is not on it.",
+        label("person", "name of the annotator on the platform"),
+        label("worker", "label in the study; empty: unknown name"),
+        label("code", "code in the list"),
         label(
             "verdict",
-            "ours: the person and the code are; no such code: a person of ours without it; another's code: one of "
-            "ours, but not this person's; unknown: neither; missing: has a code, and is not on the list; twice: an "
-            "earlier row is the same",
+            "ours: annotator and code match; no such code: a known annotator without it; another's "
+            "code: a code of another annotator; unknown: neither is known; missing: has a code and "
+            "is not on the list; twice: an earlier row is the same",
         ),
         label("standing", "ok, watch, blocked or excluded"),
-        count("answers", "to real comparisons"),
-        label("status", "what the platform says", essential=False),
+        count("answers", "answers to real comparisons"),
+        label("status", "status on the platform", essential=False),
     )
 
     @property
@@ -128,6 +128,6 @@ def _column(frame: pl.DataFrame, names: Iterable[str], what: str, name: str) -> 
         return [str(value).strip() for value in frame[column].cast(pl.String).fill_null("").to_list()]
     if what:
         raise InputError(
-            f"{name}: no column of {what}; it is one of {', '.join(names)}; there are {listed(frame.columns)}"
+            f"{name}: no column of {what}, which is one of {', '.join(names)}; columns: {listed(frame.columns)}"
         )
     return [""] * frame.height

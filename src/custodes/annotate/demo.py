@@ -114,7 +114,7 @@ def demo(
     free.
     """
     with interrupted() as stopped, trying(port=port, folder=folder, tell=tell) as trial:
-        tell(f"answer as a person of the study does: {trial.ask}")
+        tell(f"answer as an annotator: {trial.ask}")
         tell(f"the owner's page (this link works once): {trial.site.owner}")
         tell(f"the study is {trial.study}; every verb reads it, as in: custodes leaderboard {trial.study}")
         if open_browser:

@@ -76,7 +76,7 @@ class EventLog:
         except (CustodesError, sqlite3.Error):
             raise
         except Exception as problem:  # rows that another program changed break any rule of how they fit together
-            raise InputError(f"this study cannot be read ({reason(problem)}); put a backup in its place") from problem
+            raise InputError(f"this study cannot be read ({reason(problem)}); restore a backup") from problem
 
     def _read(self) -> None:
         state = StudyState(self.base)
@@ -97,7 +97,7 @@ class EventLog:
             if was_enabled:
                 gc.enable()
         if state.last > LARGEST:
-            raise OverflowError("no number is left for what happens next")
+            raise OverflowError("the study has no free event number left; export it")
         self.state, self.leases, self.waiting, self._ruled = state, {}, {}, ruled
         now = self.clock.steady()
         for session in self.state.sessions.values():

@@ -59,7 +59,7 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
 def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     """Name to content, the signature last."""
     if not is_study(path):
-        raise InputError(f"{path}: not a study of people's answers; custodes annotate new makes one")
+        raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
     study, queried, plan = of_one_state(path, lambda opened: _read(opened, path.name))
     workers = queried.pop("external_ids")
     tables = {**long_tables(study), "looks": study.looks, **queried}
@@ -93,7 +93,7 @@ def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]
     for name, content in files.items():
         held = f"{rows[name]} rows, " if name in rows else ""
         lines.append(f"{name}: {held}{digest_line(content)}")
-    lines += [f"what to know: {note.message}" for note in study.notes]
+    lines += [f"note: {note.message}" for note in study.notes]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -101,7 +101,7 @@ def _written(files: Mapping[str, bytes], folder: Path) -> Path:
     """All files in a folder that appears at once."""
     target = Path(os.path.realpath(folder))
     if target.exists() and not _is_ours(target):
-        raise OptionError(f"cannot write {folder}: it holds something else than an export; name a new folder")
+        raise OptionError(f"cannot write {folder}: it contains other files than an export; name a new folder")
     unfinished_folder = target.with_name(f".custodes-{secrets.token_hex(8)}")
     old = target.with_name(f".custodes-{secrets.token_hex(8)}")
     unfinished = {str(unfinished_folder), *(str(unfinished_folder / name) for name in files)}

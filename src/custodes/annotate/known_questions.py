@@ -77,42 +77,44 @@ def _check_answers(questions: Sequence[Known], where: str) -> None:
             sides, value = sides[::-1], -value
         before, answer = expected.setdefault((question.context.label, question.context.context, *sides), (row, value))
         if answer != value:
-            raise InputError(f"{where}: rows {before} and {row} expect different answers to one question; take one out")
+            raise InputError(
+                f"{where}: rows {before} and {row} expect different answers to the same question; remove one"
+            )
 
 
 def _known(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, where: str) -> Known:
     kind = row["kind"] or USUAL
     if kind not in KINDS:
-        raise InputError(f"{where}: kind {kind!r}; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}")
+        raise InputError(f"{where}: kind {kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}")
     is_rating = plan.question.mode == "rate"
     expected = _expected(row["expected"], plan, where)
     comparison: tuple[str, Pair] | None = None
     if row["item"] and not row["text_a"]:
         if row["text_b"] or row["context"]:
-            raise InputError(f"{where}: an item of the study and texts beside it; give one of them")
+            raise InputError(f"{where}: an item of the study and texts in one row; give one of them")
         item = next((candidate for candidate in material.items if candidate.label == row["item"]), None)
         if item is None:
             near = suggestion(row["item"], [candidate.label for candidate in material.items])
-            raise InputError(f"{where}: no item {shown(row['item'])} in the study{near}")
+            raise InputError(f"{where}: the study has no item {shown(row['item'])}{near}")
         names = (row["system_a"],) if is_rating else (row["system_a"], row["system_b"])
         outputs = [_output(row["item"], name, material, where) for name in names]
         if not is_rating and row["system_a"] == row["system_b"]:
-            raise InputError(f"{where}: system_a and system_b are the same, {row['system_a']!r}")
+            raise InputError(f"{where}: system_a and system_b are both {row['system_a']!r}; give two different systems")
         low, high = min(names), max(names)
         comparison = (row["item"], (low, None if is_rating else high))
         context = item
     else:
         if row["system_a"] or row["system_b"]:
-            raise InputError(f"{where}: systems and texts; name an item with its systems, or give texts")
+            raise InputError(f"{where}: systems and texts in one row; give an item with its systems, or texts")
         needed = ("text_a",) if is_rating else ("text_a", "text_b")
         if missing := [name for name in needed if not row[name]]:
             raise InputError(f"{where}: {missing[0]} is empty; give the texts, or an item with system_a and system_b")
         outputs = [SystemOutput(text=row[name]) for name in needed]
         context = Item(label="", context=row["context"])
     if is_rating and row["text_b"]:
-        raise InputError(f"{where}: text_b, and a rating is of one text; leave it empty")
+        raise InputError(f"{where}: text_b must be empty, because a rating is of one text")
     if not is_rating and outputs[0] == outputs[1] and expected != 0:
-        raise InputError(f"{where}: both outputs are the same; expected is equal")
+        raise InputError(f"{where}: both outputs are equal, so expected must be 'equal'")
     second = None if is_rating else outputs[1]
     return Known(
         kind=kind, context=context, first=outputs[0], second=second, expected=expected, why=row["why"], asked=comparison
@@ -123,18 +125,23 @@ def _expected(text: str, plan: StudyPlan, where: str) -> int:
     if plan.question.mode == "rate":
         low, high = plan.question.scale
         if not (text.removeprefix("-").isdecimal() and text.isascii() and low <= int(text) <= high):
-            raise InputError(f"{where}: expected {text!r}; a whole number from {low} to {high}, the scale of the plan")
+            raise InputError(
+                f"{where}: expected {text!r} is not allowed; give a whole number from {low} to {high}, "
+                "the scale of the plan"
+            )
         return int(text)
     if text not in WORDS:
-        raise InputError(f"{where}: expected {text!r}; allowed: {', '.join(WORDS)} (1: the first output is better)")
+        raise InputError(
+            f"{where}: expected {text!r} is not allowed; allowed: {', '.join(WORDS)} (1: the first output is better)"
+        )
     if text == "equal" and not plan.question.equal:
-        raise InputError(f"{where}: expected 'equal', and the plan does not let people say so (equal = false)")
+        raise InputError(f"{where}: expected 'equal', but the plan does not allow this answer (equal = false)")
     return WORDS[text]
 
 
 def _output(item: str, system: str, material: StudyMaterial, where: str) -> SystemOutput:
     if system not in material.systems:
-        raise InputError(f"{where}: no system {shown(system)} in the study{suggestion(system, material.systems)}")
+        raise InputError(f"{where}: the study has no system {shown(system)}{suggestion(system, material.systems)}")
     if (item, system) not in material.outputs:
         raise InputError(f"{where}: {system!r} has no output for item {item!r}")
     return material.outputs[item, system]

@@ -138,13 +138,12 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
     labels_known = sorted(systems)
     if mode == "rate":
         if pairs is not None:
-            raise OptionError(
-                f"pairs={shown(pairs)} would change nothing: people rate one output at a time; see systems"
-            )
+            raise OptionError(f"pairs={shown(pairs)} has no effect: annotators rate single outputs; see systems")
         return [(system, None) for system in labels_known]
     if len(labels_known) < 2:
         raise InputError(
-            f'one system ({", ".join(labels_known)}): a comparison needs two; or ask for ratings, mode = "rate"'
+            f"only one system ({', '.join(labels_known)}), and a comparison needs two; add systems, "
+            'or collect ratings with mode = "rate"'
         )
     if pairs is None:
         return list(combinations(labels_known, 2))
@@ -160,12 +159,12 @@ def _pair(entry: Any, systems: Sequence[str]) -> Pair:
         cuts = [(entry[:at], entry[at + 1 :]) for at, letter in enumerate(entry) if letter == ":"]
         names = next((cut for cut in cuts if set(cut) <= set(systems)), cuts[0] if cuts else ())
     if not (isinstance(names, list | tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)):
-        raise OptionError(f"pairs: {shown(entry)} names no two systems; write FIRST:SECOND")
+        raise OptionError(f"pairs: {shown(entry)} does not name two systems; write FIRST:SECOND")
     for name in names:
         if name not in systems:
-            raise OptionError(f"pairs: no system {shown(name)} here{suggestion(name, systems)}")
+            raise OptionError(f"pairs: no such system {shown(name)}{suggestion(name, systems)}")
     if names[0] == names[1]:
-        raise OptionError(f"pairs: {shown(entry)} is a system against itself")
+        raise OptionError(f"pairs: {shown(entry)} compares a system with itself; name two different systems")
     first, second = sorted(names)
     return first, second
 
@@ -205,19 +204,19 @@ def medium(path: str) -> Medium:
     """The image in a file; InputError for an address, and for what is no image that browsers show."""
     if path.lower().startswith(REMOTE):
         raise InputError(
-            f"image {shown(path)}: an address, and a study shows files only; download it, and give its path"
+            f"image {shown(path)}: an address, and a study can show files only; download it and give its path"
         )
     place = Path(path)
     if "\0" in path:
-        raise InputError(f"image {shown(path)}: no file has such a name")
+        raise InputError(f"image {shown(path)}: not a valid file name")
     check_exists(place)
     try:
         if not place.is_file():
-            raise InputError(f"image {shown(path)}: no file")
+            raise InputError(f"image {shown(path)}: no such file")
         size = place.stat().st_size
         if size > LARGEST:
             raise InputError(
-                f"image {shown(path)}: {size / 2**20:.1f} MiB, and at most {LARGEST >> 20} are shown; make it smaller"
+                f"image {shown(path)}: {size / 2**20:.1f} MiB, and the limit is {LARGEST >> 20} MiB; make it smaller"
             )
         content = place.read_bytes()
     except OSError as problem:
@@ -240,8 +239,8 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
                 pixels = image.width * image.height * getattr(image, "n_frames", 1)
                 if pixels > PIXELS:
                     raise InputError(
-                        f"image {shown(path)}: {image.width} x {image.height} pixels"
-                        f" ({pixels / 1e6:.0f} million in all), and at most {PIXELS // 10**6} million are shown"
+                        f"image {shown(path)}: {image.width} x {image.height} pixels ({pixels / 1000000.0:.0f} "
+                        f"million in all), and the limit is {PIXELS // 10**6} million; make it smaller"
                     )
                 name = str(image.format)
                 moves = getattr(image, "is_animated", False)
@@ -249,7 +248,7 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
     except Image.DecompressionBombError:
         raise InputError(f"image {shown(path)}: more than {PIXELS // 10**6} million pixels; make it smaller") from None
     except UnidentifiedImageError:
-        raise InputError(f"image {shown(path)}: not an image by its content; allowed are {allowed}") from None
+        raise InputError(f"image {shown(path)}: the content is not an image; allowed: {allowed}") from None
     except InputError:
         raise
     except Exception as problem:  # Pillow has no one kind of error for what is damaged
@@ -285,7 +284,9 @@ def metric_signs(
     aspects = study.aspects
     chosen = study.select(metrics=metric, aspect=aspect if aspect in aspects else None, one_side=True)
     if len(chosen.metrics) != 1:
-        raise OptionError(f"metric={metric!r} selects {len(chosen.metrics)} ({listed(chosen.metrics)}); name one")
+        raise OptionError(
+            f"metric={metric!r} selects {len(chosen.metrics)} metrics ({listed(chosen.metrics)}); name one"
+        )
     (name,) = chosen.metrics
     metric_aspect = (
         aspect if aspect in aspects else _only(tuple(dict.fromkeys(chosen._rows_of([name])["aspect"])), metric)
@@ -304,14 +305,14 @@ def metric_signs(
         here = (rows.pair == number) & (items[rows.item] >= 0)
         row[items[rows.item[here]]] = turn * rows.sign[here]
     if (signs == ABSENT).all():
-        raise InputError(f"{study.name}: {name!r} says nothing of these outputs; give its scores for these items")
+        raise InputError(f"{study.name}: {name!r} has no scores of these outputs; add them")
     return name, signs
 
 
 def _only(aspects: Sequence[str], metric: str) -> str:
     if len(aspects) > 1:
         raise OptionError(
-            f"metric={metric!r} has scores of {len(aspects)} aspects ({listed(aspects)}), and the first aspect of the"
-            " question is none of them; name it so"
+            f"metric={metric!r} has scores of {len(aspects)} aspects ({listed(aspects)}), and the "
+            "first aspect of the question is none of these; give it one of these names"
         )
     return aspects[0]

@@ -114,8 +114,8 @@ def _known_questions(gold: Any, material: StudyMaterial, plan: StudyPlan) -> lis
     number = sum(question.kind == "qualification" for question in questions)
     if plan.people.qualification > number:
         raise InputError(
-            f"[people] qualification={plan.people.qualification}, and gold has {number} questions of that kind; add"
-            " some, or ask fewer"
+            f"[people] qualification={plan.people.qualification}, but gold has {number} questions of "
+            "that kind; add some, or require fewer"
         )
     has_checks = any(question.kind == "attention" for question in questions)
     return questions if has_checks else [*questions, *attention_checks(material, plan)]
@@ -125,9 +125,9 @@ def _check_metric(plan: StudyPlan, metric: str) -> None:
     """Refuse a metric that nothing would use."""
     estimator = plan.stopping.estimator
     if plan.question.mode == "rate":
-        raise OptionError(f"metric={metric!r} would change nothing: people rate outputs, and no pair is decided")
+        raise OptionError(f"metric={metric!r} has no effect: annotators rate outputs, and no pair is decided")
     if estimator is not None and not ESTIMATORS[estimator].uses_metric:
-        raise OptionError(f"metric={metric!r} would change nothing: estimator {estimator} uses none")
+        raise OptionError(f"metric={metric!r} has no effect: estimator {estimator} uses none")
 
 
 # --- which items are asked about, in which order
@@ -148,8 +148,9 @@ def _orders(
     if not available.any():
         needed = "an output" if pairs[0][1] is None else "two outputs that differ"
         raise InputError(
-            f"nothing to ask: no item has {needed} ({len(material.items)} items, {len(material.systems)} systems,"
-            f" {same} comparisons of the same output twice, {taken} with known answers)"
+            f"nothing to annotate: no item has {needed} ({len(material.items)} items, "
+            f"{len(material.systems)} systems, {same} comparisons of identical outputs, {taken} with "
+            "known answers)"
         )
     # Drawn as `live` draws them.
     clusters = clusters_of([item.cluster for item in material.items])
@@ -188,12 +189,12 @@ def order_of_later(available: NDArray[np.bool_], clusters: Ints, seed: int, *nam
 def unasked(available: NDArray[np.bool_], pairs: Sequence[Pair], *, same: int, empty: int, taken: int) -> list[Note]:
     """Notes on what is not asked, and why."""
     alone = [" and ".join(filter(None, pair)) for pair, n in zip(pairs, available.sum(axis=1), strict=True) if not n]
-    twice = f"{same} comparisons are of the same output twice: nobody is asked, and they count for no system"
+    twice = f"{same} comparisons of identical outputs are not shown, and count for no system"
     return noted(
         ("same-output", same, twice),
-        ("empty-outputs", empty, f"{empty} questions are about outputs with nothing to see: nobody is asked"),
-        ("known-answers", taken, f"{taken} comparisons have a known answer, and are not asked as others are"),
-        ("nothing-to-ask", len(alone), f"{len(alone)} pairs have no item to ask about: {', '.join(alone[:3])}"),
+        ("empty-outputs", empty, f"{empty} comparisons with an empty output are not shown"),
+        ("known-answers", taken, f"{taken} comparisons have a known answer and serve as control questions only"),
+        ("nothing-to-ask", len(alone), f"{len(alone)} pairs have no item to compare: {', '.join(alone[:3])}"),
     )
 
 
@@ -203,7 +204,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
         return []
     ending, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
     cut = sum(n > items for n in ending.looks)
-    message = f"a pair has {items} items at most: it is looked at after {', '.join(map(str, looks))} answers"
+    message = f"a pair has at most {items} items: interim analyses after {', '.join(map(str, looks))} answers"
     notes = noted((LOOKS_CUT, cut, message))
     if ending.boundary == "none" and len(looks) > 1:
         from scipy.special import ndtri
@@ -212,8 +213,8 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
 
         p = crossing_probability(np.full(len(looks), -ndtri(ending.gamma / 2)), np.array(looks, dtype=float))
         message = (
-            f"boundary none: of pairs without a difference {p:.2f} are declared different after {len(looks)} looks, not"
-            f" {ending.gamma:g}; pocock keeps it"
+            f"boundary none: {p:.2f} of pairs without a difference are declared different after "
+            f"{len(looks)} interim analyses, not {ending.gamma:g}; pocock keeps the level"
         )
         notes += noted(("no-boundary", True, message))
     return notes

@@ -278,7 +278,7 @@ def _in_words(problem: str, values: Any) -> str:
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
-    """The same plan; OptionError for the first thing in it that cannot be, or would change nothing."""
+    """The same plan; OptionError for the first thing in it that cannot be, or has no effect."""
     try:
         values = msgspec.to_builtins(plan)
     except (TypeError, OverflowError) as problem:
@@ -286,15 +286,19 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     plan = plan_from(values)  # a struct that is made in Python need not have the declared types
     check_storable("plan", _texts_in(values))
     if not plan.name.strip():
-        raise OptionError("name='': a study needs a name")
+        raise OptionError("name='': the study has no name; give one")
     seed_or_generator("seed", plan.seed)
     _check_question(plan)
     if not LANGUAGE.fullmatch(plan.texts.language):
-        raise OptionError(f"[texts] language={plan.texts.language!r}: a language tag, such as en, pt-BR or ar")
+        raise OptionError(
+            f"[texts] language={plan.texts.language!r} is not a language tag; give one such as en, pt-BR or ar"
+        )
     _check_arrival(plan.people)
     _check_people(plan)
     if not CURRENCY.fullmatch(plan.money.currency):
-        raise OptionError(f"[money] currency={plan.money.currency!r}: three capital letters, such as USD or EUR")
+        raise OptionError(
+            f"[money] currency={plan.money.currency!r} is not allowed; give three capital letters, such as USD or EUR"
+        )
     try:
         stopping_of(plan, pairs=1)
     except OptionError as problem:
@@ -316,21 +320,23 @@ def _check_question(plan: StudyPlan) -> None:
     aspects = [aspect.strip() for aspect in question.aspects]
     if question.text and not question.text.strip():
         raise OptionError(
-            f"[question] text={shown(question.text)}: say what people are asked, or nothing: the usual question"
+            f"[question] text={shown(question.text)} is not allowed; give the question, or leave it out for the default"
         )
     if not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1):
-        raise OptionError(f"[question] aspects={shown(question.aspects)}: one or more names, each once")
+        raise OptionError(
+            f"[question] aspects={shown(question.aspects)} is not allowed; give one or more different names"
+        )
     low, high = question.scale
     if question.mode == "rate":
         if not low < high or high - low > WIDEST:
             raise OptionError(
-                f"[question] scale={shown(question.scale)}: the least and the most of a rating, such as [1, 5], at most"
-                f" {WIDEST} apart"
+                f"[question] scale={shown(question.scale)} is not allowed; give the lowest and highest "
+                f"rating, such as [1, 5], at most {WIDEST} apart"
             )
         if question.labels and len(question.labels) != high - low + 1:
             raise OptionError(
-                f"[question] labels: {len(question.labels)} words for the {high - low + 1} points of the scale; give"
-                " one each, or none"
+                f"[question] labels: {len(question.labels)} labels for the {high - low + 1} points of the "
+                "scale; give one per point, or none"
             )
         _check_unused("question", question, "mode is rate", ("equal", "both_bad"))
         keys = tuple(key for key in Ending.__struct_fields__ if key != "budget")
@@ -338,14 +344,14 @@ def _check_question(plan: StudyPlan) -> None:
     else:
         _check_unused("question", question, "mode is compare", ("scale", "labels"))
     if question.both_bad and not question.equal:
-        raise OptionError("[question] both_bad=true would change nothing: equal is false, and both bad is a kind of it")
+        raise OptionError("[question] both_bad=true has no effect: it needs equal=true")
 
 
 def _check_unused(section: str, struct: Any, why: str, keys: tuple[str, ...]) -> None:
-    """Refuse keys that are not as by default and would change nothing."""
+    """Refuse keys that differ from the default and have no effect."""
     for key in keys:
         if getattr(struct, key) != getattr(type(struct)(), key):
-            raise OptionError(f"[{section}] {key}={shown(getattr(struct, key))} would change nothing: {why}")
+            raise OptionError(f"[{section}] {key}={shown(getattr(struct, key))} has no effect: {why}")
 
 
 def _check_arrival(people: People) -> None:
@@ -354,12 +360,15 @@ def _check_arrival(people: People) -> None:
         if people.recruit != "open":
             _check_unused("people", people, "recruit is links, which identify people", ("worker_id",))
         if not IDENTIFIER.fullmatch(people.worker_id):
-            raise OptionError(f"[people] worker_id={shown(people.worker_id)}: a parameter of a link, such as workerId")
+            raise OptionError(
+                f"[people] worker_id={shown(people.worker_id)} is not allowed; give the name of a "
+                "parameter of the link, such as workerId"
+            )
     parts = urlsplit(people.return_url)
     if people.return_url and not (parts.scheme in ("http", "https") and parts.netloc and "{code}" in people.return_url):
         raise OptionError(
-            f"[people] return_url={shown(people.return_url)}: an address with {{code}} in it, such as"
-            " https://app.prolific.com/submissions/complete?cc={code}"
+            f"[people] return_url={shown(people.return_url)} is not allowed; give an address with "
+            "{code} in it, such as https://app.prolific.com/submissions/complete?cc={code}"
         )
 
 
@@ -368,23 +377,25 @@ def _check_people(plan: StudyPlan) -> None:
     checks = people.attention + (1 if people.gold_every and people.gold_every <= people.batch else 0)
     if checks >= people.batch and people.batch > 1:
         raise OptionError(
-            f"[people] attention={people.attention}: with known comparisons nothing is left of a batch of"
-            f" {people.batch}; ask fewer, or make batches larger"
+            f"[people] attention={people.attention}: control questions fill the whole batch of "
+            f"{people.batch}; use fewer, or larger batches"
         )
     if people.gold_every == 1:
-        raise OptionError("[people] gold_every=1: every question would have a known answer; say 2 or more, or 0")
+        raise OptionError("[people] gold_every=1: every question would have a known answer; give 2 or more, or 0")
     if people.passed > people.qualification:
         raise OptionError(
-            f"[people] passed={people.passed}: more than the {people.qualification} questions of the qualification"
+            f"[people] passed={people.passed} exceeds the {people.qualification} questions of the "
+            "qualification; give fewer"
         )
     if people.qualification and not people.passed:
         raise OptionError(
-            f"[people] qualification={people.qualification} would change nothing: say how many must be right (passed)"
+            f"[people] qualification={people.qualification} has no effect without passed; give the "
+            "number that must be correct"
         )
     if budget is not None and 0 < budget < people.per_item:
         raise OptionError(
-            f"[stopping] budget={budget}: one comparison takes {people.per_item} answers (per_item); give at least so"
-            " many"
+            f"[stopping] budget={budget} is below the {people.per_item} answers of one comparison "
+            "(per_item); increase it"
         )
 
 

@@ -37,7 +37,9 @@ def read_plan(path: str | Path) -> StudyPlan:
     except OSError as problem:
         raise InputError(f"plan {place}: cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"{place.name}: not TOML: {problem}; `custodes annotate new --write-plan` makes one") from None
+        raise InputError(
+            f"{place.name}: not TOML: {problem}; `custodes annotate new --write-plan` writes an example"
+        ) from None
     return plan_of(values, where=place.name, folder=place.parent)
 
 
@@ -47,20 +49,20 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
     for name, value in values.items():
         if name in SECTIONS:
             if not isinstance(value, Mapping):
-                raise InputError(f"{where}: {name} = {shown(value)}; it is a section: [{name}]")
+                raise InputError(f"{where}: {name} = {shown(value)} is not a section; write [{name}]")
             keys = KEYS[name]
             for key in value:
                 if key not in keys:
                     raise InputError(
-                        f"{where}: [{name}] {key} is unknown{_elsewhere(key, keys)}; keys: {', '.join(keys)}"
+                        f"{where}: [{name}] has the unknown key {key}{_elsewhere(key, keys)}; keys: {', '.join(keys)}"
                     )
             whole[name] = {key: _word(name, key, text, where=where) for key, text in value.items()}
         elif name in KEYS[""]:
             whole[name] = value
         else:
             raise InputError(
-                f"{where}: {name} is unknown{_elsewhere(name, (*KEYS[''], *SECTIONS))};"
-                f" keys: {', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
+                f"{where}: unknown key {name}{_elsewhere(name, (*KEYS[''], *SECTIONS))}; keys: "
+                f"{', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
             )
     texts = whole.get("texts", {})
     for key in PROSE:
@@ -77,7 +79,8 @@ def _word(section: str, key: str, value: Any, *, where: str) -> Any:
     words = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
     if words and isinstance(value, str) and all(isinstance(word, str) for word in words) and value not in words:
         raise InputError(
-            f"{where}: [{section}] {key} = {shown(value)}; allowed: {', '.join(words)}{suggestion(value, words)}"
+            f"{where}: [{section}] {key} = {shown(value)} is not allowed; allowed: "
+            f"{', '.join(words)}{suggestion(value, words)}"
         )
     return value
 
@@ -97,7 +100,8 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
         return utf8_text(small_file(place, f"a text ({key})"), place.name)
     except OSError as problem:
         raise InputError(
-            f"{where}: [texts] {key} = {text!r}: {place} cannot be read: {problem.strerror}; it stands beside the plan"
+            f"{where}: [texts] {key} = {text!r}: {place} cannot be read: {problem.strerror}; give a "
+            "file in the folder of the plan"
         ) from None
 
 

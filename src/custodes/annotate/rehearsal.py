@@ -45,20 +45,21 @@ class Rehearsal(Result):
     BY: ClassVar[str] = ""
 
     outcomes: pl.DataFrame = table(
-        "A row a plan and a margin. Intervals of answers, hours and cost hold 8 of 10 rehearsals; those of shares are"
-        " 95 %, where the pairs of one rehearsal are not taken for independent.",
-        label("plan", "the name of the plan"),
-        difference("margin", "by which careful people prefer each system to the next"),
+        "One row per plan and margin. Intervals of answers, hours and cost contain 80 % of the "
+        "rehearsals; those of proportions have 95 % confidence and account for dependence "
+        "between pairs of one rehearsal.",
+        label("plan", "name of the plan"),
+        difference("margin", "margin of each system over the next, by careful annotators"),
         count("pairs", "pairs of systems in a rehearsal"),
-        score("answers", "answers that were paid for", interval=True),
-        score("hours", "from the first answer to the last", interval=True),
-        score("work", "hours of work of all people", interval=True, essential=False),
-        score("cost", "in the currency of the plan; null where an answer has no price", interval=True),
-        score("people", "people who came", essential=False),
-        score("idle", "people who ended without work before the last answer, or with pairs still open", "Without work"),
-        share("right", "pairs decided for the better system; without a margin, left undecided", interval=True),
-        share("wrong", "pairs decided for the worse system; without a margin, decided at all", interval=True),
-        share("missed", "pairs with a margin that were left undecided", interval=True),
+        score("answers", "paid answers", interval=True),
+        score("hours", "hours from the first to the last answer", interval=True),
+        score("work", "hours of work of all annotators", interval=True, essential=False),
+        score("cost", "cost in the currency of the plan; null without a price", interval=True),
+        score("people", "annotators who took part", essential=False),
+        score("idle", "annotators who ran out of questions while pairs were undecided", "Without work"),
+        share("right", "proportion of pairs decided for the better system; without a margin, undecided", interval=True),
+        share("wrong", "proportion of pairs decided for the worse system; without a margin, decided", interval=True),
+        share("missed", "proportion of pairs with a margin left undecided", interval=True),
     )
 
 
@@ -112,7 +113,9 @@ def rehearse(
     at_least("repetitions", repetitions, 1)
     for margin in margins:
         if not 0 <= margin < 0.95:
-            raise OptionError(f"margins: {margin}: a margin of the better system lies from 0 to below 0.95")
+            raise OptionError(
+                f"margins: {margin} is not allowed; give a margin of the better system from 0 to below 0.95"
+            )
     drawn_from, seed = recorded(rng)
     draw = np.random.default_rng(drawn_from)
     with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as folder:
@@ -150,13 +153,17 @@ def rehearse(
 def _habits(**shares: float) -> Habits:
     for name in ("careless", "sided", "leaving"):
         if not 0 <= shares[name] < 1:
-            raise OptionError(f"{name}={shown(shares[name])}: a share lies from 0 to below 1")
+            raise OptionError(f"{name}={shown(shares[name])} is not allowed; give a proportion from 0 to below 1")
     if shares["careless"] + shares["sided"] > 1:
-        raise OptionError("careless and sided together are more than all people")
+        raise OptionError("careless and sided together exceed 1; give smaller proportions")
     if not 0 < shares["reliability"] <= 1:
-        raise OptionError(f"reliability={shown(shares['reliability'])}: a correlation above 0, at most 1")
+        raise OptionError(
+            f"reliability={shown(shares['reliability'])} is not allowed; give a correlation above 0 and at most 1"
+        )
     if not 0 < shares["seconds"] <= 86_400:
-        raise OptionError(f"seconds={shown(shares['seconds'])}: of an answer, above 0 and at most a day")
+        raise OptionError(
+            f"seconds={shown(shares['seconds'])} is not allowed; give the time of an answer, above 0 and at most a day"
+        )
     return Habits(**shares)
 
 
@@ -169,20 +176,22 @@ def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]]
     return [
         Note(
             rule="assumed",
-            message=f"assumed: {people} people at once and a new one for everybody who leaves or has done all batches;"
-            f" {habits.careless:.0%} answer at random, {habits.sided:.0%} take the first shown, {habits.leaving:.0%}"
-            f" leave after an answer, {habits.seconds:g} s an answer, reliability {habits.reliability:g}; real people"
-            " differ",
+            message=(
+                f"assumed: {people} annotators at a time, replaced when they leave or have done all "
+                f"batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} choose the first "
+                f"output, {habits.leaving:.0%} leave after an answer, {habits.seconds:g} s per answer, "
+                f"reliability {habits.reliability:g}. Real annotators may differ"
+            ),
         ),
         *noted(
-            ("unfinished", ended, f"{ended} rehearsals were ended after {LONGEST / 86_400:g} days without a decision"),
+            ("unfinished", ended, f"{ended} rehearsals were stopped after {LONGEST / 86400:g} days without a decision"),
             (
                 STANDSTILL,
                 still,
-                f"{still} of {len(every)} rehearsals stood still with pairs open: nobody who was there might answer"
-                " them; ask more people, or raise [people] cap",
+                f"{still} of {len(every)} rehearsals stopped with undecided pairs that no present "
+                "annotator may answer; invite more annotators, or raise [people] cap",
             ),
-            ("ratings", plan.question.mode == "rate", "ratings decide nothing: right, wrong and missed are empty"),
+            ("ratings", plan.question.mode == "rate", "ratings decide nothing, so right, wrong and missed are empty"),
         ),
     ]
 

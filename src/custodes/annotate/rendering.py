@@ -38,7 +38,7 @@ MOST = 8
 WHY = {
     "long": f"are longer than {LONGEST:,} characters",
     "slow": f"take longer than {SECONDS:g} s",
-    "unlike": "would have lost words",
+    "unlike": "would lose words",
     "failed": "could not be read",
 }
 """Why a text is not shown as Markdown."""
@@ -127,9 +127,9 @@ def _notes(
         (
             "outputs-plain",
             len(refused),
-            f"the outputs of {len(refused)} items are shown plain, all of an item alike: of their texts {counts}",
+            f"the outputs of {len(refused)} items are displayed as plain text, all of an item alike: {counts}",
         ),
-        ("contexts-plain", above, f"what stands above the outputs is shown plain for {above} items"),
+        ("contexts-plain", above, f"the text above the outputs is displayed as plain text for {above} items"),
     )
 
 
@@ -179,7 +179,7 @@ class _Process:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
             # Libraries are loaded before the clock runs.
             if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
-                raise InputError('texts: the process that makes HTML of Markdown did not start; take render = "plain"')
+                raise InputError('texts: the process that converts Markdown did not start; use render = "plain"')
         return self._result(self._process, request, SECONDS * PATIENCE)
 
     def _result(self, process: subprocess.Popen[bytes], request: TextRequest, seconds: float) -> TextResult:

@@ -91,14 +91,19 @@ def serve(
         tell(f"the owner's page (this link works once): {site.owner}")
         for name in site.services:
             people = site.join(name)
-            tell(f"{name}: people arrive at {people}" if people else f"{name}: invite people on the owner's page")
+            tell(
+                f"{name}: annotators arrive at {people}" if people else f"{name}: invite annotators on the owner's page"
+            )
         for name, before in site.moved.items():
-            tell(f"{name}: links that begin with {before} do not lead to {site.url}; serve it there, or send new links")
-        tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
+            tell(
+                f"{name}: links that start with {before} do not lead to {site.url}; serve the study "
+                "there, or send new links"
+            )
+        tell("Ctrl-C stops it; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(site.owner)
         site.wait(stopped)
-    tell("stopped; everything is written")
+    tell("stopped; everything is stored")
 
 
 @contextmanager
@@ -152,15 +157,18 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     """Raise `OptionError` where links would go over a network unencrypted and nobody said that this is meant."""
     if public_url is not None:
         check_address("--public-url", public_url)
-    way_out = "put a proxy with https before it (docs/howto/deploy-annotation.md), or say --i-know"
+    way_out = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
     if not (is_local(host) or i_know):
         raise OptionError(
-            f"--host {shown(host)} lets the whole network in, and links, which are keys, go unencrypted; {way_out}"
+            f"--host {shown(host)} opens the server to the network, and links, which are keys, are "
+            f"sent unencrypted; {way_out}"
         )
     if public_url is not None and not i_know:
         parts = urlsplit(public_url)
         if parts.scheme == "http" and not is_local(parts.hostname or ""):
-            raise OptionError(f"--public-url {shown(public_url)}: links are keys, and go unencrypted; {way_out}")
+            raise OptionError(
+                f"--public-url {shown(public_url)}: links are keys and would be sent unencrypted; {way_out}"
+            )
 
 
 def check_address(option: str, url: str) -> None:
@@ -168,7 +176,7 @@ def check_address(option: str, url: str) -> None:
 
     >>> check_address("--url", "javascript:alert(1)")
     Traceback (most recent call last):
-    custodes.errors.OptionError: --url 'javascript:alert(1)': give scheme and host alone, such as https://ask.example.org
+    custodes.errors.OptionError: --url 'javascript:alert(1)' is not allowed; give scheme and host only, such as https://ask.example.org
     """
     try:
         parts = urlsplit(url)
@@ -177,7 +185,9 @@ def check_address(option: str, url: str) -> None:
     except ValueError:  # brackets that do not close, a port that is none
         is_address = False
     if not is_address or any(character.isspace() for character in url):
-        raise OptionError(f"{option} {shown(url)}: give scheme and host alone, such as https://ask.example.org")
+        raise OptionError(
+            f"{option} {shown(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
+        )
 
 
 def is_local(host: str) -> bool:
@@ -198,11 +208,11 @@ def named(paths: Sequence[str | Path]) -> dict[str, Path]:
     for place in map(Path, paths):
         files = sorted(place.glob("*.db")) if place.is_dir() else [place]
         if not files:
-            raise InputError(f"{place}: no study in this folder; `custodes annotate new` makes one, study.db")
+            raise InputError(f"{place}: no study in this folder; `custodes annotate new` creates one, study.db")
         for path in files:
             if path.stem in studies:
                 raise OptionError(
-                    f"{studies[path.stem]} and {path} have one name in addresses; rename one of the files"
+                    f"{studies[path.stem]} and {path} have the same name in addresses; rename one of the files"
                 )
             studies[path.stem] = path
     if not studies:
@@ -215,19 +225,19 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
     """A socket on a port, 0 for any that is free; `OptionError` where it is taken or not ours."""
     at_least("port", port, 0)
     if port > 65_535:
-        raise OptionError(f"port={port}: ports go to 65535")
+        raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, proto)
     except OSError as problem:
-        raise OptionError(f"--host {shown(host)}: {problem.strerror}; 127.0.0.1 is this machine") from None
+        raise OptionError(f"--host {shown(host)}: {problem.strerror}; for this machine use 127.0.0.1") from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)
         except OSError as problem:
             raise OptionError(
-                f"port {port} on {host}: {problem.strerror}; choose another by --port, or 0 for any that is free"
+                f"port {port} on {host}: {problem.strerror}; choose another with --port, or 0 for any free one"
             ) from None
         yield listener
 

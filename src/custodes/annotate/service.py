@@ -144,13 +144,13 @@ class Service:
     def control(self, what: Control, why: str = "") -> Future[None]:
         """Pause, resume, stop or reopen the study; what is so already stays so."""
         if what not in CONTROLS:
-            raise OptionError(f"{what!r}: allowed are {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
+            raise OptionError(f"{what!r} is not allowed; allowed: {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
         return self._do(lambda: self._control(what, why))
 
     def _control(self, what: Control, why: str) -> None:
         now = self._log.state.control
         if now == "stopped" and what in ("resume", "pause"):
-            raise InputError(f"the study is stopped; reopen it first ({what} does not)")
+            raise InputError(f"the study is stopped, so {what} has no effect; reopen it first")
         if now != {"pause": "paused", "stop": "stopped"}.get(what, "open"):
             self._log.event(CONTROLS[what], why=why)
 
@@ -200,10 +200,10 @@ class Service:
         fixed |= {"stopping": now == old.stopping, "per_item": plan.people.per_item == old.people.per_item}
         fixed["render"] = plan.texts.render == old.texts.render
         if changed := [name for name, is_same in fixed.items() if not is_same]:
-            raise OptionError(f"{', '.join(changed)}: answers were given to the plan as it was; make a new study")
+            raise OptionError(f"{', '.join(changed)}: cannot be changed after the first answer; create a new study")
         new, before = plan.stopping.budget, old.stopping.budget
         if (before is None and new is not None) or (before is not None and new is not None and new < before):
-            raise OptionError(f"budget={new}: it may only grow (now {before or 'without end'})")
+            raise OptionError(f"budget={new}: it can only be increased (now {before or 'unlimited'})")
         version = max(self._log.state.plans) + 1
         text = msgspec.json.encode(plan).decode()
         self._base.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), text))
@@ -231,7 +231,7 @@ class Service:
     def _worker(self, label: str) -> Annotator:
         by_label = {worker.label: worker for worker in self._log.state.workers.values()}
         if label not in by_label:
-            raise InputError(f"no person {label!r} in this study{suggestion(label, by_label)}")
+            raise InputError(f"no annotator {label!r} in this study{suggestion(label, by_label)}")
         return by_label[label]
 
     # --- the file

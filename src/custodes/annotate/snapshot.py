@@ -80,8 +80,8 @@ def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list
             (
                 FEW_PEOPLE,
                 len(few),
-                f"{len(few)} pairs were judged by fewer than {FEWEST_PEOPLE} people, the fewest {min(few, default=0)}:"
-                f" this speaks of these {_some(few)} people only",
+                f"{len(few)} pairs were judged by fewer than {FEWEST_PEOPLE} annotators (the fewest: "
+                f"{min(few, default=0)}), so results describe only these {_some(few)} annotators",
             )
         ),
     ]
@@ -99,16 +99,20 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
     if reach.short:
         yield Note(
             rule=STANDSTILL,
-            message=f"the {reach.there} people there are cannot finish the present looks: {reach.short} of {reach.free}"
-            " answers that are free are beyond what each may give ([people] cap, batches); ask more people, or"
-            f" {way_out}",
+            message=(
+                f"the {reach.there} present annotators cannot complete the current interim analyses: "
+                f"{reach.short} of {reach.free} remaining answers exceed what each may give ([people] "
+                f"cap, batches). Invite more annotators, or {way_out}"
+            ),
         )
     elif has_links and reach.free and len(reach.able) <= reach.idle:
         yield Note(
             rule=STANDSTILL,
-            message=f"the {reach.free} answers that are free in the present looks can come from {listed(reach.able)}"
-            f" alone, and the other {reach.idle} have given their share; remind them, exclude who does not come back"
-            f" (then others may do more), or {way_out}",
+            message=(
+                f"the {reach.free} remaining answers of the current interim analyses can come only from "
+                f"{listed(reach.able)}, as the other {reach.idle} have reached their maximum. Remind "
+                f"them, exclude those who do not return (then others may answer more), or {way_out}"
+            ),
         )
 
 
@@ -200,8 +204,9 @@ class Snapshot:
         ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
         unjudged = sum(pair.impossible > 0 for pair in ended)
         message = (
-            f"pairs that ended without a look, since people could judge none of their comparisons: {unjudged}; who"
-            " refused too easily can be excluded, then they are asked again"
+            "pairs that ended without an interim analysis, because annotators could judge none of "
+            f"their comparisons: {unjudged}. If an annotator refused without reason, exclude them, "
+            "and the comparisons are shown again"
         )
         reached = notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
         return [*reached, *noted(("unjudged", unjudged, message))]

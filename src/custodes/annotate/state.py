@@ -273,5 +273,6 @@ def _plan(text: str) -> StudyPlan:
         return PLAN.decode(text)
     except msgspec.MsgspecError as problem:
         raise InputError(
-            f"the plan in this study cannot be read ({problem}); was it made by a later custodes?"
+            f"the plan of this study cannot be read ({problem}); if a later version of custodes wrote "
+            "it, update custodes"
         ) from None

@@ -206,7 +206,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
     """
     place = check_writable(path)
     if place.exists():
-        raise OptionError(f"{place} is there already, and may hold answers; choose another name or move it")
+        raise OptionError(f"{place} exists already, and may hold answers; choose another name, or move it")
     with _unfinished(place) as name:
         with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
             with whole(base):
@@ -222,7 +222,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
         try:
             os.link(name, place)  # unlike a rename it replaces nothing
         except FileExistsError:
-            raise OptionError(f"{place} is there already, and may hold answers; choose another name") from None
+            raise OptionError(f"{place} exists already, and may hold answers; choose another name") from None
         except OSError:  # a file system without links
             os.rename(name, place)
     return place
@@ -263,7 +263,7 @@ def copy(path: Path, place: Path) -> Path:
                 raise sqlite3.DatabaseError(fault.splitlines()[-1])
         if place.exists():
             if place.samefile(path) or _began(place) != _began(name):
-                raise OptionError(f"{place} is there, and no earlier copy of this study; choose another name")
+                raise OptionError(f"{place} exists, and is not an earlier copy of this study; choose another name")
             held.callback(Lock(place).release)
         os.replace(name, place)
     return place
@@ -296,7 +296,7 @@ def _unfinished(place: Path) -> Iterator[Path]:
 def check(path: str | Path) -> Path:
     """The real path of a study's file; `InputError` for what is none."""
     place = Path(os.path.realpath(path))
-    way = "custodes annotate new makes one"
+    way = "create one with custodes annotate new"
     try:
         place.stat()
     except FileNotFoundError:
@@ -306,18 +306,20 @@ def check(path: str | Path) -> Path:
     if not os.access(place, os.R_OK):
         raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
     if not is_study(place):
-        raise InputError(f"{path}: not a study of people's answers; {way}")
+        raise InputError(f"{path}: not a study file of annotations; {way}")
     with told(path), closing(connect(place, durable=False, reading=True)) as base:
         ((version,),) = base.execute("PRAGMA user_version")
         if version != VERSION:
-            raise InputError(f"{path}: a study of version {version}, and this custodes reads version {VERSION}")
+            raise InputError(
+                f"{path}: version {version} of the study file, expected {VERSION}; use the custodes that wrote it"
+            )
         check_sound(base)
         if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
             raise sqlite3.DatabaseError("a study without a plan")
         if base.execute(LACKING).fetchone() != (0,):
-            raise sqlite3.DatabaseError("outputs that it asks about are not there")
+            raise sqlite3.DatabaseError("outputs of its comparisons are missing")
         if (column := base.execute(NOT_JSON).fetchone()) is not None:
-            raise sqlite3.DatabaseError(f"{column[0]} holds no JSON of its kind")
+            raise sqlite3.DatabaseError(f"{column[0]} does not hold the expected JSON")
     return place
 
 
@@ -341,8 +343,8 @@ def told(path: str | Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as problem:
         raise InputError(
-            f"{shown(str(path))}: this study cannot be read or written ({reason(problem)}); put a backup in its place,"
-            " or choose another place"
+            f"{shown(str(path))}: this study cannot be read or written ({reason(problem)}); restore a "
+            "backup, or choose another place"
         ) from None
 
 
@@ -365,9 +367,7 @@ class Lock:
             _hold(self._file)
         except OSError:
             self._file.close()
-            raise InputError(
-                f"{path}: another program serves this study; end that one, or ask it (its owner's page)"
-            ) from None
+            raise InputError(f"{path}: another program serves this study; stop it, or use its owner's page") from None
 
     def release(self) -> None:
         """Let another one hold it."""

@@ -32,50 +32,53 @@ class Status(Result):
 
     study: pl.DataFrame = table(
         "One row: the whole study.",
-        label("name", "of the plan"),
-        label("state", "open, paused, stopped, or finished: no pair is open"),
-        count("invited", "people who have a link or came by themselves"),
-        count("began", "of these, who read the instructions and began"),
-        count("answers", "to real comparisons"),
-        count("paid", "answers of all kinds that are paid for", essential=False),
-        count("refused", "comparisons that somebody could not judge", essential=False),
-        score("spent", "with the platform's fee, in the currency of the plan; null where an answer has no price"),
-        score("to_come", "answers that are still to be paid for; the interval is of 80 %", interval=True),
-        score("cost", "money still to be spent", interval=True),
+        label("name", "name of the study, from the plan"),
+        label("state", "open, paused, stopped, or finished (every pair is decided)"),
+        count("invited", "annotators who have a link or arrived by themselves"),
+        count("began", "of these, annotators who started"),
+        count("answers", "answers to real comparisons"),
+        count("paid", "paid answers of all kinds", essential=False),
+        count("refused", "comparisons that an annotator could not judge", essential=False),
+        score("spent", "cost with the platform's fee, in the currency of the plan; null without a price"),
+        score("to_come", "paid answers still needed; the interval has 80 % probability", interval=True),
+        score("cost", "cost still to come", interval=True),
         score(
             "hours",
-            "at the pace of the last half hour; null where nobody answered then, or it cannot finish",
+            "hours at the rate of the last half hour; null without answers in it, or if the study cannot finish",
             interval=True,
         ),
-        score("wage", "an hour, at the median time of an answer; null while too few were timed"),
-        count("peeked", "how often somebody looked at numbers of looks that were not complete", essential=False),
+        score("wage", "hourly wage at the median time of an answer; null with too few timed answers"),
+        count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
-        "A row a pair. What is decided comes from completed looks alone; an open look shows how many answers it has.",
+        "One row per pair. Decisions come from completed interim analyses only; the current one "
+        "shows its number of answers.",
         label("system_a", "the first system"),
         label("system_b", "the second; empty for ratings"),
-        flag("is_open", "whether answers are still wanted"),
-        count("answered", "answers in the present look"),
-        count("wanted", "answers that it takes"),
+        flag("is_open", "whether the pair is undecided and needs answers"),
+        count("answered", "answers in the current interim analysis"),
+        count("wanted", "answers it needs"),
         count("looks_done", "completed looks"),
         count("looks", "at most", essential=False),
-        label("better", "the better system by the last completed look; empty where that did not decide"),
-        count("n", "answers of the last completed look"),
-        difference("margin", "wins less losses of system_a, allowing for the looks", interval=True),
-        count("impossible", "comparisons that were settled without an answer", essential=False),
-        count("people", "whose answers count; below 10 they speak of these people only"),
+        label("better", "the better system by the last completed interim analysis; empty where undecided"),
+        count("n", "answers of the last completed interim analysis"),
+        difference(
+            "margin", "wins minus losses of system_a as a proportion, adjusted for interim analyses", interval=True
+        ),
+        count("impossible", "comparisons settled without an answer", essential=False),
+        count("people", "annotators whose answers count; below 10, results describe only these"),
     )
     persons: pl.DataFrame = table(
-        "A row a person.",
-        label("worker", "the label that stands in every file"),
-        label("source", "where they came from", essential=False),
-        count("answers", "to real comparisons"),
+        "One row per annotator.",
+        label("worker", "label of the annotator in every file"),
+        label("source", "link or platform", essential=False),
+        count("answers", "answers to real comparisons"),
         count("batches", "completed", essential=False),
-        score("seconds", "median of an answer, while the page was visible"),
-        count("known_right", "known comparisons answered as expected"),
-        count("known_asked", "known comparisons asked"),
-        share("first_shown", "decided answers that prefer what was shown first"),
-        share("agreed", "second opinions that agree with the first"),
+        score("seconds", "median seconds per answer, while the page was visible"),
+        count("known_right", "control questions answered correctly"),
+        count("known_asked", "control questions shown"),
+        share("first_shown", "proportion of decided answers for the output shown first"),
+        share("agreed", "proportion of second ratings equal to the first"),
         label("standing", "ok, watch, blocked or excluded"),
         labels("flags", "why"),
     )
@@ -123,11 +126,15 @@ def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
     total = sum(where.values())
     named = listed(f"{name} ({n})" for name, n in where.items())
     return noted(
-        (IMPOSSIBLE, total, f"{total} questions are settled without an answer, since nobody could judge them: {named}"),
+        (
+            IMPOSSIBLE,
+            total,
+            f"{total} comparisons are settled without an answer, since no annotator could judge them: {named}",
+        ),
         (
             NOBODY,
             ahead.stuck == "nobody",
-            "nobody has answered for a day, so the study does not finish; remind or invite people",
+            "no answer for a day, so no end can be estimated; remind or invite annotators",
         ),
     )
 

@@ -368,7 +368,7 @@ def _role(log: EventLog, issued: IssuedQuestion) -> str:
 
 def _skipped(log: EventLog, act: Skip) -> list[tuple[str, float | None, str]]:
     if act.reason not in SKIPPING:
-        raise InputError(f"reason {shown(act.reason)}: allowed are {listed(SKIPPING)}")
+        raise InputError(f"reason {shown(act.reason)} is not allowed; allowed: {listed(SKIPPING)}")
     return [(aspect, None, act.reason) for aspect in log.state.plan.question.aspects]
 
 
@@ -377,7 +377,7 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
     question = log.state.plan.question
     missing = [aspect for aspect in question.aspects if aspect not in act.values]
     if missing:
-        raise InputError(f"no answer for {listed(missing) or 'the question'}; every aspect needs one")
+        raise InputError(f"no answer for {listed(missing) or 'the question'}; answer every aspect")
     low, high = question.scale
     compared = (1, 0, -1) if question.equal else (1, -1)
     allowed = range(low, high + 1) if question.mode == "rate" else compared
@@ -385,7 +385,7 @@ def _values(log: EventLog, issued: IssuedQuestion, act: Answer) -> list[tuple[st
     for aspect in question.aspects:
         value = act.values[aspect]
         if value not in allowed:
-            raise InputError(f"answer {shown(value)}: allowed are {listed(allowed, limit=11)}")
+            raise InputError(f"answer {shown(value)} is not allowed; allowed: {listed(allowed, limit=11)}")
         reason = "both bad" if act.both_bad and question.both_bad and value == 0 else ""
         values.append((aspect, float(-value if issued.flip else value), reason))
     return values

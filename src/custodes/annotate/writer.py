@@ -174,8 +174,8 @@ class Writer:
 
 def _busy(problem: sqlite3.Error) -> StudyBusy:
     if not isinstance(problem, sqlite3.OperationalError):  # no full disk and no lock
-        return StudyBusy(f"the file of the study is damaged ({problem}); put a backup in its place")
-    return StudyBusy(f"the study cannot be written now ({problem}); nothing is lost, try again")
+        return StudyBusy(f"the study file is damaged ({problem}); restore a backup")
+    return StudyBusy(f"the study cannot be written at present ({problem}); nothing is lost, try again")
 
 
 def _fail(jobs: Sequence[Job], problem: BaseException) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 from docstring_parser import DocstringStyle, parse
 
+from custodes.answers.docstrings import with_sections
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
-from custodes.answers.tables import with_lines
 from custodes.arguments import argument, declared, seed_or_generator
 from custodes.data.cells import OutcomeCounts
 from custodes.data.counts import is_counts, read_counts
@@ -31,7 +31,7 @@ Rng = int | np.random.Generator | None
 UNRECORDED = ("rng", "progress")
 """Arguments that change no number of an answer, or that its provenance has a field for."""
 
-NOT_ENOUGH = "counts are not enough for this question, which needs items; give the study itself"
+NOT_ENOUGH = "this question needs items, which counts do not hold; give the study itself"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,9 +50,8 @@ class Option(NamedTuple):
 def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Make all arguments of a function show in `help`, and say what a command line must know.
 
-    `example`: a command line that calls it; `helps`: what each argument of its own means, in a few words (of arguments
-    that several functions share, `HELP` says it). Arguments of `**options: Unpack[...]` become arguments of their own,
-    with their `DEFAULTS`.
+    `example`: a command line that calls it; `helps`: descriptions of its arguments (shared ones are in `HELP`).
+    Arguments of `**options: Unpack[...]` become arguments of their own, with their `DEFAULTS`.
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
@@ -71,8 +70,7 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
                 bound.arguments[name] = argument(name, bound.arguments[name], kinds[name])
             return function(*bound.args, **bound.kwargs)
 
-        lines = [f"`{name}`: {text}" for name, text in helps.items()]
-        called.__doc__ = with_lines(function.__doc__, "Arguments of its own:", lines)
+        called.__doc__ = with_sections(function, signature, helps)
         called.__signature__ = signature  # type: ignore[attr-defined]
         called.example, called.helps = example, helps  # type: ignore[attr-defined]
         return called
@@ -85,7 +83,7 @@ def _unknown(name: str, signature: inspect.Signature) -> str:
     for parameter in signature.parameters.values():
         if is_dataclass(parameter.default) and name in {part.name for part in fields(parameter.default)}:
             instead = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
-            return f"unknown argument {name!r}: it is a part of {parameter.name}, so write {instead}"
+            return f"unknown argument {name!r}: it is a part of {parameter.name}; write {instead}"
     _, *names = signature.parameters
     return f"unknown argument {name!r}{suggestion(name, names)}; arguments: {', '.join(names)}"
 
@@ -180,11 +178,11 @@ def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
 
 
 def refuse_ignored(function: Callable[..., Any], why: str, **values: Any) -> None:
-    """Raise OptionError for an argument that would change nothing, if it is not as by default; `why` it would not."""
+    """Raise OptionError for an argument that has no effect, if it is not as by default; `why` it would not."""
     defaults = inspect.signature(function).parameters
     for name, value in values.items():
         if value != defaults[name].default:
-            raise OptionError(f"{name}={shown(value)} would change nothing: {why}")
+            raise OptionError(f"{name}={shown(value)} has no effect: {why}")
 
 
 def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:

@@ -52,7 +52,7 @@ class Provenance:
         """
         if self.seed is None:
             raise OptionError(
-                f"{self.question}: a result drawn from your own generator cannot be made again; ask with rng=SEED"
+                f"{self.question}: a result computed with your own generator cannot be reproduced; use rng=SEED"
             )
         question = getattr(cu, self.question)
         return question(*([] if study is None else [study]), **self.options, rng=self.seed)
@@ -263,8 +263,8 @@ class Result:
         for name in options:
             if name not in allowed:
                 raise OptionError(
-                    f"the picture {self.PICTURE} has no option {name!r}; options: {', '.join(allowed)}"
-                    f"{suggestion(name, allowed)}"
+                    f"the picture {self.PICTURE} has no option {name!r}; options: "
+                    f"{', '.join(allowed)}{suggestion(name, allowed)}"
                 )
         return checked(picture)(self, **options)
 

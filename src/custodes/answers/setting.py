@@ -95,10 +95,12 @@ def settings(options: Setting) -> Setting:
     ties = full["ties"]
     if isinstance(ties, str) and ties not in ("exact", "calibrated"):
         close = suggestion(ties, ("exact", "calibrated"))
-        raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units{close}")
+        raise OptionError(
+            f"ties={ties!r} is not allowed; allowed: exact, calibrated, or a number in units of the metric{close}"
+        )
     for name, number, words in (("ties", ties, ("exact", "calibrated")), ("human_ties", full["human_ties"], (None,))):
         if number not in words and not (is_number(number) and np.isfinite(number) and number >= 0):
-            raise OptionError(f"{name}={number!r}: a tie threshold is a number of at least 0")
+            raise OptionError(f"{name}={number!r} is not allowed; give a tie threshold of at least 0")
     return full
 
 

@@ -105,7 +105,7 @@ probability = partial(column, kind="probability")
 
 UNRELIABLE = labels(
     "unreliable",
-    "columns whose interval has too few clusters behind it: no simulation vouches for a coverage of 85 %",
+    "columns whose interval has too few clusters: with so few, simulated coverage was below 85 %",
     "Interval unreliable",
     essential=False,
 )

@@ -60,8 +60,8 @@ class Combine(Result):
     BY, PICTURE = "target", "method_comparison"
 
     comparison: pl.DataFrame = table(
-        "Each method's agreement with people on outputs that it had not seen.",
-        label("method", "way of combining; the first one is kept", "Way of combining"),
+        "Agreement of each method with annotators on held-out outputs.",
+        label("method", "method of combining; the first one is saved", "Way of combining"),
         score(
             "kendall",
             "Kendall's tau-b over the outputs of a held-out fold, mean over folds and repeats",
@@ -70,89 +70,103 @@ class Combine(Result):
             best="high",
         ),
         score(
-            "spearman", "the same of Spearman's correlation", "Spearman ρ", interval=True, essential=False, best="high"
+            "spearman",
+            "Spearman's rho over the outputs of a held-out fold, mean over folds and repeats",
+            "Spearman ρ",
+            interval=True,
+            essential=False,
+            best="high",
         ),
         score("pearson", "of Pearson's", "Pearson r", interval=True, essential=False, best="high"),
         score(
             "accuracy",
-            "share of pairs of outputs of one item, on which people do not tie, that are in people's order; null with"
-            " `folds='system'`",
-            "In people’s order",
+            "proportion of pairs of outputs of one item, not tied by annotators, in the human order; "
+            "null with `folds='system'`",
+            "In human order",
             interval=True,
             best="high",
         ),
         score("spread", "standard deviation of the objective over repeats; null with one"),
-        score("seconds", "of a fit, mean; of `auto`, that of what it chose"),
+        score("seconds", "mean seconds of a fit; of `auto`, of the method it chose"),
         score("metrics_used", "mean over fits"),
     )
     generalisation: pl.DataFrame = table(
-        "Does the gain over the best single metric hold on what was not learnt from? No row with `unseen='none'` but"
-        " that of the folds.",
-        label("unseen", "items; systems, data sets or groups (items of these, too); or what `folds` holds out"),
-        label("method", "a row of `comparison`", "Way of combining"),
-        count("n", "of clusters of items, or of the systems, data sets or groups held out", essential=False),
-        score("score", "the objective; the pairs of outputs are those of `seen`", best="high"),
+        "Tests of the gain over the best single metric on held-out items, systems, data sets or "
+        "groups. With `unseen='none'` only the row of the folds.",
+        label(
+            "unseen",
+            "what is held out: items; systems, data sets or groups (with their items); or the units of `folds`",
+        ),
+        label("method", "method, a row of `comparison`", "Way of combining"),
+        count("n", "number of clusters of items, or of the systems, data sets or groups held out", essential=False),
+        score("score", "the objective, on the pairs of outputs of `seen`", best="high"),
         score(
             "seen",
-            "the same pairs of outputs, by models that saw other items of these systems or data sets; null for items",
+            "the objective on the same pairs, by models that saw other items of these systems or "
+            "data sets; null for items",
         ),
-        score("single", "the same of the best single metric, which is chosen in each training part"),
-        score("gain", "score minus single; over clusters of items, and over systems or data sets", interval=True),
-        label("conclusion", "`gain`: the interval of the gain lies above 0; `no gain`: it does not; null without one"),
+        score("single", "the objective of the best single metric, selected in each training part"),
+        score(
+            "gain", "score minus single; interval over clusters of items, and over systems or data sets", interval=True
+        ),
+        label(
+            "conclusion",
+            "`gain`: the interval of the gain lies above 0; `no gain`: it does not; null without an interval",
+        ),
     )
     differences: pl.DataFrame = table(
-        "The gaps between methods.",
+        "Differences between methods.",
         label("method_a", "a row of `comparison`"),
         label("method_b", "another one"),
-        score("difference", "of the objective, method_a minus method_b, on the same outputs", interval=True),
+        score("difference", "difference in the objective, method_a minus method_b, on the same outputs", interval=True),
         rows=lambda made: made.differences.filter(pl.col("method_a") == pl.col("method_a").first()),
     )
     favoritism: pl.DataFrame = table(
-        "Whom the held-out ratings of the first repeat favour. No row where people gave verdicts, or rated no two"
-        " outputs of one item, or with `folds='system'`.",
+        "Favoritism of the held-out ratings of the first repeat. No row for verdicts, without "
+        "two rated outputs of one item, or with `folds='system'`.",
         label("method", "as above", "Way of combining"),
         score("mean_abs_favi", "mean of |favi| over pairs of systems", "Mean |Favi-Score|", interval=True),
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
     weights: pl.DataFrame = table(
-        "What each metric counts for in the saved model, the largest first.",
+        "Weights and importance of the metrics in the saved model, the largest first.",
         label("metric", "its name"),
         score(
             "weight",
-            "by how much the prediction rises from the metric's lowest to its highest score; of trees alone the"
-            " importance, without an interval",
+            "rise of the prediction from the metric's lowest to its highest score; for trees the "
+            "importance, without an interval",
             interval=True,
         ),
-        share("importance", "part in the fall of the trees' error; null without trees"),
+        share("importance", "proportion of the reduction of the trees' error; null without trees"),
     )
     groups: pl.DataFrame = table(
-        "Where a method fails. No row unless items have two or more groups.",
+        "Agreement by group of items. No row unless items have two or more groups.",
         label("method", "as above", "Way of combining"),
         label("group", "of items"),
-        count("items", "of it that people rated"),
-        score("score", "the objective within it", interval=True, best="high"),
+        count("items", "rated outputs of the group"),
+        score("score", "the objective within the group", interval=True, best="high"),
         essential=False,
     )
     path: pl.DataFrame = table(
-        "Metrics in the order of gain per cost, and what each further one buys.",
+        "Metrics ordered by gain per cost, with the cumulative cost.",
         count("step", "from 1"),
-        label("metric", "added at this step"),
-        score("cost", "of it; 1 where no costs are given"),
-        score("total_cost", "of all so far"),
+        label("metric", "metric added at this step"),
+        score("cost", "cost of the metric; 1 where no costs are given"),
+        score("total_cost", "cumulative cost"),
         score(
             "score",
-            "the objective held out, reached for no more than `total_cost` by paths that were chosen without the fold",
+            "held-out objective within `total_cost`, by paths selected without the fold",
             interval=True,
         ),
-        share("chosen", "of folds whose own path buys this metric for as much"),
+        share("chosen", "proportion of folds whose path contains this metric within the same cost"),
         essential=False,
     )
     pruning: pl.DataFrame = table(
-        "How metrics left. No row unless the saved model is pruned (`xgboost-pruned`).",
-        count("step", "from 1, with all metrics"),
-        count("metrics", "in the model"),
-        label("removed", "who leaves after this step"),
-        score("score", "the objective, held out in inner folds"),
+        "Metrics removed by pruning. No row unless the saved model is pruned (`xgboost-pruned`).",
+        count("step", "number of the step from 1, with all metrics"),
+        count("metrics", "metrics in the model"),
+        label("removed", "metric removed after this step"),
+        score("score", "the objective on held-out inner folds"),
         essential=False,
     )
     model: CombinedMetric
@@ -194,27 +208,30 @@ def combine(
 ) -> Combine:
     """Fit a combined metric to human ratings, and score each method on held-out data.
 
-    target: an aspect, or 'mean:A,B' (None: the only one), or several of these, of which those are left out, with a
-    note, that nothing can be learnt of; where people gave verdicts, the share of wins less losses of each output.
-    method: one or several (a comma list, too); the first one is fitted on everything and kept in `model`. 'auto' is the
-    blend, unless another quick one is clearly better in inner folds. objective: what 'best', 'gp', 'auto' and pruning
-    maximise: 'kendall', 'spearman', 'pearson' (over outputs) or 'accuracy' (pairs of outputs of one item in people's
-    order). folds: 'item' (five folds of whole items or clusters, `repeats` times), or leave one 'system', 'dataset' or
-    'group' out, or a file `item, fold`. unseen: with folds of items, which methods are tried on systems, data sets and
-    groups that they have not seen, too: the 'fast' ones ('best', 'equal', 'ridge'), 'all' or 'none'. costs: by metric,
-    a table `metric, cost`, or the raters file's column.
+    Notes
+    -----
+    `target` is an aspect, 'mean:A,B', or several of these; targets from which nothing can be learned are excluded with
+    a note. Of verdicts, the target is the proportion of wins minus losses of each output. The first `method` is fitted
+    on all data and saved in `model`. `objective` is maximised by 'best', 'gp', 'auto' and pruning: 'kendall',
+    'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. `folds` are five folds of whole
+    items or clusters ('item', `repeats` times), or leave one 'system', 'dataset' or 'group' out, or come from a file
+    `item, fold`. `unseen` selects methods for tests on unseen systems, data sets and groups: 'fast' ('best', 'equal',
+    'ridge'), 'all' or 'none'. `costs` are given by metric, by a table `metric, cost`, or in the raters file.
 
-    Scales, choices and weights are learnt in the training part alone. Scores are averages over held-out folds;
-    intervals are Student's over resampled clusters with the predictions kept, those of differences and gains with the
-    infinitesimal jackknife's error. Raises `OptionError` for unknown names,
-    `InputError` where there is nothing to learn.
+    Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
+    are Student's t intervals over resampled clusters with fixed predictions; those of differences and gains use the
+    infinitesimal jackknife.
 
+    References
+    ----------
+    Winata et al. 2024 (MetaMetrics), Section 3.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> made.comparison["method"].to_list()
     ['ridge', 'best']
-
-    Source: Winata et al. 2024 (MetaMetrics), section 3.
     """
     terms = Terms(
         methods=_methods(method, top),
@@ -230,9 +247,9 @@ def combine(
     if terms.folds != "item":
         asked: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the one that there is
         asked |= {"unseen": unseen} if unseen == "all" else {}
-        refuse_ignored(combine, f"it is for folds='item', and folds={shown(terms.folds)}", **asked)
+        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **asked)
     if selection.get("aspect") is not None:
-        raise OptionError("aspect: the target says which aspect is meant; say target='ASPECT' or 'mean:A,B'")
+        raise OptionError("aspect: leave it out, as target names the aspect; give target='ASPECT' or 'mean:A,B'")
     chosen = study.select(**selection)
     targets: list[str | None] = [None]
     if target is not None:
@@ -265,7 +282,7 @@ def combine(
         raise next(iter(failed.values()))
     notes = [note for made in fits for note in made.notes]
     for own, reason in failed.items():
-        message = f"no combination of {own!r}: {reason}"
+        message = f"{own!r} cannot be combined: {reason}"
         notes += noted((LEFT_OUT, 1, message), aspect=aspect_of(own or ""))
     return Combine.of([made.tables() for made in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
 
@@ -277,7 +294,7 @@ def _methods(given: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
     methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
     if top is not None and not any(own.takes_top for own in methods):
         able = listed(own.name for own in METHODS.values() if own.takes_top)
-        raise OptionError(f"top={top} is for the method {able}, which is not among {', '.join(names)}")
+        raise OptionError(f"top={top} applies to the method {able}, which is not among {', '.join(names)}")
     return methods
 
 
@@ -336,26 +353,28 @@ def _notes(
         (
             "direction",
             len(turned),
-            f"direction against what is known of the metric: {listed(turned)}; see higher_is_better",
+            f"weights contradict the declared direction of: {listed(turned)}; check higher_is_better",
         ),
         (
             "same-items",
             terms.folds == "system",
-            "folds='system' trains on the items that it holds out: what metrics say of an item itself may help them",
+            "folds='system' trains on the held-out items, so what metrics reveal of an item itself "
+            "may inflate the scores",
         ),
         (
             "first-method",
             len(trial.methods) > 1,
-            f"the model is that of the first method, {first}; choosing the best of a table flatters it",
+            f"the saved model is that of the first method, {first}; selecting the best of the table "
+            "would be optimistic",
         ),
         (
             "no-weight-intervals",
             base.family == "weights" and base.refits is None,
-            f"{base.name} is too slow to refit: its weights have no intervals",
+            f"{base.name} is too slow to be refitted, so its weights have no intervals",
         ),
     )
     own = noted(
-        ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on everything"),
+        ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
         ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds}"),
         (
             # Methods that say nothing on some folds are scored on the others, which are not those of other methods.
@@ -367,7 +386,7 @@ def _notes(
         (
             "beyond-declared",
             len(beyond),
-            f"scores beyond the low and high of the raters file are clipped: {listed(beyond)}; are the bounds right?",
+            f"scores outside the bounds of the raters file are clipped: {listed(beyond)}; check the bounds",
         ),
         aspect=aspect_of(of.target),
     )

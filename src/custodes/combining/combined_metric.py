@@ -180,34 +180,35 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if head.format != FORMAT:
                 raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
             if head.version != VERSION:
-                raise InputError(f"version {head.version} of the format; this custodes reads {VERSION}")
+                raise InputError(f"version {head.version} of the format, expected {VERSION}")
             made = decoded(content, _MODEL)
             if reason := made._fault():
                 raise InputError(reason)
         except InputError as problem:
-            raise InputError(f"{where.name}: no combination that can be used: {problem}; fit it again") from None
+            raise InputError(f"{where.name}: not a valid combined metric: {problem}; fit it again") from None
         return made
 
     def _fault(self) -> str:
         """Why this must not be used, or nothing."""
         labels = [column.label for column in self.columns]
         faults = {
-            f"method {self.method!r} is none of {', '.join(METHODS)}": self.method not in METHODS,
-            f"objective {shown(self.objective)} is none of {', '.join(OBJECTIVES)}": self.objective not in OBJECTIVES,
+            f"unknown method {self.method!r}; allowed: {', '.join(METHODS)}": self.method not in METHODS,
+            f"unknown objective {shown(self.objective)}; allowed: {', '.join(OBJECTIVES)}": self.objective
+            not in OBJECTIVES,
             "it has no name": not self.name.strip(),
             "it has no columns": not self.columns,
-            **{f"the metric {own!r} is named twice": labels.count(own) > 1 for own in labels},
+            **{f"the metric {own!r} occurs twice": labels.count(own) > 1 for own in labels},
             **{fault: True for column in self.columns if (fault := column.fault())},
             "intercept or share is not finite": not (math.isfinite(self.intercept) and math.isfinite(self.share)),
-            f"its ratings may be beyond {LARGEST:g}": not self._reach() <= LARGEST,
-            "metrics have importance in trees, and there are none": self.trees is None
+            f"its ratings may exceed {LARGEST:g}": not self._reach() <= LARGEST,
+            "metrics have importance in trees, but there are no trees": self.trees is None
             and (self.share != 0 or any(column.importance for column in self.columns)),
-            "it does not say what the best single metric was": not _tells_single(self.validation),
+            "the best single metric of the fit is missing": not _tells_single(self.validation),
         }
         fault = next((fault for fault, there in faults.items() if there), "")
         fault = fault or (self.trees.fault(len(self.columns)) if self.trees else "")
         if not fault and self.digest != self._computed_digest():
-            return "edited by hand: its content does not fit its digest (only the name may change)"
+            return "edited by hand: its content does not match its digest (only the name may change)"
         return fault
 
     def _reach(self) -> float:
@@ -283,9 +284,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             known = study.raters.direction
             words = "scores of the metric " if len(missing) == 1 else f"scores of {len(missing)} metrics "
             raise InputError(
-                f"{study.name}: the combination needs {words}{listed(repr(own.label) for own in missing)}, which"
-                f" {'is' if len(missing) == 1 else 'are'} not here; raters: {listed(known)}"
-                f"{suggestion(missing[0].metric, known)}"
+                f"{study.name}: the combined metric needs "
+                f"{words}{listed(repr(own.label) for own in missing)}, which "
+                f"{'is' if len(missing) == 1 else 'are'} missing; raters: "
+                f"{listed(known)}{suggestion(missing[0].metric, known)}"
             )
         sides = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
         return np.stack(
@@ -302,22 +304,26 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         most = [
             f"{own.label} ({n} of {len(rows)})" for own, n in sorted(missing.items(), key=lambda pair: -pair[1]) if n
         ]
-        how = "taken at their mean in training" if self._numbers("weight").any() else "left to the trees"
+        how = "replaced by their training mean" if self._numbers("weight").any() else "handled by the trees"
         beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
         clipped = [column.label for column, n in zip(self.columns, beyond, strict=True) if n]
         n_missing, n_beyond = sum(missing.values()), int(beyond.sum())
         return noted(
-            ("not-scored", without, f"{without} outputs have no score of any metric of the combination: not rated"),
+            (
+                "not-scored",
+                without,
+                f"{without} outputs have no score of any metric of the combined metric and are not rated",
+            ),
             ("missing-scores", n_missing, f"{n_missing} scores are missing, {how}: {listed(most)}"),
             (
                 "clipped",
                 n_beyond,
-                f"{n_beyond} scores lie beyond the bounds of the file and are clipped: {listed(clipped)}",
+                f"{n_beyond} scores outside the bounds of the model are clipped: {listed(clipped)}",
             ),
             (
                 "fitted-on",
                 fitted_on,
-                "these ratings were fitted on: the combination looks better here than it is; see held-out ratings",
+                "the model was fitted on these ratings, so its agreement is overestimated; see held-out ratings",
             ),
         )
 

@@ -40,10 +40,10 @@ def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
         if useful.all() and not unlike:
             return declared, []
         if useful.all():
-            why = f"they are in unlike units ({unlike}); give all in one by costs= (--costs FILE)"
+            why = f"their units differ ({unlike}); give all in one unit by costs= (--costs FILE)"
         else:
             without = [of.metrics.names[i] for i in np.flatnonzero(~useful)]
-            why = f"these have no positive one: {listed(without)}"
+            why = f"these have no positive cost: {listed(without)}"
         message = f"costs of the raters file not used, as {why}"
         return np.ones(len(useful)), noted(("costs-not-used", bool(useful.any()), message))
     unit: dict[str, str] = {}
@@ -60,18 +60,20 @@ def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
     strangers = [name for name in known if name not in (*names, *raters)]
     if strangers and len(strangers) == len(known):
         raise OptionError(
-            f"{where}: none of its metrics is here ({listed(strangers)}); metrics: {listed(names)}"
-            f"{suggestion(strangers[0], names)}"
+            f"{where}: none of its metrics is in the data ({listed(strangers)}); metrics: "
+            f"{listed(names)}{suggestion(strangers[0], names)}"
         )
     price = np.array([known.get(n, known.get(r)) for n, r in zip(names, raters, strict=True)], dtype=np.float64)
     without, bad = ([names[i] for i in np.flatnonzero(fault)] for fault in (~np.isfinite(price), price <= 0))
     if without:
-        raise InputError(f"{where}: no cost of {listed(without)}; give every metric one, or leave it out by metrics=")
+        raise InputError(
+            f"{where}: no cost of {listed(without)}; give a cost for each metric, or exclude it with metrics="
+        )
     if bad:
-        raise InputError(f"{where}: the cost of {listed(bad)} is not positive")
+        raise InputError(f"{where}: the cost of {listed(bad)} is not positive; give a positive number")
     unlike = _unlike_units(names, [unit.get(n, unit.get(r, "")) for n, r in zip(names, raters, strict=True)])
     if unlike:
-        raise InputError(f"{where}: costs in unlike units ({unlike}); give all in one")
+        raise InputError(f"{where}: units of costs differ ({unlike}); use one unit")
     return price, []
 
 

@@ -59,7 +59,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> t
     if terms.folds == "item" and terms.unseen != "none":
         tried = tuple(own for own in others if own.fast or terms.unseen == "all")
         slow = [own.name for own in others if own not in tried]
-        message = "not tried on unseen systems and data sets, as fits take long: {}; say unseen='all'"
+        message = "not tested on unseen systems and data sets, because fits are slow: {}; use unseen='all'"
         reasons.append(("unseen-not-tried", len(slow), message.format(", ".join(slow))))
         if tried:
             parts = [_systems(trial, tried, rng, progress)]
@@ -111,9 +111,9 @@ def _systems(
     of = trial.of
     rated = np.flatnonzero(of.rated.any(axis=0))
     if of.verdicts:
-        return "nothing is said of unseen systems: an output's share of wins in verdicts holds those on other systems"
+        return "unseen systems are not tested: with verdicts, the win rate of an output depends on the held-out systems"
     if len(rated) < LEAST_SYSTEMS:
-        return f"nothing is said of unseen systems: it takes {LEAST_SYSTEMS} systems, and people rated {len(rated)}"
+        return f"unseen systems are not tested: {LEAST_SYSTEMS} systems are needed, and annotators rated {len(rated)}"
     n_held = min(len(rated), MOST_FOLDS)
     held = np.full(len(of.design.systems), -1, dtype=np.intp)
     held[rated] = np.arange(n_held) if n_held == len(rated) else grouped_folds(rated, n_folds=n_held, rng=rng)
@@ -150,7 +150,7 @@ def _groups(
     try:
         group = labelled_folds(of, labels, f"unseen {name}")
     except OptionError as reason:
-        return f"nothing is said of {reason}"
+        return f"not tested: {reason}"
     every = (*methods, BEST)
     predicted = np.full((len(every), 1, *of.human.shape), np.nan)
     parts = [without(group, k, str(k)) for k in range(int(group.max()) + 1)]

@@ -98,9 +98,9 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     reason = (
         "folds='system': the systems of an item are predicted by different models, so they are not compared"
         if terms.folds == "system"
-        else "people gave verdicts: ask favoritism of the held-out ratings joined with them"
+        else "human ratings are verdicts; use favoritism of the held-out ratings joined with them"
         if of.verdicts
-        else "people rated no two outputs of one item: no favoritism"
+        else "no item has human ratings of two outputs: no favoritism"
         if not (of.rated.sum(axis=1) > 1).any()
         else ""
     )

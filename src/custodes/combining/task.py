@@ -76,24 +76,30 @@ def task(chosen: Study, target: str | None) -> Task:
     who = judged(chosen, chosen, "aspects")
     for name, kind, aspect in zip(who.names, who.kinds, who.rater_aspects, strict=True):
         if kind != METRIC and name in who.constant:
-            raise InputError(f"{chosen.name}: people's ratings{label_of(aspect)} are all the same; nothing to learn")
+            raise InputError(
+                f"{chosen.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
+                "select another aspect"
+            )
     human, verdicts = _ratings(chosen, who, aspects)
     rated = np.isfinite(human)
     clusters = len(np.unique(who.design.units[rated.any(axis=1)]))
     if clusters < N_FOLDS:
         raise InputError(
-            f"{chosen.name}: people rated {clusters} items (or clusters) of those that metrics scored; honest"
-            f" validation parts whole items, so it takes at least {N_FOLDS}"
+            f"{chosen.name}: annotators rated {clusters} items (or clusters) with metric scores; "
+            f"cross-validation needs at least {N_FOLDS}"
         )
     if np.ptp(human[rated]) == 0:
         raise InputError(
-            f"{chosen.name}: people's ratings of the target are all {human[rated][0]:g}; there is nothing to learn"
+            f"{chosen.name}: human ratings of the target are all {human[rated][0]:g}, so nothing can "
+            "be learned; select another target"
         )
     of_metrics = who.of_kind(METRIC)
     scores = who.scores[of_metrics][:, rated]
     varies = np.fmax.reduce(scores, axis=1) > np.fmin.reduce(scores, axis=1)
     if not varies.any():
-        raise InputError(f"{chosen.name}: no metric has scores of rated outputs that vary; there is nothing to combine")
+        raise InputError(
+            f"{chosen.name}: no metric has varying scores of rated outputs, so there is nothing to combine; add metrics"
+        )
     metrics = _only(who, of_metrics[varies])
     name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
     stuck, n, missing = (
@@ -106,18 +112,18 @@ def task(chosen: Study, target: str | None) -> Task:
         (
             "no-scores-of-outputs",
             len(unscored),
-            f"left out, as a combination is of scores of single outputs: {listed(unscored)}",
+            f"excluded, because only scores of single outputs can be combined: {listed(unscored)}",
         ),
         (
             "not-on-rated",
             len(stuck),
-            f"left out, as their scores of rated outputs are missing or all the same: {listed(stuck)}",
+            f"excluded, because their scores of rated outputs are missing or constant: {listed(stuck)}",
         ),
         (
             "missing-metric-scores",
             missing,
-            f"{missing} metric scores of rated outputs are missing: linear methods take the mean in training, XGBoost"
-            " has its own way",
+            f"{missing} metric scores of rated outputs are missing: linear methods use the training "
+            "mean, XGBoost handles them itself",
         ),
         (
             "more-features-than-rows",
@@ -140,7 +146,9 @@ def task(chosen: Study, target: str | None) -> Task:
         },
         notes=(
             *(note for note in who.notes if note.rule != "missing-scores"),
-            *noted(("weights-unused", who.design.item_weights is not None, "item weights do not act on combinations")),
+            *noted(
+                ("weights-unused", who.design.item_weights is not None, "item weights do not affect combined metrics")
+            ),
             *told,
         ),
     )
@@ -173,8 +181,8 @@ def aspects_of(target: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
     if target is None:
         if len(known) != 1:
             raise OptionError(
-                f"which aspect of people's ratings? say target=...; aspects: {listed(known)}, or a mean:"
-                f" {MEAN}{','.join(known[:2])}"
+                f"the annotators rated several aspects; give target='ASPECT', one of {listed(known)}, or a "
+                f"mean: {MEAN}{','.join(known[:2])}"
             )
         return known
     mean = target.startswith(MEAN)
@@ -182,10 +190,10 @@ def aspects_of(target: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
     for aspect in wanted:
         if aspect not in known:
             if known == ("",):
-                raise OptionError(f"target={target!r}: people's ratings have no aspects here; leave the target out")
+                raise OptionError(f"target={target!r}: the human ratings have no aspects; leave the target out")
             raise OptionError(
-                f"target={target!r}: {aspect!r} is no aspect that people rated; aspects: {listed(known)}"
-                f"{suggestion(aspect, known)}"
+                f"target={target!r}: annotators did not rate the aspect {aspect!r}; aspects: "
+                f"{listed(known)}{suggestion(aspect, known)}"
             )
     if len(set(wanted)) < len(wanted):
         raise OptionError(f"target={target!r} names an aspect twice")
@@ -199,12 +207,15 @@ def _ratings(chosen: Study, who: Judges, aspects: tuple[str, ...]) -> tuple[Floa
     if not missing:
         for aspect in aspects[1:]:
             if not Scale.seen(people[aspect]).comparable(Scale.seen(people[aspects[0]])):
-                raise OptionError(f"people rated {aspects[0]!r} and {aspect!r} on different scales, which have no mean")
+                raise OptionError(
+                    f"annotators rated {aspects[0]!r} and {aspect!r} on different scales, which cannot be "
+                    "averaged; choose one aspect"
+                )
         grids = np.stack([people[aspect] for aspect in aspects])
         return snapped(np.where(np.isfinite(grids).all(axis=0), mean_of_defined(grids, axis=0), np.nan)), False
     if len(aspects) > 1:
         raise OptionError(
-            f"people gave verdicts on {listed(missing)}, which have no mean with others; choose one aspect"
+            f"human ratings of {listed(missing)} are verdicts, which cannot be averaged with others; choose one aspect"
         )
     (comparison,) = compared(chosen, {})
     signs = comparison.human_signs
@@ -244,14 +255,16 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
     any_rated = np.asarray(of.rated.any(axis=1))
     present = sorted({label for label, own in zip(labels, any_rated, strict=True) if own and label})
     if len(present) < 2:
-        raise OptionError(f"{where}: only {len(present)} fold ({listed(present)}); holding one out takes two")
+        raise OptionError(f"{where}: only {len(present)} fold ({listed(present)}); give at least two")
     code = np.where(any_rated, label_codes(pl.Series(labels, dtype=pl.String), present), -1)
     unit, fold = np.unique(np.stack([of.design.units, code])[:, code >= 0], axis=1)
     if len(np.unique(unit)) < len(unit):
         raise OptionError(f"{where}: items of one cluster are in different folds, which leaks; keep them together")
     for k, label in enumerate(present):
         if np.count_nonzero(fold != k) < 2:
-            raise OptionError(f"{where}: without {label!r} one item (or cluster) is left to learn from; two are needed")
+            raise OptionError(
+                f"{where}: without {label!r} only one item (or cluster) is left for training; at least two are needed"
+            )
     return np.where(of.rated, code[:, np.newaxis], -1)
 
 

@@ -35,7 +35,8 @@ class Terms:
         one_of("unseen", self.unseen, get_args(Unseen))
         if self.objective == "accuracy" and self.folds == "system":
             raise OptionError(
-                "objective='accuracy' compares systems of an item, and folds='system' holds out one: no pair"
+                "objective='accuracy' compares systems of an item, and folds='system' holds out a single "
+                "one; choose another objective"
             )
         between("confidence", self.confidence, 0, 1)
         for name, least in (("repeats", 1), ("top", 1)):
@@ -45,8 +46,12 @@ class Terms:
     def check(self, of: Task) -> None:
         """Raise `OptionError` where they make no sense of a task."""
         if self.objective == "accuracy" and not (of.rated.sum(axis=1) > 1).any():
-            raise OptionError("objective='accuracy' compares outputs of an item, and people rated one of each: no pair")
+            raise OptionError(
+                "objective='accuracy' compares outputs of an item, and annotators rated one of each; "
+                "choose another objective"
+            )
         if of.verdicts and self.folds == "system":
             raise OptionError(
-                "folds='system' with verdicts: an output's share of wins holds verdicts on the system held out"
+                "folds='system' does not fit verdicts: the win rate of an output includes verdicts on "
+                "the held-out system"
             )

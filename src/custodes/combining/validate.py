@@ -50,34 +50,38 @@ class Validate(Result):
     """A combined metric on data that it was not fitted on. See `validate`."""
 
     comparison: pl.DataFrame = table(
-        "The combined metric beside single ones, on the outputs that people and all of these rated.",
-        label("rater", "combined; best single: on the data of the fit; best in hindsight: on these, which flatters it"),
-        label("metric", "its name here"),
+        "Agreement of the combined metric and of single ones, on the outputs rated by annotators and all of these.",
+        label(
+            "rater",
+            "combined; best single: selected on the data of the fit; best in hindsight: selected on "
+            "these data, and so optimistic",
+        ),
+        label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),
         *(
             score(name, text, title, interval=True, best="high", essential=name in ("kendall", "accuracy"))
             for name, text, title in (
-                ("kendall", "Kendall's tau-b with people over outputs", "Kendall τ-b"),
+                ("kendall", "Kendall's tau-b with human ratings over outputs", "Kendall τ-b"),
                 ("spearman", "Spearman's correlation", "Spearman ρ"),
                 ("pearson", "Pearson's correlation", "Pearson r"),
                 (
                     "accuracy",
-                    "share of pairs of outputs of one item, not tied by people, in people's order",
+                    "proportion of pairs of outputs of one item, not tied by annotators, in the human order",
                     "In order",
                 ),
             )
         ),
     )
     gains: pl.DataFrame = table(
-        "By how much the combined metric is ahead, by the objective.",
-        label("rater", "ahead of whom, as in `comparison`"),
-        label("metric", "its name here"),
-        label("unseen", "what the interval lets vary: items (these systems), or systems (and items)"),
-        count("n", "of clusters of items, or of systems", essential=False),
+        "Gain of the combined metric over single ones, by the objective.",
+        label("rater", "the other metric, as in `comparison`"),
+        label("metric", "its name in these data"),
+        label("unseen", "what is resampled: items (for these systems), or systems (and items)"),
+        count("n", "number of clusters of items, or of systems", essential=False),
         score("gain", "combined minus this metric", interval=True),
         label(
             "conclusion",
-            "`gain`: the interval lies above 0; `no gain`: it does not; null without one, and in hindsight",
+            "`gain`: the interval lies above 0; `no gain`: it does not; null without an interval, and in hindsight",
         ),
     )
 
@@ -103,23 +107,27 @@ def validate(
 ) -> Validate:
     """Evaluate a saved combined metric on another data set, compared with the best single metric.
 
-    model: a file that `combine` made. rename: raters of the study and their names in the model, {'old': 'new'} or
-    'old=new'. objective: 'kendall', 'spearman', 'pearson' or 'accuracy' (None: the model's). aspect: what people rated
-    here (None: the model's target, or the only aspect). scales: 'model', or 'data' where metrics are on other scales:
-    what their scores span here (within three standard deviations) takes the place of the model's bounds.
+    Notes
+    -----
+    `rename` maps raters of the study to names in the model, {'old': 'new'} or 'old=new'. `aspect` is the human aspect
+    (default: the target of the model, or the only aspect). With scales='data' the bounds of the metrics are estimated
+    from this study (within three standard deviations).
 
-    The best single metric is the one that was best where the model was fitted, which the file names; beside it stands
-    the best on this very study. Nothing is fitted. Intervals are Student's t with the infinitesimal jackknife's error,
-    over clusters of items, and over systems as well. Nothing is random here. Raises `OptionError` for unknown names,
-    `InputError` where metrics of the model are missing or on another scale.
+    The combined metric is compared with the metric that was best on the data of the fit, and with the best on this
+    study. Nothing is fitted and nothing is random. Intervals are Student's t intervals with the infinitesimal
+    jackknife, over clusters of items, and over systems.
 
+    References
+    ----------
+    Jaeckel 1972 (infinitesimal jackknife).
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> study = cu.read("demo")
     >>> path = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0).model.save("fluency.json")
     >>> cu.validate(study, model=path, aspect="coherence").gains["rater"].unique(maintain_order=True).to_list()
     ['best single', 'best in hindsight']
-
-    Source: Student's t on the infinitesimal jackknife (Jaeckel 1972).
     """
     combined = CombinedMetric.load(model)
     by = one_of("objective", objective or combined.objective, OBJECTIVES)
@@ -148,9 +156,9 @@ def _renamed(study: Study, rename: Rename) -> Study:
                 f"rename: no rater {old!r} in {study.name}; raters: {listed(known)}{suggestion(old, known)}"
             )
         if new in known and new not in dict(pairs):
-            raise OptionError(f"rename {old}={new}: {study.name} has a rater {new!r}, too; rename or leave out one")
+            raise OptionError(f"rename {old}={new!r}: {study.name} already has a rater {new!r}; rename or exclude one")
     if len({new for _, new in pairs}) < len(dict(pairs)):
-        raise OptionError(f"rename: two raters get one name ({listed(f'{old}={new}' for old, new in pairs)})")
+        raise OptionError(f"rename: two raters get the same name ({listed((f'{old}={new}' for old, new in pairs))})")
     to = pl.col("rater").replace(dict(pairs))
     return replace(
         study,
@@ -180,8 +188,9 @@ def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any
     if len(chosen.aspects) == 1:
         return list(chosen.aspects)
     raise OptionError(
-        f"{study.name}: people did not rate {combined.target!r}, which the model predicts; say aspect=...; aspects:"
-        f" {listed(chosen.aspects)}{suggestion(combined.target, chosen.aspects)}"
+        f"{study.name}: no human ratings of {combined.target!r}, which the model predicts; give "
+        "aspect='ASPECT', one of "
+        f"{listed(chosen.aspects)}{suggestion(combined.target, chosen.aspects)}"
     )
 
 
@@ -217,7 +226,7 @@ def _validated(
     human = np.where(np.isfinite(everyone).all(axis=0), of.human, np.nan)
     n, lost = int(np.isfinite(human).sum()), int((of.rated & ~np.isfinite(human)).sum())
     if n < 2:
-        raise InputError(f"{study.name}: no outputs that people, the combination and {rivals[0].name!r} all rated")
+        raise InputError(f"{study.name}: no output rated by annotators, the combined metric and {rivals[0].name!r}")
     compared = {name: _moves(of, human, everyone, name) for name in {*STATISTICS, by}}  # type: ignore[arg-type]
     tables = Validate.part(
         target,
@@ -226,7 +235,7 @@ def _validated(
     )
     told = noted(
         ("no-best-single", bool(reason), reason),
-        ("not-in-common", lost, f"{lost} outputs that people rated are left out: not all metrics compared rated them"),
+        ("not-in-common", lost, f"{lost} outputs with human ratings excluded: not all compared metrics rated them"),
         aspect=aspect_of(target),
     )
     units = len(np.unique(of.design.units[np.isfinite(human).any(axis=1)]))
@@ -253,9 +262,9 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
                 sorted(side * end for end in ends) for ends in ((known.min(), known.max()), (column.low, column.high))
             )
             raise InputError(
-                f"{study.name}: {column.label!r} is on another scale here, {here[0]:.3g} to {here[1]:.3g}, than in the"
-                f" model, {there[0]:.3g} to {there[1]:.3g}; say scales='data' to find bounds here, or fit a model"
-                " without it"
+                f"{study.name}: the scale of {column.label!r} differs, {here[0]:.3g} to {here[1]:.3g} "
+                f"here and {there[0]:.3g} to {there[1]:.3g} in the model; use scales='data' to take the "
+                "bounds from these data, or fit a model without it"
             )
 
 
@@ -273,13 +282,13 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
     found, reason = [], ""
     single = combined.validation.get("single")
     if not isinstance(single, dict):
-        reason = "the model file does not say which single metric was best where it was fitted; fit it again"
+        reason = "the model file does not name the best single metric of the fit; fit it again"
     else:
         metric, aspect = str(single["metric"]), str(single["aspect"])
         name = name_of(metric, aspect)
         raw = raw_scores(study, metric, aspect, of.design.items, of.design.systems)
         if raw is None:
-            reason = f"{name!r}, the best single metric where the model was fitted, is not here; see rename"
+            reason = f"{name!r}, the best single metric of the fit, is not in these data; see rename"
         else:
             found.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
     rows = np.flatnonzero(of.rated.ravel())

@@ -55,7 +55,9 @@ def invite(
     if output is not None:
         check_distinct_files([output], [study])
         if check_writable(output).exists() and not is_stream(output):
-            raise OptionError(f"{output} is there already, and may hold links that nobody can make again; name another")
+            raise OptionError(
+                f"{output} exists already, and may hold links that cannot be made again; name another file"
+            )
     from custodes.annotate.server import check_address, local_url
 
     if url is not None:
@@ -134,7 +136,7 @@ def forget(study: Study, worker: Worker) -> None:
     """
     with held(study) as service:
         service.forget(worker).result()
-    say(f"{study}: nothing names {worker} any more; copies made before still do")
+    say(f"{study}: {worker} is no longer named anywhere; earlier copies still contain the name")
 
 
 def reconcile(

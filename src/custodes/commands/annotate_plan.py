@@ -74,7 +74,7 @@ def _value(name: str, kind: Any, text: Any) -> Any:
                 return float(text)
         return msgspec.convert(text, kind, strict=False)
     except (msgspec.ValidationError, ValueError):
-        raise OptionError(f"--{name.replace('_', '-')} {shown(text)}: must be {_wanted(kind)}") from None
+        raise OptionError(f"--{name.replace('_', '-')} {shown(text)} is not allowed; give {_wanted(kind)}") from None
 
 
 def _wanted(kind: Any) -> str:

@@ -77,8 +77,8 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
         for file in files_of_sidecar(place):
             if os.path.realpath(file) != os.path.realpath(output) and takes_raters(file):
                 raise OptionError(
-                    f"cannot write {place}: it would be read with {file.name}, which stands beside it; name another"
-                    " output, or take that file out"
+                    f"cannot write {place}: it would be read as the raters table of {file.name} in the same "
+                    "folder; name another output, or move that file"
                 )
 
 

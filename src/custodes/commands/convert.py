@@ -56,7 +56,7 @@ def convert(
     into, keeps = is_folder(output), output.endswith(".toml")
     if keeps and (table is not None or quote_formulas):
         option = "--table" if table is not None else "--quote-formulas"
-        raise OptionError(f"convert: -o {output} keeps how tables are read, so {option} says nothing here")
+        raise OptionError(f"convert: -o {output} stores how tables are read, so {option} has no effect")
     if not into:
         check_writable(output)
     if not into and not keeps:
@@ -102,5 +102,5 @@ def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, l
     before = Schema() if reading.schema is None else Schema.load(reading.schema)
     schema = before.under(Columns.make(reading.mapping), reading.own, selection)
     if not (schema.columns or schema.reading or schema.selection):
-        raise OptionError(f"convert: nothing to keep in {output}; say --column, --columns, --reader or --human")
+        raise OptionError(f"convert: nothing to store in {output}; give --column, --columns, --reader or --human")
     return write_atomically(output, schema.to_toml(Path(output).parent))

@@ -77,9 +77,9 @@ def count(
     if not files:
         raise OptionError("no input: give a file of scores or verdicts (Parquet, CSV or JSON Lines)")
     if output is None:
-        raise OptionError("count: no output: say where the counts go, as in -o NAME.counts.json")
+        raise OptionError("count: no output; give the file of the counts, as in -o NAME.counts.json")
     if not output.endswith(SUFFIX):
-        raise OptionError(f"-o {output}: counts are kept in a file named ….counts.json, by which they are known")
+        raise OptionError(f"-o {output}: the name of a counts file must end in .counts.json; rename it")
     check_writable(output)
     check_distinct_files([output], read_by(files))
     of_scores: dict[str, Any] = {
@@ -100,12 +100,15 @@ def count(
         for name, value in idle.items():
             if value is not None:
                 what = "scores" if scores else "verdicts"
-                raise OptionError(f"{name}={shown(value)} would change nothing: the table holds {what}")
+                raise OptionError(f"{name}={shown(value)} has no effect: the table holds {what}")
         options = {"metrics": metrics, "systems": systems, **of_scores, "orders": orders}
         options = {name: value for name, value in options.items() if value is not None}
         if scores:
             if not human:
-                raise OptionError("count: say who are people, as in --human ann; all others are metrics")
+                raise OptionError(
+                    "count: no rater is known to be human; name the annotators, as in --human ann; all "
+                    "others are metrics"
+                )
             counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **options)
         else:
             counts = cu.count_battles(table, human=human, aspect=aspect, **options)

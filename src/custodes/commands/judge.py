@@ -75,7 +75,7 @@ def judge(
     Example: `custodes judge texts.jsonl --model qwen3 --base-url http://127.0.0.1:8000/v1 -o verdicts.csv`
     """
     if sum((dry_run, write_requests is not None, replies is not None)) > 1:
-        raise OptionError("judge: --dry-run, --write-requests and --replies each ask nothing; give one of them")
+        raise OptionError("judge: --dry-run, --write-requests and --replies exclude each other; give one of them")
     places = Places.make(output, cache, raters=".raters.csv", details=".details.jsonl")
     examples, prompt, pairs = (options.get(name) for name in ("examples", "prompt", "pairs"))
     read = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, replies]
@@ -85,7 +85,7 @@ def judge(
     who, arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
     for name in {"pairwise": ["scale"], "pointwise": ["pairs", "orders"]}[who.mode]:
         if name in options:
-            raise OptionError(f"--{name} {options[name]} would change nothing: the judge is {who.mode}")
+            raise OptionError(f"--{name} {options[name]} has no effect: the judge is {who.mode}")
     client = client_named(arguments["client"]) if "client" in arguments else None
     values = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
     asks = not dry_run and write_requests is None and replies is None

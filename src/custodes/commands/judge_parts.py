@@ -33,13 +33,16 @@ def sampling_of(entries: Sequence[str] | None) -> dict[str, Any] | None:
     for text in (part for entry in entries for part in ([entry] if _holds_json(entry) else assignment_list(entry))):
         name, sign, value = text.partition("=")
         if not sign or not name.strip() or name.strip() in values:
-            raise OptionError(f"--sampling {text!r}: say KEY=VALUE, each key once, as in --sampling temperature=0")
+            raise OptionError(
+                f"--sampling {text!r} is not allowed; give KEY=VALUE, each key once, as in --sampling temperature=0"
+            )
         try:
             values[name.strip()] = msgspec.json.decode(value)
         except msgspec.DecodeError:
             if value.lstrip()[:1] in ("[", "{"):
                 raise OptionError(
-                    f"--sampling {shown(text)}: the value is no JSON; give it alone, repeat the option"
+                    f"--sampling {shown(text)}: the value is not JSON; give a single value, and repeat the "
+                    "option for others"
                 ) from None
             values[name.strip()] = value
     return values
@@ -87,18 +90,18 @@ def estimate_lines(
     """What asking would take; `answers`: tokens out of replies that are kept, by which others are estimated."""
     judge = plan.judge
     if answers:
-        answer, basis = mean(answers), f"the mean of {len(answers)} kept replies"
+        answer, basis = mean(answers), f"the mean of {len(answers)} cached replies"
     else:
         answer = cost.answer_tokens(judge)
-        reason = f" and {cost.REASON_TOKENS} of a reason" if judge.reason == "first" else ""
+        reason = f" and {cost.REASON_TOKENS} tokens of a reason" if judge.reason == "first" else ""
         basis = f"the JSON answer{reason}; a model that thinks first takes more"
     left = cost.estimate(waiting, price=price, answer=answer)
-    yield f"{len(plan.asked)} questions, {len(plan.requests)} requests, {left.requests} of them not answered yet"
+    yield (f"{len(plan.asked)} queries, {len(plan.requests)} requests, {left.requests} of them without a reply yet")
     yield (
-        f"{left.characters} characters, about {left.tokens_in} tokens in; about {left.expected_out} out expected,"
-        f" at most {left.tokens_out}"
+        f"{left.characters} characters, about {left.tokens_in} input tokens; about "
+        f"{left.expected_out} output tokens expected, at most {left.tokens_out}"
     )
-    yield f"expected: {answer:.0f} tokens an answer ({basis}), each question asked once"
+    yield f"expected: {answer:.0f} tokens per answer ({basis}), each query sent once"
     if left.dollars is None or left.expected_dollars is None or price is None:
         yield f"no price of {judge.model} is known; {PRICES}"
     else:
@@ -126,8 +129,8 @@ def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, pric
     if left.dollars is not None and left.expected_dollars is not None:
         money = f", about {dollars(left.expected_dollars)} expected and at most {dollars(left.dollars)}"
     raise OptionError(
-        f"{len(waiting)} requests{money}: say --max-cost DOLLARS or --yes; or ask fewer, as by --pairs sample:N"
-        " (`custodes plan` says how many it takes)"
+        f"{len(waiting)} requests{money}; allow them with --max-cost DOLLARS or --yes, or send "
+        "fewer, as with --pairs sample:N (`custodes plan` estimates how many are needed)"
     )
 
 
@@ -138,7 +141,7 @@ def summary(result: Judgements) -> str:
     retries = row["sent"] - row["asked"]
     again = f" ({retries} of them retries)" if retries else ""
     return (
-        f"{result.details.height} of {row['questions']} questions have a reply, {result.answered} a"
-        f" {KEYS[result.mode]}; {row['sent']} requests sent{again}, {row['tokens_in']} tokens in,"
-        f" {row['tokens_out']} out{money}"
+        f"{result.details.height} of {row['questions']} queries have a reply, {result.answered} a "
+        f"{KEYS[result.mode]}; {row['sent']} requests sent{again}, {row['tokens_in']} input "
+        f"tokens, {row['tokens_out']} output tokens{money}"
     )

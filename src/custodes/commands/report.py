@@ -50,7 +50,8 @@ def report(
     shape = "html" if output.output is None and output.format is None else output.shape
     if shape not in ("html", "json") or output.table is not None:
         raise OptionError(
-            "report: tables come one by one from the verb of their question; here is html, or all as json"
+            "report: the format must be html, or json for all tables; single tables come from the "
+            "verb of their question"
         )
     read = read_by(inputs, *reading.files, *options.values())
     output.check(read)

@@ -68,9 +68,9 @@ def score(
             print(script_of(script), end="")
         return 0
     if not metrics:
-        raise OptionError("score: no --metric; custodes score --list tells which there are")
+        raise OptionError("score: no metric is given; give --metric NAME (custodes score --list shows all)")
     if output is None and not dry_run:
-        raise OptionError("score: say where scores go, as in -o scores.csv")
+        raise OptionError("score: no output; give a file, as in -o scores.csv")
     places = Places.make(output, cache, raters=".raters.csv")
     if output is not None and quote_formulas:
         check_quoted([output])

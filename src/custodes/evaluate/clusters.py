@@ -50,12 +50,12 @@ def counted(study: Study | OutcomeCounts, setting: Setting) -> list[Counted]:
         return [Counted(aspect=c.aspect, counts=OutcomeCounts.of(c.preferences), comparison=c) for c in comparisons]
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(f"{name}: counts are already selected and tied; give it when counting")
+            raise OptionError(f"{name}: counts already have a selection and tie rules; set it when counting")
     study.check_both_sides()
     if not study.paired.any():
         raise InputError(
-            f"people and metrics ({listed(study.metrics, limit=3)}) have no item in common, so nothing compares them;"
-            " count items that both rated"
+            f"annotators and metrics ({listed(study.metrics, limit=3)}) have no item in common; count "
+            "items rated by both"
         )
     return [Counted(aspect="", counts=study, comparison=None)]
 
@@ -124,19 +124,20 @@ def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]
     design, where = part.comparison.design if part.comparison else None, label_of(part.aspect)
     if design is None:
         message = (
-            "counts do not tell which items belong to one document, so all are taken to be independent: if they come in"
-            " documents, p-values are too small and intervals too narrow; give the study with its clusters instead"
+            "counts do not record which items share a document, so items are treated as independent. "
+            "If they share documents, p-values and intervals are too small; give the study with its "
+            "clusters instead"
         )
         return noted(("counts-without-clusters", True, message))
     defined = np.asarray(people)[np.isfinite(people)]
     mean = defined.mean() if defined.size else np.nan
     message = (
-        f"{len(design.items)} items in {design.n_units} clusters{where}: the variance of people's margins is {mean:.2f}"
-        " times that of independent items (design effect, mean over pairs of systems); tests, intervals and"
-        " probabilities allow for it"
+        f"{len(design.items)} items in {design.n_units} clusters{where}: the variance of human "
+        f"margins is {mean:.2f} times that of independent items (design effect, mean over pairs "
+        "of systems). Tests, intervals and probabilities account for it"
     )
     alone = int(np.isinf(people).sum())
-    single = f"{alone} pairs of systems are rated in one cluster only{where}, so nothing is known of how they vary"
+    single = f"{alone} pairs of systems were rated in only one cluster{where}, so their variance cannot be estimated"
     return noted(
         ("design-effect", True if defined.size else 0, message), ("one-cluster", alone, single), aspect=part.aspect
     )

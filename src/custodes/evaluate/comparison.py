@@ -32,8 +32,7 @@ from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
 
 NO_COMPARISON = (
-    "nobody compared two systems on one item, so there is no battle; a battle needs two rated outputs of one item, or a"
-    " verdict"
+    "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
 )
 
 CALIBRATION_FOLDS = 5
@@ -205,8 +204,9 @@ def too_few(chosen: Study, needed: str) -> str:
     if chosen.systems:
         return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
     return (
-        f"{chosen.name}: no score and no verdict counts, so there is no system to compare; name other raters or"
-        " aspects, or wait for answers where people are still asked (custodes annotate status tells how far they are)"
+        f"{chosen.name}: no score or verdict is selected, so there is no system to compare. "
+        "Select other raters or aspects; in a running annotation study, see custodes annotate "
+        "status"
     )
 
 
@@ -215,9 +215,9 @@ def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
     for comparison in comparisons:
         if not comparison.shared.any():
             raise InputError(
-                f"metrics share scores of whole systems only with people{label_of(comparison.aspect)}"
-                f" ({listed(comparison.metrics, limit=3)}), and this question compares outputs; ask agreement, or give"
-                " scores of outputs too"
+                f"metrics share only whole-system scores with annotators{label_of(comparison.aspect)} "
+                f"({listed(comparison.metrics, limit=3)}), and this question compares outputs; use "
+                "agreement, or add scores of outputs"
             )
     return comparisons
 
@@ -238,7 +238,7 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
         if chosen.metrics and not raters.metrics:
             why = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
             raise NotComparableError(
-                f"{chosen.name}: no chosen metric rated anything{label}; metrics: {listed(chosen.metrics)}{why}"
+                f"{chosen.name}: no selected metric rated anything{label}; metrics: {listed(chosen.metrics)}{why}"
             )
         notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
         return replace(raters, notes=notes)
@@ -260,7 +260,7 @@ def compared_by_any(chosen: Study, setting: Setting, aspects: Sequence[str] | No
         check_scales(chosen, comparison)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
-                f"ties='calibrated': {chosen.name} has no people's scores to fit thresholds on; give a number, or exact"
+                f"ties='calibrated': {chosen.name} has no human scores to fit thresholds; give a number, or exact"
             )
         silent = [
             name
@@ -313,7 +313,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored, systems=systems)
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
     voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
-    vote = "several people gave verdicts, which have no mean: they vote (as with aggregate='vote')"
+    vote = "several annotators gave verdicts, which have no mean, so they vote (as with aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))
     human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full["human_ties"])
     epsilon, per_item = tie_thresholds(
@@ -385,9 +385,9 @@ def _check_size(study: Study, aspect: str, raters: Sequence[str], *, n_scored: i
     rows = int((rated * (rated - 1) // 2).sum() or 0)
     if max(8 * n_scored * n_systems * len(raters), ROW_BYTES * rows) > MOST_CELLS:
         raise InputError(
-            f"{study.name}: {n_scored} items x {n_systems} systems x {len(raters)} raters are too"
-            " many for this question; select fewer, or count with custodes.count_pairs and give favoritism and ranking"
-            " the counts"
+            f"{study.name}: {n_scored} items x {n_systems} systems x {len(raters)} raters do not fit "
+            "into memory; select fewer, or count with custodes.count_pairs and give the counts to "
+            "favoritism and ranking"
         )
 
 
@@ -414,17 +414,17 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     people = comparison.preferences.of_rater(0)
     if not len(people):
         raise NotComparableError(
-            f"people rated no two outputs of one item{label}, so they prefer nothing; a pair needs two rated systems"
-            " of one item"
+            f"no item has human ratings of two systems{label}, so no preference can be derived; give "
+            "ratings of two systems per item"
         )
     by_system = comparison.whole
     whole = list(compress(comparison.metrics, by_system))
     alone = list(compress(comparison.metrics, ~comparison.shared & ~by_system))
     if comparison.metrics and len(alone) == len(comparison.metrics):
         raise NotComparableError(
-            f"people and metrics rated no pair of outputs in common{label}, and gave no scores of the same systems"
-            f" (people {listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); do both files use the"
-            " same item and system labels?"
+            f"annotators and metrics have no pair of outputs and no scores of systems in common{label} (annotators "
+            f"{listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); use the same "
+            "item and system labels in both files"
         )
     constant = [
         name
@@ -441,32 +441,36 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     strangers = [name for i, name in enumerate(comparison.systems) if i not in compared]
     unrated = len(comparison.items) - len(np.unique(people.item))
     return noted(
-        ("no-overlap", len(alone), f"no pair of outputs shared with people{label}, so undefined: {listed(alone)}"),
+        (
+            "no-overlap",
+            len(alone),
+            f"no pair of outputs in common with annotators{label}, so undefined: {listed(alone)}",
+        ),
         (
             "whole-systems",
             len(whole),
-            f"scores of whole systems only{label}, compared with people system by system and in nothing else:"
-            f" {listed(whole)}",
+            f"whole-system scores only{label}, so compared with annotators only at the system level: {listed(whole)}",
         ),
         (
             "constant-metric",
             len(constant),
-            f"constant{label}, so correlations are undefined and every pair ties: {listed(constant)}",
+            f"constant{label}, so correlations are undefined and every pair is a tie: {listed(constant)}",
         ),
         (
             "all-ties",
             0 if people.sign.any() else len(people),
-            f"people tie on every pair{label}: correlations with them and decisions are undefined",
+            f"human ratings tie on every pair{label}: correlations and decisions are undefined",
         ),
         (
             "one-item",
             1 if comparison.design.n_units < 2 else 0,
-            f"one item or cluster only{label}: nothing to resample, so no intervals",
+            f"one item or cluster only{label}: no resampling, and so no intervals",
         ),
         (
             "verdicts-only",
             unscored,
-            f"people gave verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq and spa are undefined",
+            f"human ratings are verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq "
+            "and spa are undefined",
         ),
         (
             "verdicts-only",
@@ -476,18 +480,18 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
         (
             "systems-without-people",
             len(strangers),
-            f"systems that people compared with no other{label}, so nothing is known of them: {listed(strangers)}",
+            f"systems without a human comparison{label}, so nothing can be estimated for them: {listed(strangers)}",
         ),
         (
             "item-weights",
             comparison.design.item_weights is not None,
-            "items have weights: statistics of agreement weigh them; counts of wins, ties and losses (favoritism,"
-            " ranking, correction, protocol) take every item once",
+            "item weights apply to statistics of agreement; counts of wins, ties and losses "
+            "(favoritism, ranking, correction, protocol) count every item once",
         ),
         (
             "items-without-people",
             unrated,
-            f"{unrated} of {len(comparison.items)} items have no two outputs rated by people{label}",
+            f"{unrated} of {len(comparison.items)} items have no two outputs rated by annotators{label}",
         ),
         unpaired_note(comparison.unpaired, label),
         aspect=comparison.aspect,

@@ -44,7 +44,9 @@ FEW_DRAWS = 1000
 
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 
-CORRECTED = "margin: share of wins minus share of losses of the first system; n: annotations; theta: P(margin > 0)"
+CORRECTED = (
+    "margin: proportion of wins minus proportion of losses of the first system; n: annotations; theta: P(margin > 0)"
+)
 
 
 def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
@@ -86,15 +88,15 @@ class Correction(Result):
 
     pairs: pl.DataFrame = table(
         "One row per metric, a pair of systems and an estimator.",
-        label("metric", "the metric that helps"),
-        label("estimator", f"`{BESIDE[0]}` and `{BESIDE[1]}` always, then those asked for"),
+        label("metric", "the metric used"),
+        label("estimator", f"`{BESIDE[0]}` and `{BESIDE[1]}` always, then those requested"),
         *PAIR,
-        count("n_paired", "items that people and the metric rated", "Both"),
-        count("n_metric", "items that the metric alone rated", "Metric only"),
-        count("n_human_only", "items that people alone rated", "People only"),
+        count("n_paired", "items rated by annotators and the metric", "Both"),
+        count("n_metric", "items rated by the metric only", "Metric only"),
+        count("n_human_only", "items rated by annotators only", "People only"),
         share(
             "p_win",
-            "share of wins of system_a as people see it; null for estimators of the margin alone",
+            "human win rate of system_a, without ties; null for estimators of the margin alone",
             "A better",
             interval=True,
         ),
@@ -105,25 +107,26 @@ class Correction(Result):
         label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`; `=` at the threshold"),
         score(
             "design_effect",
-            "variance of the estimate by clusters over that by items, at least 1; counts were divided by it, and by a"
-            " factor for few clusters; null without clusters and for estimators with clusters of their own",
+            "design effect: variance of the estimate by clusters relative to that by items, at least "
+            "1; counts were divided by it, and by a factor for few clusters. Null without clusters "
+            "and for estimators that handle clusters themselves",
             "Design effect",
             essential=False,
         ),
-        score("effective_draws", "what the Monte Carlo draws are worth; null where there are none"),
-        flag("equivalent", "the margin's interval lies within ± `--equivalence`; null unless asked"),
+        score("effective_draws", "effective number of Monte Carlo draws; null without draws"),
+        flag("equivalent", "whether the margin's interval lies within ± `--equivalence`; null unless requested"),
         label(
             "note",
-            "empty, or of `at the threshold` (other random numbers might decide otherwise), `few annotations`,"
-            " `never annotated`, `never rated by the metric`",
+            "empty, or of `at the threshold` (other random numbers might change the decision), `few "
+            "annotations`, `never annotated`, `never rated by the metric`",
         ),
         view=_side_by_side,
     )
     edges: pl.DataFrame = table(
-        "The ranking graph that the decisions make: one row per edge that does not follow from others.",
-        label("metric", "the metric that helps"),
+        "The ranking graph of the decisions: one row per edge that is not implied by others.",
+        label("metric", "the metric used"),
         label("estimator", "its name"),
-        label("winner", "a system; `A ~ B` are in a circle of wins"),
+        label("winner", "a system; `A ~ B` form a cycle of wins"),
         label("loser", "another one"),
         essential=False,
     )
@@ -147,15 +150,19 @@ def correction(
 ) -> Correction:
     """Estimate the outcome of each pair of systems from few human ratings and many metric ratings.
 
-    `estimator`: one or several; pooled needs a study. A pair that nobody annotated is answered from what is known, and
-    marked.
-    All tables and columns: `help(cu.Correction)`.
+    Notes
+    -----
+    A pair without annotations is estimated from metric and prior, and marked. Counts (`count_pairs`) can replace
+    the study for all estimators except pooled; they have no clusters. All estimators assume that the annotated items
+    are a random sample; mixture and inversion also assume that the metric's errors depend on the human label only.
+    Clusters reduce the effective number of annotations: see `design_effect`.
 
-    Takes a study, or counts (`count_pairs`), which allow all but pooled and know no clusters. What is taken for
-    granted: the annotated items are a random part, and (mixture, inversion) errors depend on people's answer alone.
-    Items in clusters count for fewer: see `design_effect`.
-    Source: correction paper, Algorithm 1; PPI++: Angelopoulos et al. 2023; the rest is ours.
+    References
+    ----------
+    Deriu et al. 2023, Algorithm 1; Angelopoulos et al. 2023 (PPI++).
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.correction(cu.read("demo"), estimator="ppi", metrics="learned", aspect="fluency")
     >>> result.pairs["estimator"].unique().sort().to_list()
@@ -165,7 +172,7 @@ def correction(
         between("equivalence", equivalence, 0, 1)
     names = value_list("estimator", estimator)
     if not names:
-        raise OptionError(f"estimator: name at least one of {', '.join(ESTIMATORS)}")
+        raise OptionError(f"estimator: the list is empty; give at least one of {', '.join(ESTIMATORS)}")
     chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *names))]
     if isinstance(study, OutcomeCounts):
         _check_counts(study, chosen)
@@ -204,9 +211,9 @@ def _check_counts(counts: OutcomeCounts, estimators: Iterable[Estimator]) -> Non
         values = getattr(counts, name)
         wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
         if wrong.any():
-            raise InputError(f"counts.{name} holds {values[wrong][0]}: counts are whole numbers of at least 0")
+            raise InputError(f"counts.{name} holds {values[wrong][0]}; give whole numbers of at least 0")
     if items := next((estimator.name for estimator in estimators if estimator.needs_items), None):
-        raise OptionError(f"estimator={items!r} needs the items behind the counts; give the study instead of counts")
+        raise OptionError(f"estimator={items!r} needs the items, which counts do not hold; give the study instead")
 
 
 def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
@@ -289,19 +296,23 @@ def _annotation_remarks(part: Counted) -> Iterator[Remark]:
     annotated = counts.human.sum(axis=1)
     pairs = zip(counts.system_a, counts.system_b, annotated, strict=True)
     if never := [f"{a} - {b}" for a, b, n in pairs if not n]:
-        message = f"never annotated{where}, so answered from the metric and the prior alone: {listed(never)}"
+        message = f"never annotated{where}, so estimated from the metric and the prior alone: {listed(never)}"
         yield Remark("never-annotated", message, len(never))
     if few := int(((annotated > 0) & (annotated < FEW_ANNOTATIONS)).sum()):
         message = (
-            f"{few} of {len(annotated)} pairs have fewer than {FEW_ANNOTATIONS} human annotations{where}: their"
-            " intervals may hold the truth less often than they say (95 % intervals with 10 annotations in simulations:"
-            " ppi 87 %, the others at least 90 %)"
+            f"{few} of {len(annotated)} pairs have fewer than {FEW_ANNOTATIONS} human "
+            f"annotations{where}, so coverage of their intervals may be below nominal (95 % intervals "
+            "with 10 annotations in simulations: ppi 87 %, the others at least 90 %)"
         )
         yield Remark("few-annotations", message, few)
     shared = counts.paired.sum(axis=(0, 2, 3))
     alone = [name for name, n in zip(counts.metrics, shared, strict=True) if not n]
     if alone and part.comparison is None:
-        yield Remark("no-overlap", f"no item shared with people, so nothing to correct by: {listed(alone)}", len(alone))
+        yield Remark(
+            "no-overlap",
+            f"no item in common with annotators, so no correction is possible: {listed(alone)}",
+            len(alone),
+        )
 
 
 def _noted(unclear: NDArray[np.bool_], notes: NDArray[np.str_]) -> NDArray[np.str_]:
@@ -314,14 +325,14 @@ def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, ga
         yield from estimator.remarks(estimate, where)
         if low := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
-                f"{estimator.name}: {low} of {estimate.theta.size} tables have fewer than {FEW_DRAWS} effective"
-                f" draws{where}: read their intervals with care"
+                f"{estimator.name}: {low} of {estimate.theta.size} tables have fewer than {FEW_DRAWS} "
+                f"effective draws{where}, so their intervals are inaccurate"
             )
             yield Remark("few-draws", message, low)
         if close := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
-                f"{estimator.name}: theta of {close} of {estimate.theta.size} tables is within four Monte Carlo errors"
-                f" of {number(gamma / 2, 3)} or {number(1 - gamma / 2, 3)}{where}, where other random numbers might"
-                f" decide otherwise: `=`, marked `{AT_THRESHOLD}`"
+                f"{estimator.name}: theta of {close} of {estimate.theta.size} tables is within four Monte "
+                f"Carlo errors of {number(gamma / 2, 3)} or {number(1 - gamma / 2, 3)}{where}; these "
+                f"count as `=` and are marked `{AT_THRESHOLD}`"
             )
             yield Remark("at-the-threshold", message, close)

@@ -77,5 +77,5 @@ def ranking_edges(counts: OutcomeCounts, decided: NDArray[Any]) -> tuple[list[tu
 
 def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
     """What a reader must know where wins form circles (for these raters); nothing where none does."""
-    message = f"significant wins form a circle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
+    message = f"significant wins form a cycle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
     return noted(("cycle", len(cyclic), message), aspect=aspect)

@@ -65,10 +65,8 @@ FEW_ERRORS = 5
 SYSTEMS_ACROSS = 16
 """With more systems the table is not set with one column each."""
 
-ERRORS = "Errors of any noisy metric favour the weaker system; what goes beyond that is partiality (--table partiality)"
-PARTIAL = (
-    "points of win rate that quality does not explain; *: significant (Holm over metrics and systems), ?: inconclusive"
-)
+ERRORS = "Errors of any noisy metric favour the weaker system; partiality is the rest (--table partiality)"
+PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive"
 
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
@@ -113,17 +111,17 @@ class Favoritism(Result):
         label("metric", "its name"),
         score("mean_abs_favi", "mean of |favi| over pairs", "Mean |Favi-Score|", interval=True, best="low"),
         score("std_abs_favi", "standard deviation of |favi| over pairs", "Spread"),
-        share("sample_accuracy", "share of comparisons with the same sign as people's", best="high"),
+        share("sample_accuracy", "proportion of comparisons with the same sign as human ratings", best="high"),
         share(
             "system_accuracy",
-            "share of pairs whose margins (wins minus losses) have the same sign",
+            "proportion of pairs whose margins (wins minus losses) have the same sign",
             "Same sign of margin",
             best="high",
         ),
         flag(
             "overall",
-            "whether the metric has no score for this aspect, so that its score without an aspect is compared with it;"
-            " what looks like partiality may then be quality on another aspect",
+            "whether the metric has no score for this aspect, so that its score without an aspect is "
+            "used; apparent partiality may then reflect quality on another aspect",
             "Score without aspect",
             essential=False,
         ),
@@ -132,17 +130,24 @@ class Favoritism(Result):
         "One row per metric and pair of systems.",
         label("metric", "its name"),
         *PAIR,
-        count("n", "items rated by both people and metric", "n"),
-        count("errors", "of these, where they differ"),
+        count("n", "items rated by both annotators and metric", "n"),
+        count("errors", "of these, items where the two differ"),
         score("favi", "Favi-Score, from -2 to 2; positive favours system_a", "Favi-Score (for A)", interval=True),
-        share("sample_accuracy", "on this pair"),
+        share("sample_accuracy", "proportion of items of this pair with the same sign"),
         flag("sign_agrees", "whether both margins have the same sign"),
-        label("decision_human", "`+` system_a is better, `-` system_b, `=` not different: a sign test", "People"),
-        label("decision_metric", "the same by the metric", "Metric says"),
-        probability("flip_probability", "posterior probability that the margins are opposite", "Margins opposite"),
+        label(
+            "decision_human",
+            "`+` system_a is better, `-` system_b, `=` no significant difference: a sign test",
+            "People",
+        ),
+        label("decision_metric", "the same for the metric", "Metric says"),
+        probability(
+            "flip_probability", "posterior probability that the margins have opposite signs", "Margins opposite"
+        ),
         score(
             "design_effect",
-            "variance of `favi` by clusters of items over that by items, at least 1; null without clusters",
+            "design effect: variance of `favi` by clusters of items relative to that by items, at "
+            "least 1; null without clusters",
             essential=False,
         ),
         label("note", "empty, `no errors`, `too few errors`, or `no item rated by both`"),
@@ -153,7 +158,7 @@ class Favoritism(Result):
         label("metric", "its name"),
         label("system", "a system"),
         score("favi", "mean over all other systems; positive: favoured", "Mean Favi-Score"),
-        score("favi_min", "the least of these", "Least"),
+        score("favi_min", "the smallest of these", "Least"),
         score("favi_max", "the largest of these", "Largest"),
         count("opponents", "other systems against which the Favi-Score is defined", essential=False),
         view=lambda frame: _matrix(
@@ -161,22 +166,23 @@ class Favoritism(Result):
         ),
     )
     partiality: pl.DataFrame = table(
-        "One row per metric and system: is the metric partial to it, beyond what its accuracy, the link between people"
-        " and metric, and people's noise explain?",
+        "One row per metric and system: favoritism beyond what quality and sampling error explain.",
         label("metric", "its name"),
         label("system", "a system"),
         points(
             "partiality",
-            "points of its win rate by the metric that its quality does not explain; positive: favoured",
+            "points of win rate by the metric, adjusted for quality; positive: favoured",
             "Win rate beyond quality",
             interval=True,
         ),
         p_value(
-            "p_value", "of this metric and system alone; below 1 − confidence where the interval leaves out 0", "p"
+            "p_value",
+            "p-value of this metric and system alone; below 1 − confidence where the interval excludes 0",
+            "p",
         ),
         p_value(
             "p_adjusted",
-            "for all metrics and systems of the aspect (Holm), and for any one other system being partial instead",
+            "p-value for all metrics and systems of the aspect (Holm), also allowing for one other partial system",
             "p, all tested",
         ),
         label(
@@ -184,13 +190,13 @@ class Favoritism(Result):
             f"`{FAVOURED}` or `{DISFAVOURED}` where `p_adjusted` is at most alpha; `{INCONCLUSIVE}`; else empty",
         ),
         label("reason", "why it is inconclusive", essential=False),
-        count("rank_human", "the system's rank by people", "Rank by people"),
+        count("rank_human", "rank of the system by annotators", "Rank by people"),
         count("rank", "its rank by the metric", "Rank by metric"),
         count("rank_without", "its rank by the metric without the partiality", "Without it"),
         labels(
             "near_copies",
-            "other metrics with the same finding that order the outputs of an item almost equally: complementarity at"
-            f" most {NEAR_COPY}",
+            "other metrics with the same finding and almost the same order of outputs of an item "
+            f"(complementarity at most {NEAR_COPY})",
             essential=False,
         ),
         view=lambda frame: _matrix(
@@ -201,7 +207,7 @@ class Favoritism(Result):
         "The nine counts of a metric and a pair of systems.",
         label("metric", "its name"),
         *PAIR,
-        *(count(cell, "people say {}, the metric says {} (of system_a)".format(*cell.split("_"))) for cell in CELLS),
+        *(count(cell, "annotators: {}, metric: {} (of system_a)".format(*cell.split("_"))) for cell in CELLS),
         essential=False,
     )
 
@@ -219,17 +225,21 @@ def favoritism(
 ) -> Favoritism:
     """Favi-Score of each metric for each pair of systems, with intervals and the decisions that it changes.
 
-    The Favi-Score of a pair lies in [-2, 2], positive where errors favour `system_a`. Errors of any noisy metric favour
-    the weaker system, so the table `partiality` tests what goes beyond: does the metric place a system off the curve of
-    metric over people on which the others lie? Intervals of pairs are of the posterior over the six kinds of error
-    (`resamples` draws), those of metrics from resampled clusters; decisions are sign tests at `alpha` on the items both
-    rated. All tables and columns: `help(cu.Favoritism)`.
+    Notes
+    -----
+    The Favi-Score of a pair lies in [-2, 2] and is positive where errors favour `system_a`. Errors of any noisy metric
+    favour the weaker system; the table `partiality` tests for more, namely whether a system lies off the curve of
+    metric scores against human ratings that the other systems follow. Intervals of pairs come from the posterior of
+    the six kinds of error (`resamples` draws), those of metrics from resampled clusters. Decisions are sign tests at
+    `alpha` on the items rated by both. Counts (`count_pairs`) can replace the study, without the intervals of `metrics`
+    and without `partiality`.
 
-    Takes a study, or counts (`count_pairs`), which allow everything but the intervals of `metrics`
-    and `partiality`.
-    setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).
-    Source: Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2; intervals, flips and partiality are ours.
+    References
+    ----------
+    Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2. Intervals, flips and partiality are new.
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), metrics="judge*", resamples=200)
     >>> result.pairs["favi"].is_between(-2, 2).all()
@@ -384,20 +394,20 @@ def _overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
     affected = {str(metric) for metric, finding in rows if finding in (FAVOURED, DISFAVOURED)}
     metrics = [name for name in part.overall if name in affected]
     message = (
-        f"{listed(metrics)}: no score{label_of(part.aspect)}, so a score without an aspect is compared with it; what"
-        " looks like partiality may be quality on another aspect"
+        f"{listed(metrics)}: no score{label_of(part.aspect)}, so the score without an aspect is "
+        "used; apparent partiality may reflect quality on another aspect"
     )
     return noted(("overall-score", len(metrics), message), aspect=part.aspect)
 
 
 def _error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:
     rules = (
-        ("favi-no-shared-items", n == 0, "have no item rated by both"),
+        ("favi-no-shared-items", n == 0, "have no item rated by both annotators and metric"),
         ("favi-no-errors", (n > 0) & (errors == 0), "have no error, so their Favi-Score is undefined"),
         (
             "favi-few-errors",
             (errors > 0) & (errors < FEW_ERRORS),
-            f"have fewer than {FEW_ERRORS} errors: read with care",
+            f"have fewer than {FEW_ERRORS} errors, so the Favi-Score is unstable",
         ),
     )
     return [

@@ -125,11 +125,13 @@ def judged(study: Study, chosen: Study, people: People) -> Judges:
 
 def _check_enough(study: Study, scored: pl.DataFrame) -> None:
     if scored.is_empty():
-        raise InputError(f"{study.name}: only verdicts here, no scores of single outputs; this question ranks scores")
+        raise InputError(f"{study.name}: verdicts only, and this question ranks scores; add scores of single outputs")
     for what in ("system", "item"):
         labels = scored[what].unique(maintain_order=True)
         if labels.len() < 2:
-            raise InputError(f"{study.name}: only {labels.len()} {what} with scores ({listed(labels)}); two are needed")
+            raise InputError(
+                f"{study.name}: only {labels.len()} {what} with scores ({listed(labels)}); give at least two"
+            )
 
 
 def _assembled(
@@ -143,22 +145,22 @@ def _assembled(
     names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in parts)
     if len(names) < 2:
         raise InputError(
-            f"{chosen.name}: only {len(names)} rater gave scores of outputs ({listed(names)}); two are needed"
+            f"{chosen.name}: only {len(names)} rater gave scores of outputs ({listed(names)}); give at least two"
         )
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise InputError(f"{chosen.name}: two raters are called {listed(map(repr, doubled))} here; rename the metric")
+        raise InputError(f"{chosen.name}: two raters are named {listed(map(repr, doubled))}; rename the metric")
     scores = np.stack([values for *_, values in parts])
     with np.errstate(invalid="ignore"):
         flat = scores.reshape(len(scores), -1)
         constant = np.nanmin(flat, axis=1) == np.nanmax(flat, axis=1)
     scores[constant] = np.nan
     stuck = tuple(name for name, is_constant in zip(names, constant, strict=True) if is_constant)
-    left_out = [*_strangers(study, chosen, aspects), *((name, "constant: it ranks nothing") for name in stuck)]
+    left_out = [*_strangers(study, chosen, aspects), *((name, "constant, so it ranks nothing") for name in stuck)]
     rated = np.isfinite(scores)
     missing = int((~rated[~constant]).sum())
     data_notes = noted(
-        ("constant-rater", len(stuck), f"constant, so they rank nothing and are left out: {listed(stuck)}"),
+        ("constant-rater", len(stuck), f"constant, so excluded: {listed(stuck)}"),
         ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
     )
     dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
@@ -195,7 +197,7 @@ def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tu
     ]
     strangers = rated.filter(~ours)
     rows += [
-        (name_of(name, aspect), f"no chosen person rated the aspect {aspect!r}")
+        (name_of(name, aspect), f"no selected annotator rated the aspect {aspect!r}")
         for name, aspect in strangers.iter_rows()
     ]
     return rows
@@ -203,8 +205,8 @@ def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tu
 
 def _why_unused(whole: bool, verdicts: bool) -> str:
     if whole:
-        return "scores of whole systems only"
-    return "verdicts, not scores" if verdicts else "no scores of the chosen systems and items"
+        return "whole-system scores only"
+    return "verdicts, not scores" if verdicts else "no scores of the selected systems and items"
 
 
 def few_clusters_notes(
@@ -213,7 +215,7 @@ def few_clusters_notes(
     """Whether there are too few clusters of items for intervals by resampling them: of some columns, or of all."""
     which = f" of {listed(columns)}" if columns else ""
     message = (
-        f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; no simulation vouches for a"
-        " coverage of 85 % with so few"
+        f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; with so "
+        "few, simulated coverage was below 85 %"
     )
     return noted(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

@@ -21,7 +21,7 @@ def named_alike(study: Study) -> Iterator[Finding]:
         sets = alike(names)
         if sets:
             examples = listed((" = ".join(map(visible, one)) for one in sets), limit=4)
-            message = f"{what} that look alike and count as different ones: {examples}; give each one name"
+            message = f"{what} that look equal and count as different: {examples}; give each one name"
             yield "look-alikes", message, [label for one in sets for label in one]
 
 
@@ -34,7 +34,7 @@ def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
     people = [name for name in kinds if name in named | beside]
     if people:
         message = (
-            f"raters that look like people are judged as metrics: {listed(people)}; if they are people, select them"
-            " with human or give them the kind human, else leave them out of metrics"
+            f"raters that look human are evaluated as metrics: {listed(people)}; if they are human, "
+            "select them with human or give them the kind human, else leave them out of metrics"
         )
         yield "people-as-metrics", message, people

@@ -19,14 +19,14 @@ FAVOURED, DISFAVOURED = "favoured", "disfavoured"
 
 REASONS: Mapping[Reason, str] = {
     Reason.NONE: "",
-    Reason.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems to fix the curve",
-    Reason.FEW_UNITS: f"seen on fewer than {FEWEST_UNITS} items or clusters",
-    Reason.LEVEL: "humans or the metric rate all systems the same",
+    Reason.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems to fit the curve",
+    Reason.FEW_UNITS: f"rated on fewer than {FEWEST_UNITS} items or clusters",
+    Reason.LEVEL: "humans or the metric rate all systems equally",
     Reason.UNRATED: "not rated by both humans and the metric",
     Reason.UNMET: "not compared with every other system",
     Reason.CONSTANT: "nothing varies between items",
     Reason.WIDE: "the other systems do not determine where a fair metric would place it",
-    Reason.APART: "no other system is of like quality",
+    Reason.APART: "no other system of similar quality",
     Reason.UNCONNECTED: "shares no items with the other systems",
 }
 
@@ -66,7 +66,7 @@ def partiality_columns(comparison: Comparison, *, alpha: float, confidence: floa
 def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mapping[str, Any]) -> list[Note]:
     """What a reader of the table must know."""
     if comparison is None:
-        message = "counts do not say which comparisons share an item, so partiality cannot be tested: give the study"
+        message = "counts do not record which comparisons share an item, so partiality cannot be tested; give the study"
         return noted(("partiality-counts", True, message), aspect=aspect)
     return noted(
         (

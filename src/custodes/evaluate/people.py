@@ -49,8 +49,8 @@ def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: I
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     """Rule, count and message of a note on these."""
     message = (
-        f"{count} comparisons of two rated outputs{label} are left out, as no annotator rated both: means over"
-        " different annotators are not compared"
+        f"{count} comparisons of two rated outputs{label} are excluded, as no annotator rated "
+        "both: means over different annotators are not compared"
     )
     return "unpaired", count, message
 
@@ -84,7 +84,7 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
             codes = {rater: MissingCode.of(persons[people.index(rater)]) for rater in (first, name)}
             explanations = "; ".join(f"{rater}: {code}" for rater, code in codes.items() if code)
             raise ScalesDifferError(
-                f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to"
-                f" {scale.high:g}) rate on different scales{label}, which are never averaged; "
-                + (explanations or f"choose people with human={first!r}")
+                f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to "
+                f"{scale.high:g}) use different scales{label}, which cannot be averaged; "
+                + (explanations or f"select annotators with human={first!r}")
             )

@@ -60,7 +60,7 @@ def _graphs(edges: pl.DataFrame) -> Iterable[View]:
     """The ranking graph of people: a winner and those right below it."""
     for aspect, rows in parts(edges.filter(rater=HUMAN), "aspect"):
         below = rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
-        title = titled("people's ranking graph: who significantly beats whom", aspect)
+        title = titled("ranking graph of the annotators: significant wins", aspect)
         yield View(title=title, header=("winner", "losers"), rows=tuple(below.select("winner", "loser").rows()))
 
 
@@ -72,57 +72,66 @@ class Ranking(Result):
 
     decisions: pl.DataFrame = table(
         "One row per rater and pair of systems.",
-        label("rater", "`human` (people taken together) or a metric"),
+        label("rater", "`human` (combined annotators) or a metric"),
         *PAIR,
         count("wins", "of system_a", "A better"),
-        count("ties", "of the two"),
+        count("ties", "comparisons of the two"),
         count("losses", "of system_a", "B better"),
-        p_value("p_value", "sign test, by whole clusters where there are any, after `correction`", "p"),
-        label("decision", "`+` system_a is better, `-` system_b, `=` not different; null where nothing was compared"),
+        p_value("p_value", "p-value of a sign test, by clusters where there are any, after `correction`", "p"),
+        label(
+            "decision", "`+` system_a is better, `-` system_b, `=` no significant difference; null without comparisons"
+        ),
         score(
             "design_effect",
-            "variance of wins minus losses by clusters over that by items, at least 1; null without clusters",
+            "design effect: variance of wins minus losses by clusters relative to that by items, at "
+            "least 1; null without clusters",
             essential=False,
         ),
         essential=False,
     )
     errors: pl.DataFrame = table(
-        "One row per metric: its decisions against those of people, as shares of the pairs that both decide.",
+        "One row per metric: its decisions against those of annotators, as proportions of the pairs that both decide.",
         label("metric", "its name"),
-        share("correct", "decided as people do", interval=True, best="high"),
+        share("correct", "the same decision as annotators", interval=True, best="high"),
         share("inversion", "the opposite winner", interval=True, best="low"),
-        share("omission", "people see a difference, the metric none", interval=True, best="low"),
-        share("insertion", "people see none, the metric one", interval=True, best="low"),
-        score("kld", "divergence of its outcome from people's, in nats", "KLD (nats)", interval=True, best="low"),
+        share("omission", "annotators find a difference, the metric none", interval=True, best="low"),
+        share("insertion", "annotators find none, the metric one", interval=True, best="low"),
+        score(
+            "kld",
+            "Kullback–Leibler divergence of its outcome from the human one, in nats",
+            "KLD (nats)",
+            interval=True,
+            best="low",
+        ),
         order="correct",
     )
     reversals: pl.DataFrame = table(
-        "One row per pair of systems that some metric clearly decides the other way round, most metrics first.",
-        label("better", "the better system by people"),
+        "One row per pair of systems that some metric significantly decides the other way round, most metrics first.",
+        label("better", "the better system by annotators"),
         label("worse", "the worse one"),
-        labels("metrics", "those that say the opposite", "Reversed by"),
+        labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
-            "the largest of these metrics: that people and the metric differ as told, for all pairs and metrics that"
-            " point in opposite directions (Holm)",
+            "largest p-value of these metrics: both annotators and metric differ significantly, in "
+            "opposite directions (Holm over all pairs and metrics that point in opposite directions)",
             "p, all tested",
         ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
     )
     edges: pl.DataFrame = table(
-        "The ranking graph: one row per edge that does not follow from others.",
+        "The ranking graph: one row per edge that is not implied by others.",
         label("rater", "`human` or a metric"),
-        label("winner", "a system; `A ~ B` are in a circle of wins"),
+        label("winner", "a system; `A ~ B` form a cycle of wins"),
         label("loser", "another one"),
         view=_graphs,
     )
     consensus: pl.DataFrame = table(
-        "One row per rater and system: its place.",
+        "One row per rater and system: its rank.",
         label("rater", f"`human`, a metric, or `{ALL_METRICS}`"),
         label("system", "a system"),
         score("borda", "sum of ranks over items, small is good", "Borda (sum of ranks)"),
-        count("position", "place by `borda`, from 1; equal sums share it", "Place"),
-        count("kemeny", "place in the Kemeny order; null where it was only approximated", "Place by Kemeny"),
+        count("position", "rank by `borda`, from 1; equal sums share it", "Place"),
+        count("kemeny", "rank in the Kemeny order; null where it was only approximated", "Place by Kemeny"),
         essential=False,
     )
 
@@ -148,17 +157,20 @@ def ranking(
 ) -> Ranking:
     """Decisions about pairs of systems by annotators and by each metric, and the types of error of the metrics.
 
-    Decisions are sign tests (ties dropped; whole clusters if items have any; after `correction` over the pairs of a
-    rater). The divergence of a metric's
-    outcome from people's is of posterior means, or of the 'mode' as in the paper; intervals are from resampled
-    clusters. Sums of ranks are made of pair counts, so that missing cells weigh as their opponents do. Raters are
-    'human' (people aggregated), each metric, and for the consensus 'all metrics'. All tables and columns:
-    `help(cu.Ranking)`.
+    Notes
+    -----
+    Decisions are sign tests (ties dropped; whole clusters if items have any) after `correction` over the pairs of a
+    rater. The divergence of a metric's outcome from the human one uses posterior means, or the 'mode' as in the paper.
+    Intervals come from resampled clusters. Sums of ranks are computed from pair counts. Raters are 'human' (combined
+    annotators), each metric, and 'all metrics' for the consensus. Counts (`count_pairs`) can replace the study, without
+    intervals.
 
-    Takes a study, or counts (`count_pairs`), which allow everything but intervals.
-    setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).
-    Source: Favi-Score paper, section 2; correction paper, Tables 4 and 5.
+    References
+    ----------
+    Favi-Score paper, Section 2; Deriu et al. 2023, Tables 4 and 5.
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ranking(cu.read("demo"), resamples=0)
     >>> set(result.decisions["decision"]) <= {"+", "=", "-"}
@@ -215,14 +227,14 @@ def _answer(
     notes += cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
     infinite = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
     message = (
-        f"infinite divergence{label_of(aspect)} (null in JSON), from an outcome that people never gave;"
-        f" kld='mean' avoids it: {listed(infinite)}"
+        f"infinite divergence{label_of(aspect)} (null in JSON), from an outcome without a human "
+        f"preference; kld='mean' avoids it: {listed(infinite)}"
     )
     notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
     if len(again):
         message = (
-            f"people's own decisions come out the same for {percent(float(np.mean(again)))} of pairs when the items are"
-            f" drawn anew{label_of(aspect)}: measure 'correct' by that, not by 100 %"
+            f"human decisions replicate for {percent(float(np.mean(again)))} of pairs when items are "
+            f"resampled{label_of(aspect)}; treat this, not 100 %, as the ceiling of 'correct'"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)

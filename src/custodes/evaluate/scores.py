@@ -41,8 +41,9 @@ class ItemScores:
         shape = (*values.shape[:-2], self.n_items, values.shape[-1])
         if 8 * np.prod(shape, dtype=np.float64) > MOST_CELLS:
             raise InputError(
-                f"{self.n_items} items x {shape[-1]} systems are too many for a question about scores; select fewer,"
-                " or ask leaderboard, favoritism, ranking or correction, which need only what was compared"
+                f"{self.n_items} items x {shape[-1]} systems do not fit into memory for a question about "
+                "scores. Select fewer, or use leaderboard, favoritism, ranking or correction, which read "
+                "only the comparisons made"
             )
         full = np.full(shape, np.nan)
         full[..., self.items, :] = values

@@ -23,7 +23,7 @@ from custodes.progress import Progress
 
 PATIENCE = Patience()
 NOT_REACHED = Failure(reason="unavailable", message=f"{LEFT}the run was ended")
-UNASKED = Failure(reason="unavailable", message="not asked yet")
+UNASKED = Failure(reason="unavailable", message="not sent yet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def ask(
     at_least("concurrency", concurrency, 1)
     for name, rate in (("rpm", rpm), ("tpm", tpm)):
         if rate is not None and not rate > 0:
-            raise OptionError(f"{name}={rate:g}: must be more than 0")
+            raise OptionError(f"{name}={rate:g} is not allowed; give a number above 0")
     replies, missing = find_replies(requests, cache)
     if not missing:
         return Received(replies=replies, failures={})
@@ -84,7 +84,7 @@ def ask(
             pass
     replies |= dispatch.replies
     if dispatch.refused is not None and not replies:
-        raise OptionError(f"the judge cannot be asked: {dispatch.refused}")
+        raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
     lost = [request.key for request in missing if request.key not in replies]
     failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in lost}
     return Received(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)

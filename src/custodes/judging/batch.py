@@ -75,17 +75,21 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         replies[key] = Reply.make(outcome, sent=_made(outcome), seconds=None)
     if rows and unknown == rows:
         raise InputError(
-            f"{place.name}: none of its {rows} replies is to one of these requests; read it with the texts, the model"
-            " and the options for which the requests were written"
+            f"{place.name}: none of its {rows} replies belongs to these requests; give the same "
+            "texts, model and options as for writing the requests"
         )
     if not rows:
-        raise InputError(f"{place.name}: no reply in it; give the output of a batch, JSON Lines")
+        raise InputError(f"{place.name}: no reply in the file; give the output of a batch, JSON Lines")
     for key, reply in replies.items():
         store_reply(cache, by_key[key], reply)
     notes = noted(
-        ("unknown-replies", unknown, f"{place.name}: {unknown} of {rows} replies are to no request of these, left out"),
-        ("doubled-replies", doubled, f"{place.name}: {doubled} replies have an id that stood before; the first counts"),
-        ("half-a-line", half, f"{place.name}: the last line breaks off, left out; is it written to the end?"),
+        (
+            "unknown-replies",
+            unknown,
+            f"{place.name}: {unknown} of {rows} replies belong to none of these requests and are ignored",
+        ),
+        ("doubled-replies", doubled, f"{place.name}: {doubled} replies repeat an id; the first counts"),
+        ("half-a-line", half, f"{place.name}: the last line is incomplete and ignored; the file may still be written"),
     )
     return Batch(kept=len(replies), failures=failures, notes=tuple(notes))
 
@@ -111,7 +115,7 @@ def _decoded(line: bytes) -> Any:
 def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
     """The id of a line, its response and its error."""
     if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
-        raise InputError(f"{where}: no reply of a batch; a line is {{custom_id, response, error}}")
+        raise InputError(f"{where}: not a reply of a batch; a line must be {{custom_id, response, error}}")
     if "response" not in line and "error" not in line:
         what = "a request, not a reply; give the file that the batch wrote" if "body" in line else "no response in it"
         raise InputError(f"{where}: {what}")

@@ -65,11 +65,11 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     Server('http://127.0.0.1:8000/v1')
     """
     if not 0 < timeout < float("inf"):
-        raise OptionError(f"timeout={timeout:g}: seconds of one try, a number above 0")
+        raise OptionError(f"timeout={timeout:g} is not allowed; give a number of seconds above 0")
     parts, place = _parsed(base_url), address(base_url)
     login = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
     if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise OptionError("the key of the account is empty, or has letters that no key has; it is not shown here")
+        raise OptionError("the API key is empty, or contains characters that no key has (it is not shown here)")
     if key is not None and login is not None:
         raise OptionError(f"{place}: give a key, or credentials in the address, not both")
     if (key or login) and parts.scheme == "http" and not _is_local(parts.hostname or ""):
@@ -103,7 +103,7 @@ class Server:
             async with asyncio.timeout(self.timeout):
                 status, headers, content = await self._sent(msgspec.json.encode(body))
         except (TimeoutError, httpx2.TimeoutException):
-            raise Unavailable(f"{self.address}: no whole answer within {self.timeout:g} s", paid=True) from None
+            raise Unavailable(f"{self.address}: no complete reply within {self.timeout:g} s", paid=True) from None
         except (httpx2.ConnectError, httpx2.ProxyError) as problem:
             message = self._harmless(f"{self.address}: cannot be reached ({_cause(problem)})")
             raise (Unavailable(message) if self._heard else Denied(message)) from None  # later it restarts
@@ -126,7 +126,7 @@ class Server:
             async for part in response.aiter_bytes():
                 received += part
                 if len(received) > LARGEST:
-                    raise Unavailable(f"{self.address}: an answer of more than {LARGEST // 2**20} MiB", paid=True)
+                    raise Unavailable(f"{self.address}: a reply of more than {LARGEST // 2**20} MiB", paid=True)
             return response.status_code, response.headers, bytes(received)
 
     def _client(self) -> httpx2.AsyncClient:
@@ -154,13 +154,13 @@ class Server:
         if 200 <= status < 300:
             if body is None:
                 kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "half an answer, or no JSON"
-                raise Unavailable(f"{self.address}: {kind} came", paid=True)
+                raise Unavailable(f"{self.address}: the reply was {kind}", paid=True)
             check_completion(body)
             self._answered = True
             return body  # type: ignore[no-any-return]
         if 300 <= status < 400:
             raise Denied(
-                f"{self.address}: {status}: it leads elsewhere, and a key follows nowhere; give the address itself"
+                f"{self.address}: {status}: redirected, and a key is never sent elsewhere; give the final address"
             )
         message = body if body is not None else self._hidden(content.decode(errors="replace"))
         error = failed(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
@@ -224,17 +224,17 @@ def _parsed(base_url: str) -> SplitResult:
         parts = urlsplit(base_url.strip())
         port = parts.port
     except ValueError:
-        raise OptionError(f"base_url={displayed}: no address; give one like http://127.0.0.1:8000/v1") from None
+        raise OptionError(f"base_url={displayed}: not an address; give one like http://127.0.0.1:8000/v1") from None
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname
         or port == 0
         or re.search(r"[\s\x00-\x1f]", base_url)
     ):
-        raise OptionError(f"base_url={displayed}: no address of a server; give one like http://127.0.0.1:8000/v1")
+        raise OptionError(f"base_url={displayed}: not the address of a server; give one like http://127.0.0.1:8000/v1")
     if parts.query or parts.fragment:
         before = re.split("[?#]", displayed)[0]
-        raise OptionError(f"base_url={before}...': an address ends before ? and #; keys have an option")
+        raise OptionError(f"base_url={before}...': an address must end before ? and #; give the key by its own option")
     return parts
 
 

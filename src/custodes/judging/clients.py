@@ -20,9 +20,9 @@ from custodes.judging.requests import Client, Denied, Rejected, Unavailable, fai
 from custodes.plugins import said
 
 VENDORS = "pydantic-ai"
-WAYS = f"say {VENDORS}:PROVIDER:MODEL or MODULE:FUNCTION"
+WAYS = f"give {VENDORS}:PROVIDER:MODEL or MODULE:FUNCTION"
 MOST_THREADS = 64
-BY_NAME = "give it an attribute `address`, which stands for it in the keys of its replies"
+BY_NAME = "give it an attribute `address`, which identifies it in the cache"
 
 
 SETTINGS = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"} | {
@@ -50,7 +50,9 @@ def client_named(spec: str) -> Client:
 def asynchronous(function: Any) -> Client:
     """A callable as a client: where it is not async, it works in threads of its own, as many as requests at once."""
     if not callable(function):
-        raise OptionError(f"client={shown(function)}: a client is a callable from a request's body to its reply")
+        raise OptionError(
+            f"client={shown(function)}: not callable; a client takes the body of a request and returns the reply"
+        )
     called = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
     if inspect.iscoroutinefunction(called):
         return function  # type: ignore[no-any-return]
@@ -130,7 +132,7 @@ def _function(spec: str, module: str, name: str) -> Client:
         sys.path[:] = before
     place = place_of(function) or _edition(home, name)
     if place is None:
-        raise OptionError(f"client={shown(spec)}: its module has no source to tell it by; {BY_NAME}")
+        raise OptionError(f"client={shown(spec)}: its module has no source code to identify it; {BY_NAME}")
     return _Named(asynchronous(function), spec, place=place)
 
 

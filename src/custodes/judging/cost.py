@@ -61,15 +61,18 @@ class Budget:
         elif len(price) == 2 and all(0 <= part < float("inf") for part in price):
             listed_price = Price(input=float(price[0]), output=float(price[1]))
         else:
-            raise OptionError(f"price={shown(list(price))}: give two numbers, dollars a million tokens in and out")
+            raise OptionError(
+                f"price={shown(list(price))} is not allowed; give two numbers, dollars per million input "
+                "and output tokens"
+            )
         if limit is not None and listed_price is None:
             raise OptionError(f"max_cost={limit:g}: no price of {judge.model!r} is known; {PRICES}")
         if limit is not None and not limit > 0:
-            raise OptionError(f"max_cost={limit:g}: must be more than 0")
+            raise OptionError(f"max_cost={limit:g} is not allowed; give a number above 0")
         if limit is not None and longest(judge.sampling) is None:
             raise OptionError(
-                f"max_cost={limit:g}: nobody knows what an answer may cost that may be of any length;"
-                f" bound it, as by sampling {LIMITS[1]}=500"
+                f"max_cost={limit:g}: the length of a reply is unbounded, and so is its cost; limit it "
+                f"with sampling {LIMITS[1]}=500"
             )
         return cls(limit=limit, price=listed_price)
 

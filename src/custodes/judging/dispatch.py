@@ -37,7 +37,7 @@ GIVEN_UP = 5
 """So many requests given up (or twice as many as are on their way at once), and none answered between them: the server
 is gone."""
 
-LEFT = "not asked any more: "
+LEFT = "not sent: "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +176,7 @@ class Dispatch:
             worst, limit, used = self.budget.worst(job.request.body), self.budget.limit, self.budget.spent
             if limit is not None and used + self._reserved + worst > limit:
                 if not self._active:
-                    self._stop("budget", f"it could pass the limit of ${limit:g}, of which ${used:.4f} are spent")
+                    self._stop("budget", f"it could exceed the limit of ${limit:g}, of which ${used:.4f} are spent")
                 return None  # what is on its way may cost less than it could
             heappop(self._again) if again else self._fresh.pop()
             self._send(job, now, worst)
@@ -252,11 +252,11 @@ class Dispatch:
             heappush(self._again, job._replace(due=now + self.patience.wait(tried, wait), tried=tried))
             return
         times = f"{tried} time{'s' * (tried > 1)}"
-        failure = Failure(reason="unavailable", message=f"{visible(str(error))} (asked {times})")
+        failure = Failure(reason="unavailable", message=f"{visible(str(error))} (sent {times})")
         self._fail(job, failure)
         self._given_up += 1
         if wait is not None and wait > self.patience.most:
-            self._stop("unavailable", f"the server wants to be left alone for {wait:.0f} s; run again then")
+            self._stop("unavailable", f"the server requests a pause of {wait:.0f} s; run again then")
         elif self._given_up >= self._most_given_up:
             self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.message}")
 

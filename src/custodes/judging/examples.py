@@ -51,8 +51,9 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     common = set.intersection(*(set(by_item) for by_item in cases.values()))
     if len(common) < number:
         raise InputError(
-            f"examples: {study.name} has {len(common)} items with texts and people's verdicts"
-            f" ({listed(filter(None, judge.meanings)) or 'quality as a whole'}), and {number} are wanted; ask for fewer"
+            f"examples: {study.name} has {len(common)} items with texts and human verdicts "
+            f"({listed(filter(None, judge.meanings)) or 'overall quality'}), and {number} are "
+            "requested; request fewer"
         )
     order = sorted(common, key=lambda item: lot(seed, "example", item))
     first, *others = judge.meanings
@@ -70,13 +71,18 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
             outputs = [all_texts.outputs[item][system] for system in systems]
             before[aspect] += messages(prompt, aspect, all_texts.material(item), outputs)
             before[aspect].append({"role": "assistant", "content": judge.answer(label)})
-    message = f"{number} items are examples of people's verdicts ({study.name}) and are not judged: {', '.join(drawn)}"
+    message = (
+        f"{number} items serve as examples with human verdicts ({study.name}) and are not judged: {', '.join(drawn)}"
+    )
     return ShownExamples(before, tuple(drawn), [Note(rule="examples", message=message, count=number)])
 
 
 def _given(examples: Any) -> tuple[Study, int]:
     """The study, and how many items of it."""
-    wrong = f"examples={shown(examples)}: say STUDY:K, a file with people's verdicts and how many items (1 to {MOST})"
+    wrong = (
+        f"examples={shown(examples)} is not allowed; give STUDY:K, a file with human verdicts and "
+        f"a number of items (1 to {MOST})"
+    )
     if isinstance(examples, str):
         path, _, text = examples.rpartition(":")
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
@@ -111,7 +117,9 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
         low, high = float(judge.labels[0]), float(judge.labels[-1])
         for item, system, score in _means(_of(rated, aspect), study).iter_rows():
             if not low <= score <= high:
-                raise InputError(f"examples: people gave {score:g} to {system!r}, beyond scale={judge.scale!r}")
+                raise InputError(
+                    f"examples: the human score {score:g} of {system!r} lies outside scale={judge.scale!r}"
+                )
             label = min(judge.labels, key=lambda name: abs(float(name) - score))
             by_item.setdefault(item, []).append(Labelled((system,), label))
     with_texts = {
@@ -132,7 +140,7 @@ def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     """Item, system and the mean of people's scores, in a fixed order."""
     turned = [rater for rater, direction in study.raters.direction.items() if direction < 0]
     if rows.filter(pl.col("rater").is_in(turned)).height:
-        raise InputError(f"examples: lower is better for {listed(turned)}; give people for whom higher is better")
+        raise InputError(f"examples: lower is better for {listed(turned)}; select annotators for whom higher is better")
     return (
         rows.filter(pl.col("item") != "").group_by("item", "system").agg(pl.col("score").mean()).sort("item", "system")
     )

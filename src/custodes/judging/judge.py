@@ -96,22 +96,22 @@ class Judge:
         for option in fields(self):
             object.__setattr__(self, option.name, argument(option.name, getattr(self, option.name), kinds[option.name]))
         if not self.model.strip():
-            raise OptionError("model='': name the model that is asked")
+            raise OptionError("model='': name the model to query")
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
         object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
         check_storable("judge", (self.name, self.model, *self.aspects))
         if "\0" in "".join((self.name, *self.aspects)):
-            raise OptionError(f"name={shown(self.name)}: no NUL can stand in the name of a judge or an aspect")
+            raise OptionError(f"name={shown(self.name)}: names of judges and aspects must not contain NUL")
         names = list(self.meanings)
         if len(names) < len(self.aspects) or (self.aspects and "" in names):
-            raise OptionError(f"aspects={shown(list(self.aspects))}: each needs a name of its own")
+            raise OptionError(f"aspects={shown(list(self.aspects))}: names must differ and must not be empty")
         self._check_sampling()
         _ = self.labels
         at_least("references", self.references, 0)
         if self.mode == "pairwise" and self.scale != Judge.scale:
-            raise OptionError(f"scale={self.scale!r} would change nothing: a pairwise judge says A, B or tie")
+            raise OptionError(f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie")
         if self.examples is not None and self.reason == "first":
-            raise OptionError("examples: people's verdicts come without reasons, so ask with reason='none'")
+            raise OptionError("examples: human verdicts have no reasons; use reason='none'")
 
     def __str__(self) -> str:
         options = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
@@ -135,8 +135,8 @@ class Judge:
         points = round((high - low) / step) if step else 0
         if not 1 <= points < MOST_POINTS or abs(low + points * step - high) > 1e-9:
             raise OptionError(
-                f"scale={shown(self.scale)}: say LOW-HIGH, as 1-5, or LOW-HIGH:STEP, as 1-5:0.5, with at most"
-                f" {MOST_POINTS} points"
+                f"scale={shown(self.scale)} is not allowed; give LOW-HIGH, as 1-5, or LOW-HIGH:STEP, as "
+                f"1-5:0.5, with at most {MOST_POINTS} points"
             )
         return tuple(f"{round(low + point * step, 9):g}" for point in range(points + 1))
 
@@ -191,11 +191,13 @@ class Judge:
             raise OptionError(f"sampling={shown(self.sampling)}: give values by name, as {{'temperature': 0}}")
         ours = [name for name in self.sampling if name in OURS]
         if ours:
-            raise OptionError(f"sampling={ours[0]!r}: that is said otherwise (model, structured, logprobs, repeats)")
+            raise OptionError(
+                f"sampling={ours[0]!r}: set by an argument of its own (model, structured, logprobs, repeats)"
+            )
         try:
             values = msgspec.json.decode(msgspec.json.encode(dict(self.sampling)))
         except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-            raise OptionError(f"sampling={shown(self.sampling)}: a value is none that JSON holds") from None
+            raise OptionError(f"sampling={shown(self.sampling)}: a value cannot be written as JSON") from None
         object.__setattr__(self, "sampling", values)
 
 

@@ -121,7 +121,7 @@ class JudgedTexts:
         left = {item: by_system for item, by_system in chosen.items() if by_system}
         if without and not left:
             raise InputError(
-                f"examples take all {len(without)} items ({listed(without)}), and none is left to be judged"
+                f"examples use all {len(without)} items ({listed(without)}), and none is left to be judged; use fewer"
             )
         return JudgedTexts(outputs=left, materials=self.materials)
 
@@ -185,7 +185,7 @@ def planned(
                         )
                     )
     n_same = len({(question.item, question.systems) for question in same})
-    message = f"{n_same} comparisons are of two outputs that are the same to the letter: ties, and not asked"
+    message = f"{n_same} comparisons have identical outputs: they are ties and are not queried"
     return questions, same, [*notes, *noted(("identical-outputs", n_same, message))]
 
 
@@ -213,16 +213,16 @@ def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tup
     """
     names = sorted({system for group in systems.values() for system in group})
     if len(names) < 2:
-        raise InputError(f"one system ({', '.join(names)}): a pairwise judge compares two; take mode pointwise")
+        raise InputError(f"only one system ({', '.join(names)}), and a pairwise judge compares two; use mode pointwise")
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
         return _named(systems, pairs), []
     alone = sum(len(set(group)) < 2 for group in systems.values())
     every = [(item, *pair) for item, group in systems.items() for pair in combinations(sorted(set(group)), 2)]
-    notes = noted(("one-output", alone, f"{alone} items have one output, and nothing to compare it with"))
+    notes = noted(("one-output", alone, f"{alone} items have one output and cannot be compared"))
     if pairs.startswith(AGAINST):
         system = pairs.removeprefix(AGAINST)
         if system not in names:
-            raise OptionError(f"pairs={pairs!r}: no system {shown(system)} here{suggestion(system, names)}")
+            raise OptionError(f"pairs={pairs!r}: no such system {shown(system)}{suggestion(system, names)}")
         every = [group for group in every if system in group[1:]]
     elif pairs.startswith(SAMPLE):
         every, sample_notes = _sample(every, pairs, seed)
@@ -244,7 +244,7 @@ def lot(*parts: object) -> str:
 def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[Note]]:
     text = pairs.removeprefix(SAMPLE)
     if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) < 10**9):
-        raise OptionError(f"pairs={pairs!r}: say sample:N, the items of each pair of systems")
+        raise OptionError(f"pairs={pairs!r} is not allowed; give sample:N with the items of each pair of systems")
     number = int(text)
     by_pair: dict[tuple[str, str], list[Pair]] = {}
     for group in every:
@@ -257,7 +257,7 @@ def _sample(every: list[Pair], pairs: str, seed: int) -> tuple[list[Pair], list[
     )
     return [group for group in every if group in drawn], noted(
         ("sampled-pairs", len(drawn) < len(every) and len(drawn), f"of each pair of systems {share} items are judged"),
-        ("short-sample", short, f"{short} pairs of systems share fewer than {number} items: all of theirs are judged"),
+        ("short-sample", short, f"{short} pairs of systems share fewer than {number} items, which are all judged"),
     )
 
 
@@ -265,7 +265,7 @@ def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     """The comparisons of a table."""
     if isinstance(pairs, str) and "/" not in pairs and "." not in pairs:
         words = ("all", "vs:SYSTEM", "sample:N")
-        raise OptionError(f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; say {', '.join(words)} or a file")
+        raise OptionError(f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give {', '.join(words)} or a file")
     is_path = isinstance(pairs, str) or hasattr(pairs, "__fspath__")
     table = load_table(pairs) if is_path else None
     where = table.name if table else "pairs"
@@ -282,7 +282,9 @@ def _named(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
         _refuse_unknown(pl.Series(unknown, dtype=pl.Boolean), items, named_systems, where=where)
     refuse(
         labels["system_a"] == labels["system_b"],
-        lambda rows, at: f"{where}: row {rows} compares {labels['system_a'][at]!r} with itself",
+        lambda rows, at: (
+            f"{where}: row {rows} compares {labels['system_a'][at]!r} with itself; give two different systems"
+        ),
     )
     turned = labels.select(
         "item",

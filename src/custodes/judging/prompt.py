@@ -36,7 +36,7 @@ ADDRESSES = ("http://", "https://", "data:image/")
 LARGEST = 20 * 2**20
 """Bytes of an image: what servers take at most."""
 HEX = 12
-TOO_DEEP = "its blocks or expressions are nested too deeply, or without end; mend the template"
+TOO_DEEP = "its blocks or expressions are nested too deeply, or do not terminate; correct the template"
 
 
 class Fenced(str):
@@ -97,8 +97,8 @@ class Prompt:
         is_file = judge.prompt not in PROMPTS
         if is_file and not judge.prompt.endswith(SUFFIXES):
             raise OptionError(
-                f"prompt={judge.prompt!r} is unknown{suggestion(judge.prompt, PROMPTS)}; ready ones:"
-                f" {', '.join(PROMPTS)}; or the path of a file of your own ({' '.join(SUFFIXES)})"
+                f"prompt={judge.prompt!r} is unknown{suggestion(judge.prompt, PROMPTS)}; allowed: "
+                f"{', '.join(PROMPTS)}, or the path of your own file ({' '.join(SUFFIXES)})"
             )
         name = judge.prompt if is_file else f"{judge.prompt}.jinja"
         return cls(judge, _compiled(name, judge.mode, is_file=is_file))
@@ -132,7 +132,7 @@ class Prompt:
         for name, text in texts.items():
             if text not in whole and text.text.strip() not in whole:
                 raise OptionError(
-                    f"{self._where}: the prompt does not show {{{{ {name} }}}}, so nothing is judged by it"
+                    f"{self._where}: the prompt does not contain {{{{ {name} }}}}, so the text is not judged; add it"
                 )
         return whole
 
@@ -183,7 +183,7 @@ def _compiled(name: str, mode: str, *, is_file: bool) -> Any:
         return environment.get_template(name)
     except TemplateError as problem:
         line = getattr(problem, "lineno", None)
-        raise InputError(f"prompt {name}{f', line {line}' if line else ''}: {problem}; mend the template") from None
+        raise InputError(f"prompt {name}{f', line {line}' if line else ''}: {problem}; correct the template") from None
     except (RecursionError, MemoryError, SyntaxError):  # of the template's parser, or of the code that is made of it
         raise InputError(f"prompt {name}: {TOO_DEEP}") from None
 
@@ -208,7 +208,7 @@ def _encoded(path: str) -> str:
     check_exists(Path(path))
     kind, _ = guess_type(path)
     if not (kind or "").startswith("image/"):
-        raise InputError(f"{shown(path)}: no image by its name; give .png, .jpg, .webp or .gif, or an address")
+        raise InputError(f"{shown(path)}: not an image by its suffix; give .png, .jpg, .webp or .gif, or an address")
     now = Path(path).stat()
     if now.st_size > LARGEST:
         raise InputError(f"{shown(path)}: larger than {LARGEST >> 20} MiB; make it smaller")

@@ -77,7 +77,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         try:
             return RECORD.decode(self.record).reply
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
-            raise InputError("a kept reply is damaged: no record of custodes; name another file by --cache") from None
+            raise InputError("a cached reply is damaged; give another file with --cache") from None
 
     @property
     def asked(self) -> str:
@@ -127,7 +127,7 @@ class Denied(Exception):  # noqa: N818
 def check_completion(body: Any) -> None:
     """Raise what is wrong with a body that came as a reply: `Unavailable` where it is no chat completion."""
     if not isinstance(body, Mapping):
-        raise Unavailable("the reply is no chat completion", paid=True)
+        raise Unavailable("the reply is not a chat completion", paid=True)
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     if isinstance(first, Mapping) and isinstance(first.get("message"), Mapping) and not first.get("error"):
@@ -136,7 +136,7 @@ def check_completion(body: Any) -> None:
     if error:  # OpenRouter says with 200 what happened after it had begun to answer
         code = error.get("code") if isinstance(error, Mapping) else None
         raise failed(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
-    raise Unavailable("the reply is no chat completion", paid=True)
+    raise Unavailable("the reply is not a chat completion", paid=True)
 
 
 def token_count(tokens: Any) -> int | None:

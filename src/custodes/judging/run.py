@@ -135,7 +135,7 @@ def prepare(
     every = isinstance(pairs, str) and pairs == "all"
     if judge.mode == "pointwise" and not (every and orders == "both"):
         what = f"orders={orders!r}" if every else f"pairs={shown(pairs)}"
-        raise OptionError(f"{what} would change nothing: a pointwise judge sees one output")
+        raise OptionError(f"{what} has no effect: a pointwise judge sees one output")
     prompt = Prompt.load(judge)
     judged_texts = JudgedTexts.make(study.outputs)
     if (chosen := study.selection.get("systems")) is not None:
@@ -171,7 +171,7 @@ def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | No
         return http_client(judge.base_url, key=key, **({} if timeout is None else {"timeout": timeout}))
     for name, value in (("key", key), ("timeout", timeout)):
         if value is not None:
-            raise OptionError(f"a {name} is for the server of base_url; a client of your own has its own")
+            raise OptionError(f"a {name} belongs to the server of base_url; your own client has its own")
     return asynchronous(client)
 
 
@@ -180,8 +180,8 @@ def _place(judge: Judge, client: Any, *, lasting: bool) -> str:
     if judge.base_url:
         return address(judge.base_url)
     if client is None:
-        raise OptionError("base_url='': say where the model is asked, as http://127.0.0.1:8000/v1, or give a client")
+        raise OptionError("base_url='': give the address of the server, as http://127.0.0.1:8000/v1, or a client")
     place = place_of(client)
     if place is None and lasting and callable(client):
-        raise OptionError(f"client: a file of replies cannot tell it from another; {BY_NAME}, or no cache")
+        raise OptionError(f"client: its replies cannot be identified in the cache; {BY_NAME}, or use no cache")
     return place or "client"

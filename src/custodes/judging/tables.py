@@ -35,16 +35,17 @@ SIGNS = {A: 1, TIE: 0, B: -1}
 
 WHERE = (
     label("item", "the item"),
-    label("system_a", "the first system by name; of a score the only one"),
+    label("system_a", "the first system by name; for a score the only one"),
     label("system_b", "the second system by name"),
-    label("aspect", "what was asked about"),
-    label("repeat", f"the run, from 0; `{NOT_ASKED}`: a tie of two outputs that are the same to the letter"),
-    label("order", "`ab` where system_a was shown first, `ba` where system_b was; empty where nobody was asked"),
+    label("aspect", "aspect judged"),
+    label("repeat", f"number of the run, from 0; `{NOT_ASKED}`: a tie of identical outputs"),
+    label("order", "`ab` where system_a was shown first, `ba` where system_b was; empty without a query"),
 )
 INVALID = label(
     "invalid",
-    "why there is none: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict`, `label` (another word), or not"
-    " answered: `unavailable`, `rejected`, `denied`, or `budget` between the orders; empty where there is one",
+    "why there is no answer: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict`, "
+    "`label` (another word), or no reply: `unavailable`, `rejected`, `denied`, or `budget` "
+    "between the orders; empty for a valid answer",
 )
 
 NOT_ANSWERED = "not-answered"
@@ -59,28 +60,30 @@ class Judgements(Result):
     BY = ""
 
     verdicts: pl.DataFrame = table(
-        "One row per comparison, order and repeat that was asked, and one per comparison of two outputs that are the"
-        " same, as the reader `battles` takes it.",
+        "One row per comparison, order and repeat queried, and one per comparison of identical "
+        "outputs, in the format of the reader `battles`.",
         *WHERE[:3],
         label("rater", "the judge"),
         label("kind", "`metric`"),
         *WHERE[3:],
-        count("preference", "1: system_a is better, 0: a tie, -1: system_b; null: see `invalid`"),
+        count("preference", "1: system_a is better, 0: tie, -1: system_b; null: see `invalid`"),
         INVALID,
-        probability("p_a", "that system_a is better, where the server told the probabilities of all answers"),
-        probability("p_tie", "of a tie"),
-        probability("p_b", "that system_b is better"),
+        probability(
+            "p_a", "probability that system_a is better, where the server gave the probabilities of all answers"
+        ),
+        probability("p_tie", "probability of a tie"),
+        probability("p_b", "probability that system_b is better"),
         essential=False,
     )
     ratings: pl.DataFrame = table(
-        "One row per output, aspect and repeat that was asked, as the reader `ratings` takes it. With probabilities"
-        " `NAME@expected` is a rater of its own: the mean of the scale under them.",
+        "One row per output, aspect and repeat queried, in the format of the reader `ratings`. "
+        "With probabilities, `NAME@expected` is another rater: the expected score.",
         label("item", "the item"),
         label("system", "the system"),
         label("rater", "the judge"),
         label("kind", "`metric`"),
         *WHERE[3:5],
-        score("score", "on the scale; null: see `invalid`"),
+        score("score", "score on the scale; null: see `invalid`"),
         INVALID,
         essential=False,
     )
@@ -91,42 +94,42 @@ class Judgements(Result):
         flag("higher_is_better", "true"),
         score("low", "the scale; null for a pairwise judge", essential=False),
         score("high", "the scale", essential=False),
-        score("cost", "dollars of an answer that is one; null where no price is known"),
+        score("cost", "dollars per valid answer; null without a price"),
         label("cost_unit", "`usd`", essential=False),
         label("own_system", "the systems of its family", essential=False),
         label("signature", "model as served, prompt and its hash, and what else changes its answers"),
     )
     failures: pl.DataFrame = table(
-        "What came of the questions, by system shown.",
+        "Answers and failures, by system shown.",
         label("system", "the system; empty for all", essential=False),
-        count("asked", "questions that it was shown in"),
-        count("answered", "with a verdict or score"),
-        label("invalid", "why there is none", "Why not"),
-        count("failures", "of this kind"),
+        count("asked", "queries that showed it"),
+        count("answered", "queries with a verdict or score"),
+        label("invalid", "why there is no answer", "Why not"),
+        count("failures", "queries with this reason"),
         rows=lambda outcome: outcome.failures.filter(pl.col("system") == ""),
     )
     usage: pl.DataFrame = table(
-        "One row: what it took.",
+        "One row: requests, tokens and cost.",
         count("questions", "comparisons or outputs, by aspect, order and repeat"),
-        count("requests", "different requests, second ones among them"),
-        count("asked", "requests sent in this run; the others were kept from before"),
-        count("sent", "how often a request was sent in this run, retries included"),
-        count("tokens_in", "of all replies, as the server counted them"),
-        count("tokens_out", "of all replies"),
-        score("dollars", "of all replies, also of those that were kept; null where no price is known"),
+        count("requests", "distinct requests, including repeated requests after invalid replies"),
+        count("asked", "requests sent in this run; the others were cached"),
+        count("sent", "number of times requests were sent in this run, retries included"),
+        count("tokens_in", "input tokens of all replies, as the server counted them"),
+        count("tokens_out", "output tokens of all replies"),
+        score("dollars", "cost of all replies, cached ones included; null without a price"),
     )
     details: pl.DataFrame = table(
-        "One row per question with a reply.",
-        label("key", "of the reply in the cache"),
+        "One row per query with a reply.",
+        label("key", "key of the reply in the cache"),
         *WHERE,
-        label("answer", "what it said, as it was shown: `A`, `B`, `tie`, or the score"),
+        label("answer", "the answer, as shown: `A`, `B`, `tie`, or the score"),
         INVALID,
-        label("reason", "why, in the words of the judge; of an answer that is none, all that it said"),
-        label("model", "the model, as the server called it"),
-        flag("again", "whether the first reply was none, and it was asked once more"),
-        count("tokens_in", "of the reply"),
-        count("tokens_out", "of the reply"),
-        score("seconds", "until it came"),
+        label("reason", "reason in the words of the judge; for an invalid answer the whole reply"),
+        label("model", "name of the model, as given by the server"),
+        flag("again", "whether the first reply was invalid and the request was repeated"),
+        count("tokens_in", "input tokens of the reply"),
+        count("tokens_out", "output tokens of the reply"),
+        score("seconds", "seconds until the reply"),
         essential=False,
     )
     judged: Study
@@ -368,24 +371,24 @@ def _notes(plan: JudgingPlan, outcome: AskedPlan, rows: Sequence[Row], guessed: 
         (
             "no-answer",
             whys.total(),
-            f"{whys.total()} of {replies} replies hold no answer, and count as missing: {counted}",
+            f"{whys.total()} of {replies} replies contain no valid answer and count as missing: {counted}",
         ),
         (
             NOT_ANSWERED,
             lost.total(),
-            f"{lost.total()} of {len(rows)} questions are not answered: {left}; the same command asks these alone",
+            f"{lost.total()} of {len(rows)} queries have no reply: {left}; run the same command to send only these",
         ),
         (
             UNREADABLE,
             2 * whys.total() > replies,
-            f"only {replies - whys.total()} of {replies} replies hold a {plan.judge.key}, fewer than half: check"
-            " the model, the prompt and the limit of tokens before you use them",
+            f"only {replies - whys.total()} of {replies} replies contain a {plan.judge.key}, fewer "
+            "than half; check the model, the prompt and the limit of tokens before using them",
         ),
-        ("models-served", len(served) > 1, f"the server answered as several models: {listed(served)}"),
+        ("models-served", len(served) > 1, f"the server replied as several models: {listed(served)}"),
         (
             "no-probabilities",
             unknown,
-            f"{unknown} answers have no probabilities: the server told none, or not those of all answers",
+            f"{unknown} answers have no probabilities: the server gave none, or not those of all answers",
         ),
-        ("tokens-guessed", guessed, f"{guessed} replies count no tokens: guessed from their characters"),
+        ("tokens-guessed", guessed, f"{guessed} replies report no tokens: estimated from their characters"),
     )

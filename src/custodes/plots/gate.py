@@ -26,7 +26,7 @@ def gate_rules(
     >>> import custodes as cu
     >>> result = cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3")
     >>> gate_rules(result).to_dict()["title"]
-    'gate: holds (2 rules: 2 hold, 0 fail, 0 cannot be said)'
+    'gate: holds (2 rules: 2 hold, 0 fail, 0 inconclusive)'
     """
     rows = result.rules if aspect is None else chosen(result.rules, "aspect", aspect, who="gate_rules")
     data = rows.with_columns(

@@ -132,14 +132,15 @@ def report(
 ) -> Report:
     """Everything this library says of a study, in one HTML page that needs nothing else.
 
-    Asks `check`, `leaderboard`, `agreement`, `favoritism`, `consistency` and `ranking` with the same setting and seed;
-    see there for what the numbers mean and which errors are raised. Then `complementarity` and `ceiling` (by ridge
-    regression, the quicker model), `combine` of every aspect (fast methods on new items; the model of the first),
-    `correction` by the best metrics (the best of every aspect, and some that are not told apart from it), and
-    `protocol` and `plan` (of a study like this one) by people alone; where a study does not allow one of them, it is
-    not among `results`, and the page says why. Where everybody who judged is a person, the page tells of systems and
-    people alone.
+    Notes
+    -----
+    The page contains `check`, `leaderboard`, `agreement`, `favoritism`, `consistency` and `ranking` with the same
+    arguments and seed, then `complementarity`, `ceiling` (ridge regression), `combine` for each aspect (fast methods),
+    `correction` by the best metrics, and `protocol` and `plan` with annotators only. A question that the study does not
+    allow is missing in `results`, and the page gives the reason.
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.report(cu.read("demo"), resamples=50)
     >>> made.html[:15]

@@ -37,7 +37,7 @@ CALL = 8
 SHORTEST = 1e-9
 """Least CPU seconds of a call: the clock may not have moved."""
 
-NO_NUMBER = "the metric gives no number"
+NO_NUMBER = "the metric returned no number"
 
 
 class ShownItem(NamedTuple):
@@ -82,7 +82,7 @@ def _image_digest(path: str) -> bytes:
     try:
         content = path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or "no file can have this name"
+        why = getattr(problem, "strerror", None) or "a file cannot have this name"
         raise InputError(f"image {shown(path)}: {why}; give the path of a file, or an address") from None
     return hashlib.sha256(content).digest()
 
@@ -189,7 +189,7 @@ class Computation:
         widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
         values = _system_values(result) if systems else _output_values(result, widths)
         if np.isinf(values).any():
-            raise InputError("it gave an infinite score; a score must be finite, or NaN with a reason")
+            raise InputError("it returned an infinite score; a score must be finite, or NaN with a reason")
         rows = []
         for row, (place, width) in enumerate(zip(call, widths, strict=True)):
             why = "" if systems else result.why.get(row, "")
@@ -244,7 +244,7 @@ def timed(score: Callable[[MetricInputs], Scored], texts: MetricInputs) -> tuple
     try:
         result: Any = score(texts)
         if not isinstance(result, Scored):
-            raise TypeError(f"it made no Scored but something of type {type(result).__name__}")
+            raise TypeError(f"it returned {type(result).__name__}, expected Scored")
     except Exception as error:  # whatever is wrong with it, the other metrics go on
         raise InputError(said(error)) from error
     return result, max(SHORTEST, time.process_time() - start + result.seconds)
@@ -254,7 +254,7 @@ def _system_values(result: Scored) -> Floats:
     """The value (1, 1) of one system."""
     values = None if result.systems is None else np.asarray(result.systems, dtype=np.float64)
     if values is None or values.shape != (1,):
-        raise InputError(f"it gave {'no scores' if values is None else values.shape} of systems, not (1,)")
+        raise InputError(f"it returned {'no scores' if values is None else values.shape} of systems, expected (1,)")
     return values[:, None]
 
 
@@ -262,9 +262,9 @@ def _output_values(result: Scored, widths: Sequence[int]) -> Floats:
     """The values (outputs, references), checked against the number of outputs and of references of each."""
     values = np.asarray(result.values, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths):
-        raise InputError(f"it gave values of the shape {values.shape}, not ({len(widths)}, {max(widths)})")
+        raise InputError(f"it returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})")
     if result.truncated is not None and len(result.truncated) != len(widths):
-        raise InputError(f"it says of {len(result.truncated)} texts whether they were cut, not of {len(widths)}")
+        raise InputError(f"it reports truncation of {len(result.truncated)} texts, expected {len(widths)}")
     if any(not 0 <= place < len(widths) for place in result.why):
-        raise InputError("it says why an output has no score that it was not given")
+        raise InputError("it gives a reason for an output that was not requested")
     return values

@@ -20,21 +20,21 @@ class Listing(Result):
     BY: ClassVar[str] = ""
 
     metrics: pl.DataFrame = table(
-        "A row a metric.",
+        "One row per metric.",
         label("metric", "its name"),
-        label("gives", "what it is"),
-        labels("needs", "what of an item it needs beside the output"),
-        labels("rules", "what may become of several references, the default first"),
-        label("parameters", "with their defaults"),
-        label("scores", "of outputs or of systems"),
-        flag("higher_is_better", "whether a higher score is the better one", "Higher is better"),
+        label("gives", "what it measures"),
+        labels("needs", "inputs of an item it needs besides the output"),
+        labels("rules", "rules for several references, the default first"),
+        label("parameters", "parameters, with their defaults"),
+        label("scores", "unit scored: outputs or systems"),
+        flag("higher_is_better", "whether a higher score is better", "Higher is better"),
         label("extra", "the extra that it needs"),
         label("source", "the paper or project that defines it", essential=False),
     )
     workers: pl.DataFrame = table(
-        "A row a worker that has a name: the metric `worker:NAME`, with its options behind it.",
+        "One row per worker with a name: the metric `worker:NAME`, followed by its options.",
         label("worker", "its name"),
-        label("gives", "what it is"),
+        label("gives", "what it measures"),
         label("source", "the paper or project that defines it"),
     )
 

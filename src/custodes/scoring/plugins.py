@@ -29,7 +29,7 @@ def known_metrics() -> dict[str, Metric]:
 
 def _check(metric: Metric) -> None:
     if not (isinstance(metric.name, str) and NAME.fullmatch(metric.name)):
-        raise InputError(f"its name {metric.name!r} is not of letters, digits and + . - _")
+        raise InputError(f"its name {metric.name!r} may have only letters, digits and + . - _")
 
 
 def _signed(metric: Metric, package: str) -> Callable[..., Scorer]:
@@ -55,7 +55,7 @@ def _made(metric: Metric, place: Place, parameters: dict[str, Any], fault: str) 
     try:
         scorer: Any = metric.load(place, **parameters)
         if not isinstance(scorer, Scorer):
-            raise TypeError(f"it made no Scorer but something of type {type(scorer).__name__}")
+            raise TypeError(f"it returned {type(scorer).__name__}, expected Scorer")
     except CustodesError:
         raise
     except Exception as error:

@@ -73,7 +73,7 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
         return rules[0] if rules else ""
     if spec.rule not in rules:
         takes = f"its rules are {listed(rules)}" if rules else "it uses no references"
-        raise OptionError(f"metric {spec.name}: no rule {spec.rule!r}: {takes}")
+        raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}: {takes}")
     return spec.rule
 
 
@@ -103,17 +103,17 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: di
             without = np.flatnonzero(corpus.lacking(need))
             if len(without):
                 raise InputError(
-                    f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and {len(without)} of"
-                    f" {len(corpus.items)} items have {'none' if need == 'references' else 'no ' + need}"
-                    f" ({listed([corpus.items[i] for i in without], limit=3)}); add them, or skip these items by"
-                    " missing='drop' (--missing drop)"
+                    f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
+                    f"{len(without)} of {len(corpus.items)} items have "
+                    f"{'none' if need == 'references' else 'no ' + need} "
+                    f"({listed([corpus.items[i] for i in without], limit=3)}); add them, or skip these items "
+                    "with missing='drop' (--missing drop)"
                 )
     if corpus.absent:
         few = listed([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
         raise InputError(
-            f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs are not there"
-            f" ({few}); add them, or score those that are there by"
-            " missing='drop' (--missing drop)"
+            f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs "
+            f"are missing ({few}); add them, or score the others with missing='drop' (--missing drop)"
         )
 
 

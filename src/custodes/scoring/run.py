@@ -20,7 +20,7 @@ from custodes.scoring.metric import Place
 from custodes.scoring.raters import Missing, Rater, check_ready, load_raters
 from custodes.scoring.scores import FAILED, Planned, Scores, left_out, notes_of, rows_of
 
-NOTHING = "no output has all that it needs"
+NOTHING = "no output has all inputs of the metric"
 
 
 @documented(
@@ -46,13 +46,15 @@ def score(
 ) -> Scores:
     """Compute metric scores of texts, and describe each metric and its cost.
 
-    A metric is written as on the command line, `[NAME=]METRIC[:key=value,...][@rule,...]`. A rule says what becomes of
-    several references: `all` are given to the metric at once; or each is scored alone, and the `first`, `best` or
-    `mean` score is taken. Each rule is a rater of its own. Scores depend on texts alone, never on names or on the order
-    of the file; equal texts are scored once. A metric that fails is a note, and the others' scores are there. Raises
-    `InputError` where a metric needs what the texts lack, `OptionError` for what cannot be asked, and
-    `MissingExtraError` where a package is not installed.
+    Notes
+    -----
+    A metric is written as on the command line: `[NAME=]METRIC[:key=value,...][@rule,...]`. A rule sets how several
+    references are used: `all` are given to the metric together, or each is scored separately and the `first`, `best` or
+    `mean` score is taken. Each rule is a separate rater. Scores depend only on the texts; equal texts are scored once.
+    A metric that fails becomes a note, and the other scores are returned.
 
+    Examples
+    --------
     >>> import polars as pl, custodes as cu
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["a red fox", "a fox"]})
     >>> cu.score(texts, ["length"]).ratings["score"].to_list()

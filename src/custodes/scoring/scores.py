@@ -35,21 +35,19 @@ class Scores(Result):
     BY: ClassVar[str] = ""
 
     raters: pl.DataFrame = table(
-        "A row a metric with its rule of references.",
+        "One row per metric and rule for references.",
         label("rater", "its name"),
         label("kind", "metric", essential=False),
-        flag("higher_is_better", "whether a higher score is the better one"),
-        score("low", "the lowest that it can be; null: no bound"),
-        score("high", "the highest that it can be; null: no bound"),
-        score("cost", "CPU seconds an output, as measured when it was scored"),
+        flag("higher_is_better", "whether a higher score is better"),
+        score("low", "lowest possible score; null: no bound"),
+        score("high", "highest possible score; null: no bound"),
+        score("cost", "CPU seconds per output, as measured"),
         label("cost_unit", "`cpu-s`", essential=False),
-        share(
-            "truncated", "share of outputs that were scored by a text that was cut to fit the model", essential=False
-        ),
-        label("signature", "what may change a score: library, version, parameters, rule of references"),
+        share("truncated", "proportion of outputs scored with a text truncated to fit the model", essential=False),
+        label("signature", "what determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "A row a score; which way is better is said by raters, so hand study() on, or both tables.",
+        "One row per score; directions are in raters, so pass on study(), or both tables.",
         label("item", "the item; empty: a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),
@@ -57,7 +55,7 @@ class Scores(Result):
         essential=False,
     )
     skipped: pl.DataFrame = table(
-        "A row for each score that is not there.",
+        "One row per missing score.",
         label("item", "the item; empty: the system as a whole"),
         label("system", "the system"),
         label("rater", "the metric"),
@@ -90,13 +88,13 @@ class Planned(Result):
     BY: ClassVar[str] = ""
 
     raters: pl.DataFrame = table(
-        "A row a metric with its rule of references.",
+        "One row per metric and rule for references.",
         label("rater", "its name"),
-        count("outputs", "outputs (or systems) that it gives a score"),
-        count("distinct", "different ones among them, with their references", essential=False),
-        count("kept", "of these, scores that are kept already"),
-        count("to_score", "of these, scores that are to be made; shared with raters that differ by the rule alone"),
-        score("seconds", "CPU seconds that this takes, by what kept scores took; null: nothing to tell it by"),
+        count("outputs", "outputs (or systems) to score"),
+        count("distinct", "distinct ones among them, with their references", essential=False),
+        count("kept", "of these, cached scores"),
+        count("to_score", "of these, scores to compute; shared with raters that differ only in the rule"),
+        score("seconds", "CPU seconds this takes, estimated from cached scores; null: no estimate"),
     )
 
 
@@ -159,7 +157,7 @@ def notes_of(rater: Rater, column: RuleScores) -> list[Note]:
     what = "systems" if rater.traits.systems else "outputs"
     cut, of = sum(column.truncated), len(column.truncated)
     return noted(
-        ("truncated", cut, f"{name}: {cut} of {of} {what} were scored by texts that were cut to fit the model"),
+        ("truncated", cut, f"{name}: {cut} of {of} {what} were scored with texts truncated to fit the model"),
         *((UNSCORED, n, f"{name}: {n} of {of} {what} have no score: {reason}") for reason, n in reasons.items()),
     )
 
@@ -181,13 +179,13 @@ def left_out(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
         (
             "own-reference",
             len(same),
-            f"every output of {listed(same)} is a reference of its item, so its scores by {listed(compared)} say"
-            " nothing; leave it out of systems",
+            f"every output of {listed(same)} is a reference of its item, so its scores by "
+            f"{listed(compared)} carry no information; exclude it from systems",
         ),
-        ("no-output", absent, f"{absent} of {len(corpus.items) * len(corpus.systems)} outputs are not there"),
+        ("no-output", absent, f"{absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),
         (
             "items-of-all",
             absent and bool(of),
-            f"scores of systems by {listed(of)} are over {whole} of {len(corpus.items)} items, which all systems have",
+            f"scores of systems by {listed(of)} use {whole} of {len(corpus.items)} items, those that all systems have",
         ),
     )

@@ -60,9 +60,9 @@ def _check(worker: WorkerCommand) -> None:
     command: object = worker.command
     words = command if isinstance(command, tuple) and command else (None,)
     if not all(isinstance(word, str) for word in words):
-        raise InputError(f"its command is {command!r}, not a tuple of words")
+        raise InputError(f"its command is {command!r}, expected a tuple of words")
     if words[0].endswith(".py") and not Path(words[0]).is_file():
-        raise InputError(f"its script {words[0]} is not there")
+        raise InputError(f"its script {words[0]} does not exist")
 
 
 def split(text: str) -> list[str]:
@@ -72,7 +72,7 @@ def split(text: str) -> list[str]:
             return shlex.split(text)
         return [word.strip("\"'") for word in shlex.split(text, posix=False)]
     except ValueError as problem:
-        raise OptionError(f"worker: {shown(text)} is no command line: {problem}") from None
+        raise OptionError(f"worker: {shown(text)} is not a command line: {problem}") from None
 
 
 def resolved(words: Sequence[str]) -> list[str]:
@@ -96,10 +96,10 @@ def script_of(name: str) -> str:
     commands = workers()
     if name not in commands:
         hint = suggestion(name, commands) or f"; workers: {', '.join(commands)}"
-        raise OptionError(f"there is no worker {shown(name)}{hint}")
+        raise OptionError(f"unknown worker {shown(name)}{hint}")
     first = commands[name].command[0]
     if not first.endswith(".py"):
-        raise OptionError(f"worker {name!r} is no script but the command {' '.join(commands[name].command)!r}")
+        raise OptionError(f"worker {name!r} is the command {' '.join(commands[name].command)!r}, not a script")
     return script_text(Path(first))
 
 

@@ -66,10 +66,10 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     """
     specs_of_raters = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
     if not specs_of_raters:
-        raise OptionError(f"no metric: name one or more of {listed(metrics, limit=99)}")
+        raise OptionError(f"no metric is given; give one or more of {listed(metrics, limit=99)}")
     twice = [name for name, count in Counter(spec.name for spec in specs_of_raters).items() if count > 1]
     if twice:
-        raise OptionError(f"metric {shown(twice[0])} is asked for twice; give one another name, as in NAME=METRIC")
+        raise OptionError(f"metric {shown(twice[0])} is requested twice; give one another name, as in NAME=METRIC")
     return specs_of_raters
 
 
@@ -83,21 +83,22 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     word = word.strip()
     if word not in metrics:
         hint = suggestion(word, metrics) or f"; metrics: {listed(metrics, limit=99)}"
-        raise OptionError(f"metric {shown(spec)}: there is no metric {shown(word)}{hint}")
+        raise OptionError(f"metric {shown(spec)}: unknown metric {shown(word)}{hint}")
     metric = metrics[word]
     if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ of the command
         rest, rules = (named[2] if named else text_of_spec).strip().partition(":")[2], []
     for rule in rules:
         if rule not in RULES:
             raise OptionError(
-                f"metric {shown(spec)}: there is no rule {shown(rule)}{suggestion(rule, RULES)}; rules of"
-                f" {word}: {listed(metric.traits.rules or RULES)} (a value that holds @ is followed by a rule)"
+                f"metric {shown(spec)}: unknown rule {shown(rule)}{suggestion(rule, RULES)}; rules of "
+                f"{word}: {listed(metric.traits.rules or RULES)} (a value that contains @ must be "
+                "followed by a rule)"
             )
     parameters = {**metric.parameters, **_parameters(rest if colon else "", metric, spec)}
     words = split(rest) if WHOLE in metric.parameters and not name else [rest]
     own_name = name or word + colon + " ".join(FOLDERS.sub("", text_of_spec) for text_of_spec in words)
     if len(set(rules)) < len(rules):
-        raise OptionError(f"metric {shown(spec)}: a rule stands twice; say each once")
+        raise OptionError(f"metric {shown(spec)}: a rule occurs twice; give each once")
     for rule in rules or [""]:
         ending = f"@{rule}" if rule and (not name or len(rules) > 1) else ""
         yield RaterSpec(name=own_name + ending, metric=metric, parameters=parameters, rule=rule)
@@ -106,7 +107,7 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
 def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
     if WHOLE in metric.parameters:
         if not text.strip():
-            raise OptionError(f"metric {shown(spec)}: say the command, as in {metric.name}:COMMAND")
+            raise OptionError(f"metric {shown(spec)}: give the command, as in {metric.name}:COMMAND")
         return {WHOLE: text.strip()}
     values: dict[str, Any] = {}
     for part in assignment_list(text) if text.strip() else []:
@@ -119,7 +120,7 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
                 f"{suggestion(key, metric.parameters)}; parameters: {takes}"
             )
         if key in values:
-            raise OptionError(f"metric {shown(spec)}: {key} stands twice; say it once")
+            raise OptionError(f"metric {shown(spec)}: {key} occurs twice; give it once")
         values[key] = _value(value.strip(), metric.parameters[key], f"metric {shown(spec)}: {key}={shown(value)}")
     return values
 

@@ -62,7 +62,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"'low' of {self.low:g} is not below 'high' of {self.high:g}")
         for name, text in (("metric", self.metric), ("version", self.version)):
             if visible(text) != text:
-                raise ValueError(f"{name!r} {shown(text)} is no plain line: it holds control characters")
+                raise ValueError(f"{name!r} {shown(text)} contains control characters")
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -147,14 +147,14 @@ class Process:
 
     def _check(self, answer: WorkerAnswer, rows: int) -> None:
         if answer.id != self._asked:
-            raise self._wrong(f"it answered request {answer.id}, and was asked {self._asked}")
+            raise self._wrong(f"it answered request {answer.id}, expected {self._asked}")
         for name, values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
             if values is not None and len(values) != rows:
-                raise self._wrong(f"it gave {len(values)} of {name!r} for {rows} rows")
+                raise self._wrong(f"it returned {len(values)} of {name!r} for {rows} rows")
         for value in answer.scores:
             if value is not None and math.isfinite(value) and not self._hello.allows(value):
                 declared = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
-                raise self._wrong(f"it gave {value:g} for metric {self._hello.metric!r}, and declares {declared}")
+                raise self._wrong(f"it returned {value:g} for metric {self._hello.metric!r}, which declares {declared}")
 
     def _line(self, what: str, *, while_it_speaks: bool = False) -> bytes:
         while True:
@@ -165,8 +165,10 @@ class Process:
             except queue.Empty:
                 if while_it_speaks and self._errors.heard > heard:
                     continue
-                longer = "start it with timeout=SECONDS for longer"
-                raise self._wrong(f"it hangs: {what} was not there after {self.timeout:g} seconds; {longer}") from None
+                longer = "allow longer with timeout=SECONDS"
+                raise self._wrong(
+                    f"it hangs: {what} did not arrive within {self.timeout:g} seconds; {longer}"
+                ) from None
         if not line:
             raise self._wrong(self._ended())
         if not line.endswith(b"\n"):
@@ -191,12 +193,12 @@ class Process:
             value = json.loads(line)  # knows NaN, as Python writes it
         except (ValueError, RecursionError):
             answer = shown(line.decode(errors="replace").strip())
-            advice = "what a library prints must go to standard error"
-            raise self._wrong(f"it said {answer} where {what} of JSON belongs; {advice}") from None
+            advice = "libraries must print to standard error"
+            raise self._wrong(f"it printed {answer}, expected {what} as JSON; {advice}") from None
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as problem:
-            raise self._wrong(f"{what} is not as it must be: {problem}") from None
+            raise self._wrong(f"{what} is invalid: {problem}") from None
 
     def _wrong(self, what: str) -> InputError:
         """It ends, and this is why."""
@@ -204,7 +206,7 @@ class Process:
         self._threads[2].join(GOODBYE)  # a grandchild may hold its standard error
         last = self._errors.last()
         after = f" (after {self._answered} rows)" if self._answered else ""
-        self._failed = f"{self.name}: {what}{after}" + (f"; the last it said was {last}" if last else "")
+        self._failed = f"{self.name}: {what}{after}" + (f"; its last words were {last}" if last else "")
         return InputError(self._failed)
 
 

@@ -78,7 +78,7 @@ def _logs(cells: list[NDArray[np.float64]], total: NDArray[np.float64]) -> list[
 
 def _cells(counts: NDArray[Any], estimate: Kld) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
     """Wins, ties and losses, with an imagined one of each for `mean`, and their sum; NaN where there are none."""
-    require(estimate in ("mean", "mode"), f"estimate={estimate!r}: allowed are mean and mode")
+    require(estimate in ("mean", "mode"), f"estimate={estimate!r} is not allowed; allowed: mean, mode")
     pseudo = 1.0 if estimate == "mean" else 0.0
     # Spelled out: NumPy's sum over an axis of three is several times slower.
     cells = [counts[..., k] + np.float64(pseudo) for k in range(3)]

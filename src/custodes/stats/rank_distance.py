@@ -89,7 +89,7 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
 def _checked(rules: Sequence[Rule]) -> Sequence[Rule]:
     for rule in rules:
         if rule not in RULES:
-            raise OptionError(f"rank distance: rule={rule!r} is none of {', '.join(RULES)}")
+            raise OptionError(f"rank distance: rule={rule!r} is unknown; allowed: {', '.join(RULES)}")
     return rules
 
 

@@ -314,7 +314,7 @@ def test_people_of_a_platform(service: Service) -> None:
     back = "https://app.prolific.com/submissions/complete?cc={code}"
     recruiting(service, "open", worker_id="PROLIFIC_PID", return_url=back, batches=1)
     with site(service) as client:
-        assert "PROLIFIC_PID is no id" in client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").text
+        assert "PROLIFIC_PID is not a valid id" in client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").text
         assert client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").status_code == 400
         page = client.get("/j/hotels", params=PROLIFIC | {"note": "two words"}).text
         assert dict(hidden(page)) == PROLIFIC

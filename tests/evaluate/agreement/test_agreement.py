@@ -98,7 +98,7 @@ def test_bad_options() -> None:
         agreement(study, confidence=1.5)
     with pytest.raises(OptionError, match="did you mean 'acc_eq'"):
         agreement(study, compare_by=("acc_q",))
-    with pytest.raises(OptionError, match="human='anm' is no rater here; raters: ann.*did you mean 'ann'"):
+    with pytest.raises(OptionError, match="human='anm': no such rater; raters: ann.*did you mean 'ann'"):
         agreement(study, human="anm")
     with pytest.raises(TypeError, match="did you mean 'systems'"):
         agreement(study, sytems="A")
@@ -132,7 +132,9 @@ def test_of_too_many_pairs_the_table_has_those_of_the_best(monkeypatch: pytest.M
     assert some.comparisons.equals(kept)  # with the p-values of all pairs together
     assert some.standing.equals(every.standing)
     (note,) = (note for note in some.notes if note.rule == "best-compared")
-    assert note.message.startswith("3 of 6 pairs of metrics are in the table comparisons: the 1 that stand best with")
+    assert note.message.startswith(
+        "comparisons lists 3 of 6 pairs of metrics, those of the 1 best metrics; all pairs were tested together"
+    )
     assert "best-compared" not in [own.rule for own in every.notes]
 
 

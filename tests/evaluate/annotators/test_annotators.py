@@ -168,18 +168,27 @@ def test_nothing_is_known_where_nobody_doubled_a_task() -> None:
     made = cu.annotators(study, resamples=20)
     assert made.annotators["agreement"].is_null().all()
     assert made.annotators["flags"].list.len().sum() == 0
-    with pytest.raises(OptionError, match=r"method='mace': nobody answered what another did"):
+    with pytest.raises(
+        OptionError,
+        match=("method='mace': no task was answered twice, so competence cannot be estimated; use method='majority'"),
+    ):
         cu.annotators(study, method="mace")
 
 
 def test_no_people_is_an_error_that_helps() -> None:
     scores = pl.DataFrame({"item": ["x", "y"], "system": "A", "rater": "judge", "kind": "metric", "score": [1.0, 2.0]})
-    with pytest.raises(OptionError, match="which raters are people"):
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"no rater is known to be human; name the annotators with human='PATTERN' \(or give a "
+            r"column or raters file with 'kind'\)\. Raters: judge"
+        ),
+    ):
         cu.annotators(cu.read(scores))
     whole = pl.DataFrame(
         {"item": ["", "x"], "system": "A", "rater": ["ann", "m"], "kind": ["human", "metric"], "score": 1}
     )
-    with pytest.raises(InputError, match="no person gave a score or verdict"):
+    with pytest.raises(InputError, match="table: the selected annotators gave no score or verdict"):
         cu.annotators(cu.read(whole))
 
 
@@ -234,5 +243,5 @@ def test_people_who_always_say_the_same_are_not_said_to_guess() -> None:
     ]
     made = cu.annotators(cu.read(pl.DataFrame(rows)), resamples=20).annotators
     assert made.select("competence", "competence_low", "competence_high").null_count().row(0) == (3, 3, 3)
-    assert set(made["reason"]) == {"nearly all answers are alike, so that guessing would be right as often"}
+    assert set(made["reason"]) == {"nearly all answers are equal, so the chance level is near 1"}
     assert made["agreement"].min() > 0.9  # type: ignore[operator]

@@ -58,7 +58,10 @@ def test_an_expert_beside_careless_people_is_not_judged_by_them() -> None:
     assert found.annotators["untested_reason"].to_list() == [NO_AGREEMENT] * 3
     assert found.annotators["p_careless"].is_null().all()
     (note,) = [note.message for note in found.notes if note.rule == "no-agreement"]
-    assert "not enough agreement to tell whether 3 annotators are careless" in note
+    assert (
+        "verdicts: agreement is too low to tell whether 3 annotators are careless: the others "
+        "agree too little with one another"
+    ) in note
 
 
 def test_who_chooses_by_the_side_is_no_measure_of_others() -> None:

@@ -62,7 +62,7 @@ def test_a_twin_adds_nothing_and_is_not_missed() -> None:
     assert used.provenance.options["in_use"] == "first,noise"
     many = asked(scores, aspect="style", in_use="*", resamples=0).forward
     assert many["metric"].to_list() == ["first, second and 3 more"]
-    with pytest.raises(OptionError, match="in_use.*'frst' is no metric.*did you mean 'first'"):
+    with pytest.raises(OptionError, match="in_use.*'frst': no such metric.*did you mean 'first'"):
         asked(scores, in_use="frst")
 
 

@@ -78,7 +78,10 @@ def test_direction_is_data_and_a_metric_that_runs_against_people_is_named() -> N
     warned = complementarity(study, resamples=50)
     notes = [note.message for note in warned.notes if note.rule == "against-people"]
     assert len(notes) == 1
-    assert notes[0].startswith("rank against people: distance;")
+    assert notes[0].startswith(
+        "rankings opposite to human ratings: distance. If lower is better, declare it in the "
+        "raters file (higher_is_better = false), else their"
+    )
     turned = study.describe(raters=pl.DataFrame({"rater": ["dist*"], "higher_is_better": ["false"]}))
     made = complementarity(turned, resamples=50)
     assert "against-people" not in [note.rule for note in made.notes]
@@ -132,7 +135,9 @@ def test_annotators_are_compared_one_by_one_on_demand() -> None:
     assert made.averages["pairs"].to_list() == [3, 12, 6]
     together = complementarity(judged(scores), aspect="style", resamples=0)
     told = [note.message for note in together.notes if note.rule == "no-pairs"]
-    assert told == ["no two raters to compare for human-human; people='annotators' compares people one by one"]
+    assert told == [
+        ("no two raters to compare for human-human; people='annotators' compares the annotators one by one")
+    ]
     assert made.provenance.options["people"] == "annotators"
 
 
@@ -163,7 +168,10 @@ def test_mixed_pairs_of_people_are_noted() -> None:
     scores["bob", "style"] = drawn(1, 7, 5).round()
     told = noted(complementarity(judged(scores), people="annotators", resamples=0), "mixed-human-pairs")
     assert len(told) == 1
-    assert told[0].startswith("human-human averages pairs of two people on one aspect")
+    assert told[0].startswith(
+        "human-human averages pairs of two annotators on one aspect, of one annotator's "
+        "aspects, and of neither; select one aspect"
+    )
     assert not noted(complementarity(judged(scores), resamples=0), "mixed-human-pairs")
     one = complementarity(judged(scores), people="annotators", aspect="style", resamples=0)
     assert not noted(one, "mixed-human-pairs")
@@ -172,7 +180,9 @@ def test_mixed_pairs_of_people_are_noted() -> None:
 
 def test_nobody_with_a_ranking_is_refused() -> None:
     scores = {key: values * 0 + 1 for key, values in small(1).items()}
-    with pytest.raises(InputError, match="^small: no two raters rank two outputs in common; is every rater constant"):
+    with pytest.raises(
+        InputError, match="^small: no two raters rank two common outputs; select raters that are not constant"
+    ):
         complementarity(judged(scores))
 
 

@@ -157,7 +157,7 @@ def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule
     row = made.raters.row(by_predicate=pl.col("rater") == "stuck", named=True)
     assert row["with_humans"] is row["with_metrics"] is row["position"] is None
     what = "systems of an item" if level == "system" else "items of a system"
-    assert dict(made.left_out.rows()) == {"flat": "constant: it ranks nothing", "stuck": f"never tells {what} apart"}
+    assert dict(made.left_out.rows()) == {"flat": "constant, so it ranks nothing", "stuck": f"rates all {what} equally"}
     told = " ".join(note.message for note in made.notes if note.rule == "constant-rater")
     assert "flat" in told
     assert "stuck" in told
@@ -171,4 +171,7 @@ def test_items_where_one_ties_all_are_left_out_and_counted() -> None:
     assert n["n"].to_list() == [6] * 5
     note = next(note for note in made.notes if note.rule == "undefined-distances")
     assert note.count == 5
-    assert note.message.startswith("5 rankings of pairs of raters left out of the means (tau-b)")
+    assert note.message.startswith(
+        "5 rankings of pairs of raters excluded from the means (tau-b): on these items one "
+        "rater is constant, or they rated fewer than two common"
+    )

@@ -23,7 +23,7 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any) -> None:
     assert made.left_out.is_empty()
     what = "4 of 5 systems" if level == "system" else "6 of 7 items"
     assert noted(made, "partial-representation") == [
-        f"components and coordinates are about {what}: some rater ranked none of the others"
+        f"components and coordinates use {what}; the others lack a rank by some rater"
     ]
     assert made.summary["ranked"].to_list() == [4 if level == "system" else 6]
     place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
@@ -45,7 +45,7 @@ def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -
     scores["partial", ""] = np.where(missed, np.nan, drawn(1, 7, 5))
     made = complementarity(judged(scores), level=level, resamples=20)
     what = "system" if level == "system" else "item"
-    assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}: in no component or coordinate"}
+    assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}: no component or coordinate"}
     assert set(made.coordinates["rater"]) == set(NAMES.values())
     assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
     assert made.summary["raters"].to_list() == [6]
@@ -95,7 +95,7 @@ def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
     lonely[7] = np.arange(5)
     more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
     made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=20)
-    assert dict(made.left_out.rows()) == {"lonely": "ranked nothing that others did: in no cluster"}
+    assert dict(made.left_out.rows()) == {"lonely": "ranked nothing in common with others: no cluster"}
     assert set(made.clusters["rater"]) == set(NAMES.values())
     assert not noted(made, "unconnected-raters")
 

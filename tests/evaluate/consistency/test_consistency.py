@@ -172,16 +172,16 @@ def test_failures_are_counted_by_system_order_and_reason() -> None:
 def test_own_systems_need_people_and_systems_enough() -> None:
     study = planted(PLANTED[3:4], World(items=40), 1)
     few = asked(study, systems="s1,s2,s3")
-    assert set(few.own_systems["reason"]) == {"fewer than 5 systems to fix the curve"}
+    assert set(few.own_systems["reason"]) == {"fewer than 5 systems to fit the curve"}
     without = asked(planted(PLANTED[3:4], World(items=40, people=0), 1))
-    assert set(without.own_systems["reason"]) == {"no people to say how good its own systems are"}
-    assert set(without.findings.filter(kind="length")["reason"]) == {"no people to say which output is better"}
+    assert set(without.own_systems["reason"]) == {"no human ratings of its own systems"}
+    assert set(without.findings.filter(kind="length")["reason"]) == {"no human ratings of which output is better"}
 
 
 def test_one_person_cannot_tell_length_from_quality() -> None:
     made = asked(planted(PLANTED[:1], World(items=80, people=1), 1))
     row = made.length.filter(rater="fair").row(0, named=True)
-    assert row["reason"].startswith("one person's noise is unknown")
+    assert row["reason"].startswith("only one annotator, whose noise cannot be estimated; two or more are needed")
     assert row["raw_effect"] > 0
 
 
@@ -209,7 +209,10 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     assert made.orders["flip_rate_low"].item() is None
     assert made.findings["finding"].item() == ""
     lonely = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
-    with pytest.raises(InputError, match="nobody gave a verdict, or scores of two outputs of one item"):
+    with pytest.raises(
+        InputError,
+        match=("table: no verdicts, and no scores of two outputs of one item; a judge is examined by its preferences"),
+    ):
         asked(cu.read(lonely))
     with pytest.raises(OptionError, match="judgee"):
         asked(battles((1, "ab", 1)), metrics="judgee")
@@ -269,7 +272,10 @@ def test_check_tells_of_orders() -> None:
     lost = [(*row[:2], None, *row[3:]) if row[1] == "ba" else row for row in rows[70:]]
     told = rules(*rows[:70], *lost)
     assert "one-of-two-orders" not in told
-    assert "5 comparisons left out: asked in both orders and answered in one (judge 5)" in told["half-judged"]
+    assert (
+        "5 comparisons excluded: judged in both orders, but answered in only one (judge 5), so "
+        "the rater's position preference does not cancel;"
+    ) in told["half-judged"]
 
 
 def test_the_interval_of_the_effective_number_holds_it_and_follows_that_of_the_correlation() -> None:

@@ -1,4 +1,4 @@
-"""A gate: rules hold, fail, or cannot be said by intervals that hold together; what comes of it as a status and XML."""
+"""A gate: rules hold, fail or are inconclusive by simultaneous intervals; exit status and XML."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_outcomes_and_status() -> None:
     told = {own["rule"]: own for own in gate(study, metric="m1", require=[low, near, high]).rules.to_dicts()}
     assert {name: own["outcome"] for name, own in told.items()} == {low: HOLDS, near: UNTOLD, high: FAILS}
     assert told[low]["p_value"] <= 0.05 < told[near]["p_value"]
-    assert told[near]["reason"].startswith("the interval holds the threshold")
+    assert told[near]["reason"].startswith("the interval contains the threshold")
     assert told[low]["reason"] is told[high]["reason"] is None
     assert told[low]["value_low"] > told[low]["threshold"]
     assert told[high]["value_high"] < told[high]["threshold"]
@@ -209,12 +209,12 @@ def test_undefined_is_null_with_a_reason() -> None:
     made[1] = 3.0
     told = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))
     assert (told["value"], told["outcome"]) == (None, UNTOLD)
-    assert told["reason"] == "kendall_item is undefined here"
+    assert told["reason"] == "kendall_item is undefined for these data"
     made = scores()
     made[1, 30:], made[2, :30] = np.nan, np.nan
     told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
     assert (told["n"], told["outcome"]) == (0, UNTOLD)
-    assert told["reason"] == "people and m1 and m2 rated no output in common"
+    assert told["reason"] == "annotators and m1 and m2 rated no common output"
 
 
 def battles(seed: int = 0, items: int = 150) -> cu.Study:
@@ -245,7 +245,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
     result = gate(study, metric="good", require=["sample_accuracy>=0.6", "kendall_item>=0.1"], not_worse_than="bad")
     assert result.rules["statistic"].to_list() == ["sample_accuracy", "kendall_item", "sample_accuracy"]
     assert result.rules["outcome"].to_list() == [HOLDS, UNTOLD, HOLDS]
-    assert row(result, 1)["reason"] == "kendall_item is undefined here, where there are verdicts and no scores"
+    assert row(result, 1)["reason"] == "kendall_item is undefined, because the ratings are verdicts, not scores"
 
 
 @pytest.mark.parametrize(
@@ -253,23 +253,37 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
     [
         ({}, ["no rule to test", "--require", "--not-worse-than"]),
         ({"require": "kendal_item>=0.3"}, ["'kendal_item'", "did you mean 'kendall_item'?", "spa"]),
-        ({"require": "acc_eq_epsilon>=0.3"}, ["no statistic 'acc_eq_epsilon' that a rule can be about"]),
+        (
+            {"require": "acc_eq_epsilon>=0.3"},
+            [
+                (
+                    "require='acc_eq_epsilon>=0.3': unknown statistic 'acc_eq_epsilon' (did you mean "
+                    "'acc_eq'?); allowed: sample_accuracy, system_accuracy,"
+                )
+            ],
+        ),
         ({"require": "kendall_item"}, ["STATISTIC>=NUMBER"]),
-        ({"require": "kendall_item>=high"}, ["'high' is no number"]),
+        ({"require": "kendall_item>=high"}, ["'high' is not a number; write for example kendall_item>=0.3"]),
         ({"require": "kendall_item>=nan"}, ["between -1 and 1"]),
         ({"require": "sample_accuracy>=70"}, ["sample_accuracy lies between 0 and 1"]),
         ({"require": "kendall_item<=0.3"}, ["higher is better", "kendall_item>=0.3"]),
         ({"require": "kendall_item==0.3"}, ["higher is better"]),
-        ({"require": "kendall_item=>0.3"}, ["so a rule says kendall_item>=0.3"]),
+        (
+            {"require": "kendall_item=>0.3"},
+            [("require='kendall_item=>0.3': for kendall_item higher is better; write kendall_item>=0.3")],
+        ),
         ({"not_worse_than": "m1"}, ["is the metric itself"]),
-        ({"not_worse_than": "m*"}, ["is 2 metrics; name one: m1, m2"]),
+        ({"not_worse_than": "m*"}, ["not_worse_than='m*' matches 2 metrics; name one: m1, m2"]),
         ({"not_worse_than": "m3"}, ["no such metric", "m1, m2"]),
         ({"not_worse_than": "m2", "margin": -0.1}, ["margin=-0.1", "at least 0"]),
         ({"not_worse_than": "m2", "statistic": "tau"}, ["statistic='tau'; allowed: sample_accuracy"]),
         ({"not_worse_than": "m2", "resamples": 19}, ["at least 20"]),
         ({"not_worse_than": "m2", "resamples": 0}, ["at least 20"]),
         ({"not_worse_than": "m2", "confidence": 95}, ["confidence=95"]),
-        ({"metric": None, "require": "spa>=0.5"}, ["about which metric?", "m1, m2"]),
+        (
+            {"metric": None, "require": "spa>=0.5"},
+            ["gate: no metric is named; give metric='NAME' (--metric). Metrics: m1, m2", "m1, m2"],
+        ),
     ],
 )
 def test_bad_rules_are_one_clear_line(asked: dict[str, Any], fragments: list[str]) -> None:
@@ -295,8 +309,8 @@ def test_a_line_a_rule(mixed: Gate) -> None:
     assert holds.startswith("holds  kendall_item of m1: 0.")
     assert holds.endswith("] >= 0.1")
     assert fails.startswith("fails  kendall_item of m1: 0.")
-    assert untold.startswith("cannot be said  m1 not worse than m2 by kendall_item: ")
-    assert ">= -0.02 (the interval holds the threshold" in untold
+    assert untold.startswith("inconclusive  m1 not worse than m2 by kendall_item:")
+    assert ">= -0.02 (the interval contains the threshold)" in untold
 
 
 def test_junit_has_a_case_a_rule(mixed: Gate) -> None:

@@ -25,10 +25,10 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("rules", "status", "said"),
     [
-        (HOLDS, 0, "gate: holds (1 rule: 1 hold, 0 fail, 0 cannot be said)"),
-        (FAILS, 1, "gate: fails (1 rule: 0 hold, 1 fail, 0 cannot be said)"),
-        ((*HOLDS, *OLD, "--margin", "0"), 3, "gate: cannot be said (2 rules: 1 hold, 0 fail, 1 cannot be said)"),
-        ((*FAILS, *OLD, "--margin", "0"), 1, "gate: fails (2 rules: 0 hold, 1 fail, 1 cannot be said)"),
+        (HOLDS, 0, "gate: holds (1 rule: 1 hold, 0 fail, 0 inconclusive)"),
+        (FAILS, 1, "gate: fails (1 rule: 0 hold, 1 fail, 0 inconclusive)"),
+        ((*HOLDS, *OLD, "--margin", "0"), 3, "gate: inconclusive (2 rules: 1 hold, 0 fail, 1 inconclusive)"),
+        ((*FAILS, *OLD, "--margin", "0"), 1, "gate: fails (2 rules: 0 hold, 1 fail, 1 inconclusive)"),
     ],
 )
 def test_status_says_what_comes_of_all_rules(
@@ -50,7 +50,10 @@ def test_status_says_what_comes_of_all_rules(
         (("--require", "kendall_item>=0.3", "-o", "gate.csv", "--junit", "gate.csv"), "two outputs have this name"),
         (
             ("--not-worse-than", "nobody"),
-            "is not a metric; metrics: learned, selfeval, overlap, overlap-stem, judge, distance, noise",
+            (
+                "custodes: --not-worse-than 'nobody': no such metric; metrics: learned, selfeval, "
+                "overlap, overlap-stem, judge, distance, noise"
+            ),
         ),
         (("--not-worse-than", "learned", "--margin", "wide"), "margin"),
     ],
@@ -71,7 +74,7 @@ def test_xml_and_a_summary_in_one_run(capsys: pytest.CaptureFixture[str]) -> Non
     xml, summary = Path("gate.xml").read_text(), Path("summary.md").read_text()
     assert [case[2] for case in check_junit(xml)] == ["passed", "failure"]
     assert ElementTree.fromstring(xml).get("time") == "0.000"
-    assert summary.startswith("**gate: fails (2 rules: 1 hold, 1 fail, 0 cannot be said)**\n\n| Outcome | Rule |\n")
+    assert summary.startswith("**gate: fails (2 rules: 1 hold, 1 fail, 0 inconclusive)**\n\n| Outcome | Rule |")
     assert cli.run([*command[:-2], "summary.md", "--no-timing"]) == 1
     assert Path("gate.xml").read_text() == xml  # the same command, the same bytes
 

@@ -147,7 +147,7 @@ def test_a_length_is_held_equal(tmp_path: Path) -> None:
 def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
     board = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge,learned", covariates=["learned"], **QUICK)
     (note,) = [note for note in board.notes if note.rule == "rater-held-equal"]
-    assert (note.count, note.message) == (1, "held equal, and so not ranked by: learned")
+    assert (note.count, note.message) == (1, "adjusted for, and so not ranked by: learned")
     assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
     effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
     assert effect["value_low"] > 0  # people like what it likes
@@ -204,7 +204,7 @@ def test_nothing_is_corrected_where_people_did_not_judge_a_random_part(wins: boo
     board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert row["p_random"] < 0.01
-    assert row["reason"] == "people's battles are not a random part of the metric's"
+    assert row["reason"] == "the human comparisons are not a random part of the metric's"
     assert row["saving"] is None
     assert "corrected:judge" not in board.systems["rater"]
     assert "not-corrected" in rules(board)
@@ -238,7 +238,7 @@ def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None
     for chance, refused in ((0.2, False), (0.2 * shift, True)):
         items = pl.DataFrame({"item": table["item"], "probability": chance})
         (row,) = cu.leaderboard(cu.read(both, items=items), **QUICK).corrected.iter_rows(named=True)
-        told = f"people judged {people.height} of 2000 items where the items table's probabilities add up to"
+        told = f"annotators judged {people.height} of 2000 items, but the probabilities in the items table add up to"
         assert row["reason"].startswith(told) if refused else row["reason"] == ""
         assert (row["saving"] is None) is refused
 
@@ -277,7 +277,11 @@ def test_the_order_is_held_equal_in_what_is_corrected() -> None:
     [
         (pl.col("order"), pl.lit(None, pl.String), "the metric saw outputs in a known order and people in both"),
         (pl.lit(None, pl.String), pl.col("order"), "people saw outputs in a known order and the metric in both"),
-        (pl.col("order"), pl.col("order").reverse(), "people and the metric saw outputs in different orders"),
+        (
+            pl.col("order"),
+            pl.col("order").reverse(),
+            "annotators and metric saw outputs in different orders, so the order cannot be adjusted for",
+        ),
         (pl.lit(None, pl.String), pl.lit(None, pl.String), ""),
     ],
 )
@@ -303,7 +307,7 @@ def test_how_a_metric_errs_must_have_been_seen(different: int, n: int) -> None:
     board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(table[:n], "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     if different < 5:
-        assert row["reason"].startswith(f"people and the metric differ on only {different} of {n} battles")
+        assert row["reason"].startswith(f"annotators and metric differ on only {different} of {n} comparisons")
         assert row["power"] is row["saving"] is None
         assert "corrected:judge" not in board.systems["rater"]
     else:
@@ -340,7 +344,7 @@ def test_hardly_any_people(n: int) -> None:
     (row,) = board.corrected.iter_rows(named=True)
     assert row["labels"] == n
     if n == 0:
-        assert row["reason"] == "people judged none of its battles"
+        assert row["reason"] == "annotators judged none of its comparisons"
     elif n < 12:
         assert "differ on only" in row["reason"]
     for rows in (of(board), of(board, "corrected:judge")):
@@ -397,7 +401,7 @@ def test_who_won_everything_is_finite_and_one_end_is_open() -> None:
     assert rows["E"]["win_rate"] == 1
     assert rows["E"]["win_rate_low"] < 1
     (note,) = [note for note in board.notes if note.rule == "unbeaten"]
-    assert "E won every battle" in note.message
+    assert "E won every comparison: one bound of the interval is unknown" in note.message
 
 
 def test_nothing_but_ties() -> None:
@@ -474,7 +478,15 @@ def strangers() -> pl.DataFrame:
     ("table", "options", "error", "message"),
     [
         (one_system, {}, InputError, "only 1 system (A); a leaderboard compares two or more"),
-        (strangers, {}, InputError, "nobody compared two systems on one item, so there is no battle"),
+        (
+            strangers,
+            {},
+            InputError,
+            (
+                "table: no rater compared two systems on the same item; a comparison needs two rated "
+                "outputs of one item, or a verdict"
+            ),
+        ),
         (None, {"tie_model": "rao"}, OptionError, "tie_model='rao'; allowed: davidson, half"),
         (None, {"covariates": "length"}, OptionError, "demo has no texts to count words of"),
         (None, {"covariates": "lenght"}, OptionError, "did you mean 'length'?"),
@@ -497,13 +509,19 @@ def test_a_covariate_that_does_not_vary_is_refused() -> None:
     for score, name in ((pl.lit(1.0), "flat"), (pl.col("system").rank("dense").cast(float), "by-system")):
         table = rows.with_columns(score=score, rater=pl.lit(name), kind=pl.lit("metric"))
         people = demo.ratings.frame.filter(rater="learned").with_columns(kind=pl.lit("human")).select(table.columns)
-        with pytest.raises(OptionError, match=f"covariates='{name}': it does not vary beyond the systems"):
+        with pytest.raises(
+            OptionError,
+            match=(
+                f"covariates='{name}': it does not vary within systems, so its effect cannot be "
+                "separated from their strengths; leave it out"
+            ),
+        ):
             cu.leaderboard(cu.read(pl.concat([table, people])), covariates=name)
 
 
 def test_thresholds_cannot_be_calibrated_without_people() -> None:
     table = strangers().with_columns(kind=pl.lit("metric"), item=pl.lit("1"))
-    with pytest.raises(OptionError, match="ties='calibrated': .* has no people's scores to fit thresholds on"):
+    with pytest.raises(OptionError, match="ties='calibrated': .* has no human scores to fit thresholds"):
         cu.leaderboard(cu.read(table), ties="calibrated")
 
 
@@ -540,7 +558,7 @@ def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
     for column in ("strength_low", "win_rate_low", "rank_low", "may_be_first", "group"):
         assert made.systems[column].null_count() == 3
     assert made.pairs["win_rate_low"].null_count() == made.pairs["decision"].null_count() == 3
-    with pytest.raises(OptionError, match="counts know no texts and no scores"):
+    with pytest.raises(OptionError, match="counts hold no texts and no scores; give the study itself"):
         cu.leaderboard(cu.count_battles(frame), covariates="length")
 
 

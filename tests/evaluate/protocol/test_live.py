@@ -110,12 +110,12 @@ def test_answers_not_asked_or_changed() -> None:
     state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
     wanted = live.next_annotations(state)
     other = next(item for item in ITEMS if live.Annotation(item, "A", "B") not in wanted)
-    with pytest.raises(InputError, match="not asked now"):
+    with pytest.raises(InputError, match="not requested now; see next_annotations"):
         live.record(state, [(other, "A", "B", 1)])
     state = live.record(state, [(*wanted[0], 1)])
     with pytest.raises(InputError, match="differently"):
         live.record(state, [(*wanted[0], 0)])
-    with pytest.raises(InputError, match="no state"):
+    with pytest.raises(InputError, match="not a valid state"):
         live.State.from_json(b'{"systems": 3}')
     with pytest.raises(InputError, match="cannot read"):
         live.State.read("missing.json")

@@ -131,7 +131,7 @@ def test_ideal_rows_and_naive_errors() -> None:
         ({"stopping": [Stopping(), Stopping(gamma=0.1)]}, "one gamma"),
         ({"replications": 0}, "replications"),
         ({"resamples": -1}, "resamples"),
-        ({"metrics": "x"}, "not a metric"),
+        ({"metrics": "x"}, "metrics='x': no such metric; metrics: m1"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:

@@ -47,8 +47,8 @@ def read(content: bytes) -> State | None:
         told = str(problem)
     assert "\n" not in told
     assert len(told) < 600
-    assert told.startswith("this is no state of a protocol: ")
-    assert told.endswith("take its last good copy, or start anew with the same seed and record the answers again")
+    assert told.startswith("not a valid state of a protocol:")
+    assert told.endswith("Restore its last valid copy, or start again with the same seed and enter the answers again")
     return None
 
 
@@ -156,7 +156,7 @@ def test_what_is_no_state_at_all_is_refused(content: bytes) -> None:
 
 @pytest.mark.parametrize("version", [1, 3])
 def test_another_version_says_so(version: int) -> None:
-    with pytest.raises(InputError, match=f"version {version} of the format; this custodes reads 2"):
+    with pytest.raises(InputError, match=f"version {version} of the format, expected 2"):
         State.from_json(as_json({**FILES[0], "version": version}))
 
 
@@ -172,7 +172,7 @@ def test_a_preference_of_any_library_is_a_whole_number(preference: Any) -> None:
 @pytest.mark.parametrize("preference", [True, False, np.bool_(True), "1", 2, 0.5, float("nan"), float("inf"), [1], 1j])
 def test_a_preference_that_is_none_is_refused(preference: Any) -> None:
     state = live.start(["A", "B"], ["i0"])
-    with pytest.raises(InputError, match="preference .* for 'i0': allowed are 1, 0, -1, or None where impossible"):
+    with pytest.raises(InputError, match="preference .* for 'i0' is not allowed; allowed: 1, 0, -1, or None"):
         live.record(state, [("i0", "A", "B", preference)])
 
 

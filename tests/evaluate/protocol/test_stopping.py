@@ -78,8 +78,8 @@ def test_parts_of_a_rule() -> None:
         ({"boundary": float("nan")}, "boundary"),
         ({"futility": 1.5}, "futility"),
         ({"batch": "10"}, "batch='10'"),
-        ({"looks": 10}, "looks=10: .*increasing"),
-        ({"looks": "10,20"}, "looks='10,20': .*increasing"),
+        ({"looks": 10}, "looks=10 .*increasing"),
+        ({"looks": "10,20"}, "looks='10,20' .*increasing"),
         ({"boundary": None}, "boundary=None"),
         ({"gamma": "0.05"}, "gamma='0.05'"),
         ({"stop": ["decided", "futility"]}, "allowed: decided, futility"),
@@ -106,8 +106,8 @@ def test_defaults_of_the_estimator() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": 5, "looks": [10, 20]}, "batch=5 would change nothing: looks say"),
-        ({"futility": 0.5}, "futility=0.5 would change nothing: stop is not 'futility'"),
+        ({"batch": 5, "looks": [10, 20]}, "batch=5 has no effect: looks set the annotations of each round"),
+        ({"futility": 0.5}, "futility=0.5 has no effect: stop is not 'futility'"),
     ],
 )
 def test_what_would_change_nothing_is_refused(options: dict, message: str) -> None:

@@ -83,7 +83,10 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     result = told(results)
     assert "noise" in said(result, "coherence", "chance")
     assert "selfeval over-rates Dogwood by " in said(result, "coherence", "favours")
-    assert "People find Aster better than Dogwood; selfeval says the opposite." in said(result, "coherence", "flips")
+    assert (
+        "judge decides 80 % [62 %, 91 %] of 15 system pairs as the annotators do, reverses 0 "
+        "%, misses a difference in 20 % and finds"
+    ) in said(result, "coherence", "flips")
     assert "selfeval over-rates Dogwood on both aspects" in said(result, "", "favours")
     # errors of noise lift the weakest system against every other one, and that is no favour
     noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
@@ -269,19 +272,28 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
     [
         (
             {"A": (1, True), "B": (3, False), "C": (3, False)},
-            "A is best: clearly ahead of each of the other 2 systems.",
+            "A is best: significantly better than each of the other 2 systems.",
         ),
         ({"A": (2, True), "B": (3, False), "C": (3, False)}, "A is best. It wins 70 % [60 %, 80 %] against"),
-        ({"A": (2, True), "B": (3, True), "C": (3, False)}, "A or B is best; which one cannot be told."),
+        (
+            {"A": (2, True), "B": (3, True), "C": (3, False)},
+            (
+                "A or B is best; which one is undecided. A ranks first: it wins 70 % [60 %, 80 %] "
+                "against an opponent on average, a tie counting half. The"
+            ),
+        ),
         (
             {"A": (3, True), "B": (3, True), "C": (3, True)},
-            "Which of A, B and C is best cannot be told: none is clearly",
+            (
+                "Which of A, B and C is best is undecided: no difference among them is significant. A "
+                "ranks first: it wins 70 % [60 %, 80 %] against an"
+            ),
         ),
         (
             {"A": (1, True), "B": (2, False)},
             "A is better than B: it wins 70 % [60 %, 80 %] against an opponent on average",
         ),
-        ({"A": (None, True), "B": (None, True)}, "without intervals nobody can say whether that is more than chance."),
+        ({"A": (None, True), "B": (None, True)}, "without intervals this cannot be compared with chance."),
     ],
 )
 def test_systems_are_best_only_by_their_ranks(
@@ -302,14 +314,17 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     text = said(
         told(results, leaderboard=board(results["leaderboard"], systems, rater=rater, **few)), "fluency", "best"
     )
-    assert text.startswith(f"People judged 40 of the 400 comparisons that {best} judged.")
+    assert text.startswith(f"Annotators {best}d 40 of the 400 comparisons that {best} {best}d.")
     assert "A is better than B" in text
     # people are not few, or judged no random part: then nothing is corrected
     many = board(results["leaderboard"], systems, **{**few, "labels": 300})
     assert "People judged" not in said(told(results, leaderboard=many), "fluency", "best")
     uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
     text = said(told(results, leaderboard=uneven), "fluency", "best")
-    assert "The rest cannot be filled in from it: Labels are no random part. What follows is by people alone." in text
+    assert (
+        "The rest cannot be estimated from it: Labels are no random part. What follows uses "
+        "human comparisons only. A is better than B: it wins 70 %"
+    ) in text
     assert "A is better than B" in text
 
 
@@ -323,7 +338,9 @@ def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[st
             made = told(results, leaderboard=shown)
             text = said(made, "fluency", "best")
             assert ("A is best" in text) is named
-            assert (f"people judged {labels} of the 400 comparisons that {best} judged, and these" in text) is not named
+            assert (
+                f"annotators judged {labels} of the 400 comparisons that {best} judged, and these" in text
+            ) is not named
             assert ("p = .002" in text) is not named
             assert bool(said(made, "", "best")) is named
 
@@ -332,7 +349,10 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     made = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
     parts = made.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
     text = said(told(results, leaderboard=replace(made, systems=parts)), "fluency", "best")
-    assert text.startswith("2 groups of systems never met, not even through others (A and B; C and D)")
+    assert text.startswith(
+        "2 groups of systems are not connected by comparisons (A and B; C and D), so the best "
+        "of all systems is unknown."
+    )
     assert said(told(results, leaderboard=replace(made, systems=parts)), "", "best") == ""
     # who never met is no open pair: A and B, C and D are
     grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))

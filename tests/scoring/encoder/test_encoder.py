@@ -165,7 +165,9 @@ def test_layers(encoder: Path) -> None:
     assert np.abs(last[some[0]].vectors - first[some[0]].vectors).max() > 0.1
     with pytest.raises(OptionError, match=r"layer=2: .* has no output hidden_states\.2 .* backend=transformers"):
         made(encoder, layer=2)
-    with pytest.raises(OptionError, match=r"layer=-2: 0 for the embeddings"):
+    with pytest.raises(
+        OptionError, match=r"layer=-2 is not allowed; 0 is the embeddings, 1 the first layer, \.\.\., -1 the last"
+    ):
         made(encoder, layer=-2)
 
 

@@ -24,11 +24,29 @@ def copied(encoder: Path, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("", r"no model is named: model=FOLDER with an ONNX model"),
-        ("./not/there", r"'./not/there': no such file or folder, and no name of the hub; model=FOLDER"),
-        ("a b", r"'a b': no such file or folder, and no name of the hub"),
-        ("x\0y", r"no such file or folder, and no name of the hub"),
-        ("--", r"'--': no such file or folder, and no name of the hub"),
+        ("", "no model is given: model=FOLDER with an ONNX model"),
+        ("./not/there", r"'\./not/there': no such file or folder, and not a name of the hub; model=FOLDER"),
+        (
+            "a b",
+            (
+                "'a b': no such file or folder, and not a name of the hub; model=FOLDER with an ONNX "
+                r"model and its tokenizer\.json, or a name of the hub,"
+            ),
+        ),
+        (
+            "x\0y",
+            (
+                "no such file or folder, and not a name of the hub; model=FOLDER with an ONNX model "
+                r"and its tokenizer\.json, or a name of the hub, such as"
+            ),
+        ),
+        (
+            "--",
+            (
+                "'--': no such file or folder, and not a name of the hub; model=FOLDER with an ONNX "
+                r"model and its tokenizer\.json, or a name of the hub, such"
+            ),
+        ),
     ],
 )
 def test_a_model_that_is_not_there(model: str, said: str) -> None:
@@ -38,10 +56,18 @@ def test_a_model_that_is_not_there(model: str, said: str) -> None:
 
 def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
     cases = [
-        (tmp_path, "auto", "", "neither an ONNX model nor weights that transformers reads"),
-        (tmp_path, "onnx", "", "no ONNX model in it; export one"),
+        (
+            tmp_path,
+            "auto",
+            "",
+            (
+                "neither an ONNX model nor weights that transformers can read; model=FOLDER with an "
+                r"ONNX model and its tokenizer\.json, or a name of the hub,"
+            ),
+        ),
+        (tmp_path, "onnx", "", "no ONNX model in the folder; export one"),
         (encoder, "tensorflow", "", "backend='tensorflow'; allowed: auto, onnx, transformers"),
-        (encoder, "auto", "main", "revision='main': .* is a file or folder here"),
+        (encoder, "auto", "main", "revision='main': .* is a local file or folder"),
         (encoder / "tokenizer.json", "auto", "", r"no ONNX model \(\.onnx\)"),
         (encoder / "model.onnx", "transformers", "", "is one file; give the folder"),
     ]
@@ -49,7 +75,7 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
         with pytest.raises(CustodesError, match=message):
             find(str(place), backend, revision)
     for name, message in (
-        ("one.onnx", r"no tokenizer\.json beside one\.onnx"),
+        ("one.onnx", r"no tokenizer\.json next to one\.onnx; add that of the model"),
         ("two.onnx", r"several ONNX models \(one\.onnx, two\.onnx\); name the file"),
     ):
         (tmp_path / name).write_bytes(b"")
@@ -60,10 +86,14 @@ def test_what_is_wrong_with_a_folder(encoder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("model.onnx", b"nothing of the kind", r"no model that onnxruntime loads"),
-        ("model.onnx", b"", r"no model that onnxruntime loads"),
-        ("tokenizer.json", b"{", r"its tokenizer\.json is no tokenizer"),
-        ("tokenizer_config.json", b"{", r"its tokenizer_config\.json is no JSON"),
+        ("model.onnx", b"nothing of the kind", r"onnxruntime cannot load it"),
+        ("model.onnx", b"", r"onnxruntime cannot load it"),
+        (
+            "tokenizer.json",
+            b"{",
+            r"its tokenizer\.json is not a tokenizer: EOF while parsing an object at line 1 column 1",
+        ),
+        ("tokenizer_config.json", b"{", r"its tokenizer_config\.json is not JSON: Input data was truncated"),
     ],
 )
 def test_damaged_files(encoder: Path, tmp_path: Path, name: str, content: bytes, said: str) -> None:
@@ -219,9 +249,12 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
         server.server_close()
     assert online[0] == f"{find(str(encoder), 'auto', '').digest} model.onnx"
     assert set(Hub.asked) == {"model.onnx", "tokenizer.json", "tokenizer_config.json"}
-    assert "'some/other': no such file or folder here; the hub says: " in online[1]
+    assert (
+        "'some/other': no such file or folder; the hub reports: 404 Client Error. Repository Not Found for url:"
+        in online[1]
+    )
     offline = ask()
     assert offline[0] == busy[0] == online[0]
-    assert "'some/other': no such file or folder here, and the hub gives nothing (" in busy[1]
-    assert "'some/other': no such file or folder here, and the hub gives nothing (" in offline[1]
-    assert offline[1].endswith("give a folder with the model, or the name of one that was downloaded before")
+    assert ("'some/other': no such file or folder, and the hub is not reachable (") in busy[1]
+    assert ("'some/other': no such file or folder, and the hub is not reachable (") in offline[1]
+    assert offline[1].endswith("give a folder with the model, or the name of one downloaded before")

@@ -52,7 +52,13 @@ def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: EVERY)
     monkeypatch.setattr(onnxruntime, "InferenceSession", made)
-    with pytest.raises(OptionError, match=r"device=cuda: onnxruntime cannot use it here and took CPUExecutionProvider"):
+    with pytest.raises(
+        OptionError,
+        match=(
+            "device=cuda: onnxruntime cannot use it on this machine and chose "
+            "CPUExecutionProvider; install onnxruntime-gpu in place of onnxruntime,"
+        ),
+    ):
         scorer(BERTSCORE, encoder, Place(device="cuda:2"))
     assert asked == [[("CUDAExecutionProvider", {"device_id": 2}), ("CPUExecutionProvider", {})]]
 
@@ -76,14 +82,17 @@ def test_a_device_of_pytorch() -> None:
         ("cuda", 1),
     ]
     for name, there in (("cuda:2", "2"), ("mps", "none")):
-        with pytest.raises(OptionError, match=rf"device={name}: PyTorch sees {there} of this kind here"):
+        with pytest.raises(OptionError, match=rf"device={name}: PyTorch finds {there} of this kind"):
             _device(torch, Device.of(name))
 
 
 @pytest.mark.parametrize(
     ("renamed", "said"),
     [
-        ({"input_ids": "pixels"}, r"no encoder of texts: its inputs are pixels, attention_mask, and input_ids with"),
+        (
+            {"input_ids": "pixels"},
+            "'it': not an encoder of texts: its inputs are pixels, attention_mask, expected input_ids with",
+        ),
         ({"attention_mask": "mask_of_mine"}, r"its inputs are input_ids, mask_of_mine"),
     ],
 )
@@ -98,18 +107,22 @@ def test_an_output_by_any_name_and_none(tmp_path: Path) -> None:
     onnx_model(place, last_hidden_state="mine")
     assert OnnxModel(place, "it", Device.of("cpu"), -1)._output == "mine"
     onnx_model(place, outputs=("hidden_states.0",), last_hidden_state="mine")
-    with pytest.raises(InputError, match=r"'it': no output with a vector a token \(it has hidden_states\.0\); export"):
+    with pytest.raises(
+        InputError, match=r"'it': no output with one vector per token \(outputs: hidden_states\.0\); export"
+    ):
         OnnxModel(place, "it", Device.of("cpu"), -1)
 
 
 def test_texts_of_one_size(tmp_path: Path) -> None:
     onnx_model(tmp_path / "model.onnx", tokens=24)
-    with pytest.raises(InputError, match=r"'it': it takes texts of one size only, texts x 24; export it with dynamic"):
+    with pytest.raises(
+        InputError, match="'it': it accepts texts of one length only, texts x 24; export it with dynamic"
+    ):
         OnnxModel(tmp_path / "model.onnx", "it", Device.of("cpu"), -1)
 
 
 def test_half_precision_is_for_gpus(encoder: Path) -> None:
-    with pytest.raises(OptionError, match=r"half=true: an ONNX model has the precision it was exported with"):
+    with pytest.raises(OptionError, match="half=true: an ONNX model has a fixed precision; use backend=transformers"):
         scorer(BERTSCORE, encoder, half=True)
 
 

@@ -149,7 +149,7 @@ def test_baselines(encoder: Path, tmp_path: Path, measure: str) -> None:
         ("LAYER,P,R,F\n1,1,1,1\n", "between -1 and 1"),
         ("LAYER,P,R\n1,.1,.1\n", "with columns LAYER,P,R,F"),
         ("LAYER,P,R,F\n1,x,x,x\n", "no row of layer 1"),
-        (b"\xff\xfe", "it is no table of text"),
+        (b"\xff\xfe", "it is not a text table"),
         (None, "No such file"),
     ],
 )
@@ -159,7 +159,7 @@ def test_baselines_that_cannot_be(encoder: Path, tmp_path: Path, content: str | 
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(InputError, match=said):
         scorer(BERTSCORE, encoder, layer=1, baseline=str(file))
-    with pytest.raises(OptionError, match="which row of it is used is said by layer=N"):
+    with pytest.raises(OptionError, match="which selects its row"):
         scorer(BERTSCORE, encoder, baseline=str(file))
 
 

@@ -117,5 +117,5 @@ def test_very_many_predictions_equal_few(kind: Objective) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(OptionError, match="kind='tau' is none of kendall, spearman, pearson, accuracy"):
+    with pytest.raises(OptionError, match="kind='tau' is unknown; allowed: kendall, spearman, pearson, accuracy"):
         objective("tau", np.arange(3.0), items=np.zeros(3, dtype=int))  # type: ignore[arg-type]

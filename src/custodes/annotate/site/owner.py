@@ -84,7 +84,7 @@ async def rows_of(path: Path, statement: str, *values: object, most: int = MOST)
                 base.row_factory = sqlite3.Row
                 return [dict(row) for row in base.execute(statement, (most, *values))]
         except sqlite3.Error as problem:
-            raise InputError(f"{path.name}: cannot be read now ({problem})") from None
+            raise InputError(f"{path.name}: cannot be read at present ({problem})") from None
 
     return await run_in_threadpool(read)
 
@@ -112,7 +112,7 @@ def _replanned(plan: StudyPlan, fields: Mapping[str, str]) -> StudyPlan:
     price = _number("price", fields.get("price", ""), such_as=0.15)
     cap = _number("cap", fields.get("cap", str(plan.people.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
-        raise OptionError(f"price {price:g}: must be a number of 0 or more")
+        raise OptionError(f"price {price:g} is not allowed; give a number of at least 0")
     most, budget = whole("most", fields.get("most", "")), fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
@@ -276,7 +276,7 @@ class Owner:
             return owner_formats.page("owner/invited.html", name=name, links=links)
         if what == "peek":
             if service.plan.question.mode == "rate":
-                raise OptionError("people rate outputs: there are no running numbers of pairs to look at")
+                raise OptionError("annotators rate outputs, so there are no estimates of pairs")
             await asyncio.wrap_future(service.peek())
             rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], most=-1)
             outcomes = {(row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in rows}

@@ -33,8 +33,10 @@ def automatic(methods: Sequence[Method]) -> Method:
     return Method(
         name="auto",
         label="automatic choice",
-        doc="`blend`, unless another of the first six is clearly better in inner folds: by two standard errors of the"
-        " paired difference (*ours*)",
+        doc=(
+            "`blend`, unless another of the first six is better in inner folds by two standard "
+            "errors of the paired difference (*ours*)"
+        ),
         family=BLEND.family,
         fit=fit,
         among=among,

@@ -32,8 +32,10 @@ def gaussian_process(lesson: Lesson) -> Formula:
 GP = Method(
     name="gp",
     label="Bayesian optimisation",
-    doc="a + b·Σ w·x with w in [0, 1] that maximise the objective, by Bayesian optimisation: 5 random points, then 100"
-    " (section 3.3.1). `--top N` takes the N best metrics only",
+    doc=(
+        "a + b·Σ w·x with w in [0, 1] that maximise the objective by Bayesian optimisation: 5 "
+        "random points, then 100 (section 3.3.1). `--top N` uses the N best metrics only"
+    ),
     family="weights",
     fit=gaussian_process,
     takes_top=True,

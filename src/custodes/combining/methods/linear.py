@@ -77,8 +77,10 @@ RIDGE = Method(
 PAIRWISE = Method(
     name="pairwise",
     label="logistic on preferences",
-    doc="a + b·Σ w·x, where P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) on the pairs of an item that people"
-    " do not tie; a penalty as in `ridge`",
+    doc=(
+        "a + b·Σ w·x, where P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) on the pairs "
+        "of an item that annotators do not tie; a penalty as in `ridge`"
+    ),
     family="weights",
     fit=pairwise,
     refits=pairwise,

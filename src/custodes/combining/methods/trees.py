@@ -89,8 +89,7 @@ XGBOOST = Method(
 XGBOOST_PRUNED = Method(
     name="xgboost-pruned",
     label="pruned boosted trees",
-    doc="trees without the least important metric, again and again; held-out inner folds say how many stay (algorithm"
-    " 1)",
+    doc=("backward elimination of the least important metric; held-out inner folds choose how many stay (algorithm 1)"),
     family="importances",
     fit=xgboost_pruned,
 )

@@ -50,10 +50,12 @@ class Agreement(Result):
         label("metric", "its name"),
         label(
             "group",
-            "metrics that share a letter cannot be told apart by the statistic of `standing`, all pairs together; null:"
-            " not tested",
+            "metrics that share a letter do not differ significantly in the statistic of `standing` "
+            "(all pairs tested together); null: not tested",
         ),
-        count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
+        count(
+            "n", "comparisons (item × pair of systems) rated by both annotators and the metric", "n", essential=False
+        ),
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
         UNRELIABLE,
@@ -61,44 +63,53 @@ class Agreement(Result):
         compact=lambda result: list(dict.fromkeys([*result.standing["statistic"][:1], ORDERING, CHOOSING])),
     )
     common: pl.DataFrame = table(
-        "One row per metric, where metrics rated different outputs: every statistic on what all of them rated.",
+        "One row per metric, where metrics rated different outputs: every statistic on the "
+        "outputs that all of them rated.",
         label("metric", "its name"),
-        count("n", "comparisons that people and all metrics have", "n"),
+        count("n", "comparisons rated by annotators and all metrics", "n"),
         *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
-        f"Two metrics by one statistic: every pair; of more than {MOST_PAIRS:,}, those of the metrics that stand best.",
+        "Differences between two metrics by one statistic: all pairs; with more than "
+        f"{MOST_PAIRS:,}, the pairs of the best metrics.",
         label("metric_a", "a metric", "Metric"),
         label("metric_b", "another one", "Against"),
-        label("statistic", "what is compared"),
-        count("n", "comparisons that people and both metrics have; nothing else counts", "n"),
-        score("difference", "of metric_a minus metric_b, on what both rated", interval=True),
-        p_value("p_value", "test of 'both agree equally well', of this pair alone, as its interval", "p"),
-        p_value(
-            "p_adjusted", "the same for all pairs of metrics by this statistic and aspect together", "p, all pairs"
+        label("statistic", "the statistic compared"),
+        count("n", "comparisons rated by annotators and both metrics", "n"),
+        score(
+            "difference", "statistic of metric_a minus that of metric_b, on the outputs that both rated", interval=True
         ),
+        p_value("p_value", "test of equal agreement, for this pair alone, inverted from the interval", "p"),
+        p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
-            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` leaves open whether it is at most"
-            " `alpha`, and the metrics count as not significantly different",
+            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` spans `alpha`, and "
+            "the metrics count as not significantly different",
             essential=False,
         ),
         essential=False,
     )
     standing: pl.DataFrame = table(
-        "How the metrics stand to chance and to each other, best first.",
+        "Ranking of the metrics, with tests against chance, best first.",
         label("metric", "its name"),
-        label("statistic", "what they are ranked by"),
-        score("value", "of that statistic", interval=True, best="high"),
-        score("chance", "what guessing gets"),
-        p_value("p_chance", "test of 'it gets what guessing gets', for all metrics together", "p of chance"),
+        label("statistic", "the statistic that ranks them"),
+        score("value", "value of that statistic", interval=True, best="high"),
+        score("chance", "chance level of that statistic"),
+        p_value(
+            "p_chance",
+            "test of agreement at the chance level, adjusted for all metrics of the aspect",
+            "p, chance level",
+        ),
         label(
             "side",
-            "`above` or `below` chance by that test, else `unclear`, also where p is too close to `alpha` for the"
-            " number of flips",
+            "`above` or `below` chance by that test, else `unclear`; also where p is too close to "
+            "`alpha` for the number of sign flips",
         ),
-        label("group", "metrics that share a letter cannot be told apart; null: not tested"),
-        flag("may_be_best", "no other metric is clearly better, all pairs tested together; null: not tested"),
+        label("group", "metrics that share a letter do not differ significantly; null: not tested"),
+        flag(
+            "may_be_best",
+            "whether no other metric is significantly better (all pairs tested together); null: not tested",
+        ),
         essential=False,
     )
 
@@ -120,18 +131,25 @@ def agreement(
 ) -> Agreement:
     """Agreement of each metric with the human ratings, with intervals and paired tests.
 
-    The statistics and what each one means: `help(cu.Agreement)`. Undefined is null, with a note.
-    Sources: Favi-Score paper, Defs. 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.
+    Notes
+    -----
+    Undefined values are null, with a note.
 
-    Intervals: Student's, from a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none);
-    over systems they are for the value with very many items. `unreliable` names those with too few clusters.
-    Between metrics, for the statistics in `compare_by`: every pair on what people and both rated; difference, interval
-    and p-value from the same draws (flips of the sign of what a cluster contributes; where a statistic jumps, the
-    bootstrap). `p_adjusted` is for all pairs of metrics together (step-down of the largest t): one statistic in one
-    aspect is a family. Who is clearly better, and the letters, go by it at `alpha`; so does being better than chance.
+    Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics share the
+    `resamples`. System-level intervals describe the value with very many items. `unreliable` names intervals with too
+    few clusters.
 
-    setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).
+    For each statistic in `compare_by`, all pairs of metrics are compared on the comparisons that annotators and both
+    metrics have. Differences, intervals and p-values share the same resamples (sign flips of the contribution of each
+    cluster; the bootstrap for statistics that are not smooth). `p_adjusted` covers all pairs of metrics of one
+    statistic and aspect (step-down maximum of t). Significance letters, and tests against chance, use it at `alpha`.
 
+    References
+    ----------
+    Favi-Score paper, Definitions 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.agreement(cu.read("demo"), resamples=0, compare_by=())
     >>> result.metrics.columns[:5]
@@ -209,8 +227,8 @@ def _answer(
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
     left = len(differences.pairs) - len(places) if differences.tests else 0
-    few = f"{len(places)} of {len(differences.pairs)} pairs of metrics are in the table comparisons: the {best} that"
-    few += " stand best with all others; all pairs were tested together"
+    few = f"comparisons lists {len(places)} of {len(differences.pairs)} pairs of metrics, those of the {best} "
+    few += "best metrics; all pairs were tested together"
     notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
@@ -288,20 +306,21 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "coverage-differs",
             different if different > 1 else 0,
-            f"metrics rated different outputs{label}: two are compared on what both rated; the table common has all on"
-            " what all rated",
+            f"metrics rated different outputs{label}: two metrics are compared on the outputs both "
+            "rated; the table common uses the outputs all rated",
         ),
         (
             "system-scores-fitted",
             fitted,
-            f"people and metric did not both rate every system of an item{label}: scores of systems are effects of"
-            f" systems beside effects of items, fitted to shared cells ({fitted} of {len(shared)} metrics), not means",
+            f"annotators and metric did not both rate every system of an item{label}: system scores "
+            f"are effects of systems adjusted for items, fitted to the shared outputs ({fitted} of "
+            f"{len(shared)} metrics), not means",
         ),
         (
             "pairs-without-common-item",
             strangers // 2,
-            f"pairs of systems without an item that people and metric rated for both{label} are left out of statistics"
-            " over systems",
+            f"pairs of systems without an item rated by both annotators and metric{label} are "
+            "excluded from system-level statistics",
         ),
         aspect=comparison.aspect,
     )
@@ -317,15 +336,15 @@ def _told_notes(comparison: Comparison, differences: Differences, standing: dict
             (
                 "standing",
                 standing["statistic"] in tested,
-                f"metrics stand by {by}; those that share a letter cannot be told apart by it, all pairs of metrics in"
-                f" this aspect tested together at {alpha:g}",
+                f"metrics are ranked by {by}; those that share a letter do not differ significantly (all "
+                f"pairs of metrics of this aspect tested together at {alpha:g})",
             )
         ),
         *noted(
             (
                 "nothing-told-apart",
                 len(silent),
-                f"no two metrics can be told apart{label_of(comparison.aspect)} by {listed(silent, limit=6)}",
+                f"no two metrics differ significantly{label_of(comparison.aspect)} by {listed(silent, limit=6)}",
             ),
             aspect=comparison.aspect,
         ),
@@ -345,17 +364,18 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
         (
             "two-systems",
             2 if len(comparison.systems) < 3 else 0,
-            f"two systems{label}: correlations over systems are 1, -1 or undefined and say little",
+            f"two systems{label}: system-level correlations are 1, -1 or undefined and carry little information",
         ),
         (
             "system-scores-given",
             int(has_system_scores.sum()),
-            f"system-level scores of the file are used where given{label}; elsewhere the mean over items",
+            f"system-level scores of the file are used where present{label}, else the mean over items",
         ),
         (
             "undefined-item-correlations",
             lost if np.isfinite(draws["pearson_item"][0]).any() else 0,
-            f"{lost} item correlations{label} left out of the means: people or metric are constant on the item",
+            f"{lost} item correlations{label} excluded from the means: human ratings or metric scores "
+            "are constant on the item",
         ),
         aspect=comparison.aspect,
     )

@@ -232,7 +232,7 @@ class Statistic:
     @property
     def chance_column(self) -> Column | None:
         """The column of what guessing gets, where that is not one number for all."""
-        doc = f"`{self.name}` of guessing with as many ties"
+        doc = f"`{self.name}` at the chance level, with equally many ties"
         return score(f"{self.name}_chance", doc, essential=False) if callable(self.chance) else None
 
     def chance_of(self, sample: Sample) -> Floats:

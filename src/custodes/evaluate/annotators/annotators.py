@@ -48,8 +48,8 @@ from custodes.stats.sign_test import adjust
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
 """People of a kind of answer that a terminal shows, beside those that are named."""
-FEW_SHARED = "too few answers that others gave, too"
-ALIKE = "nearly all answers are alike, so that guessing would be right as often"
+FEW_SHARED = "too few answers shared with other annotators"
+ALIKE = "nearly all answers are equal, so the chance level is near 1"
 FEW_PEOPLE = 10
 """People below which results speak of these people only."""
 
@@ -64,33 +64,31 @@ class Annotators(Result):
         "One row per annotator (or slot) and type of answer.",
         ANSWER_TYPE,
         label("rater", "the annotator"),
-        flag(
-            "is_person", "whether this is one person, not a slot that several people may have filled", essential=False
-        ),
+        flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
         count("answers", "tasks answered: comparisons, or outputs"),
         share("proportion", "of all answers", "Of all answers"),
-        count("n_multiply_rated", "of these: tasks with answers of several annotators", "Multiply rated"),
+        count("n_multiply_rated", "of these: tasks answered by several annotators", "Multiply rated"),
         score(
             "competence",
-            "by answers to what others answered too: Cohen's kappa with what is right by `dawid-skene` or `mace`;"
-            f" 1 is always right, 0 guesses; null by `majority`, and with fewer than {FEWEST_SHARED} such answers or"
-            f" {FEWEST} clusters of such items",
+            "competence by `dawid-skene` or `mace`: Cohen's kappa with the consensus on shared "
+            "tasks, 1 always right, 0 guessing. Null by `majority`, and with fewer than "
+            f"{FEWEST_SHARED} such answers or {FEWEST} clusters of such items",
             "Competence",
             interval=True,
             best="high",
         ),
         share(
             "agreement",
-            f"mean share of the others who gave the same answer; null with fewer than {FEWEST} clusters of items that"
-            " others answered, too",
+            f"mean proportion of the others with the same answer; null with fewer than {FEWEST} "
+            "clusters of shared items",
             "Others agree",
             interval=True,
             best="high",
         ),
-        count("decided", "verdicts for one side, where the order shown is known", essential=False),
+        count("decided", "verdicts for one side, with known presentation order", essential=False),
         share("first_rate", "proportion of these for the output shown first", "First shown"),
         share("tie_rate", "proportion of ties among verdicts", "Ties"),
-        score("seconds", "median seconds of a verdict, if the file has them", "Seconds"),
+        score("seconds", "median seconds per verdict, if the file has them", "Seconds"),
         p_value(
             "p_position",
             "test of 'choices do not depend on the position', all tests of the study (Holm)",
@@ -98,13 +96,14 @@ class Annotators(Result):
         ),
         p_value(
             "p_careless",
-            "test of 'agrees with the others at least half as much as these agree with one another on the same tasks';"
-            " null with an `untested_reason`; all tests of the study (Holm)",
+            "test of 'agrees with the others at least half as much as they agree with one another on "
+            "the same tasks', adjusted for all tests of the study (Holm); null with an "
+            "`untested_reason`",
             essential=False,
         ),
         p_value(
             "p_chance",
-            "test of 'agrees with the others no more than random answers', one-sided, not adjusted",
+            "test of 'agrees with the others no more than random answers', one-sided, unadjusted",
             essential=False,
         ),
         label("untested_reason", "why agreement with the others is not tested", essential=False),
@@ -117,12 +116,17 @@ class Annotators(Result):
         ANSWER_TYPE,
         count("annotators", "with answers"),
         count("tasks", "with answers: comparisons, or outputs"),
-        count("n_multiply_rated", "of these: by several annotators", "Multiply rated"),
+        count("n_multiply_rated", "of these: tasks with several annotators", "Multiply rated"),
         count("answers", "to these", essential=False),
-        score("alpha_nominal", "Krippendorff's alpha: answers are equal or not", "Alpha", interval=True, best="high"),
-        score("alpha_ordinal", "of answers in order: a near miss counts less", "Alpha, ordinal", interval=True),
-        score("alpha_interval", "of answers as numbers, by squared differences", "Alpha, interval", interval=True),
-        label("reason", f"`too few` with fewer than {FEW_DOUBLES} tasks that several answered", essential=False),
+        score("alpha_nominal", "Krippendorff's alpha for nominal answers", "Alpha", interval=True, best="high"),
+        score("alpha_ordinal", "Krippendorff's alpha for ordinal answers", "Alpha, ordinal", interval=True),
+        score(
+            "alpha_interval",
+            "Krippendorff's alpha for interval answers (squared differences)",
+            "Alpha, interval",
+            interval=True,
+        ),
+        label("reason", f"`too few` with fewer than {FEW_DOUBLES} tasks annotated by several", essential=False),
     )
     concentration: pl.DataFrame = table(
         "One row per type of answer: how the answers are distributed over annotators.",
@@ -188,10 +192,12 @@ class Annotators(Result):
         label("system_b", "of a comparison"),
         label("system", "of an output"),
         label("label", "`win`, `tie` or `loss` of system_a, `tie` for even votes; or a score, null for even votes"),
-        probability("probability", "of this label by the method; by `majority`, its proportion of the votes"),
+        probability(
+            "probability", "probability of this label by the method; by `majority`, its proportion of the votes"
+        ),
         probability("p_a", "probability that system_a is better"),
-        probability("p_tie", "of a tie"),
-        probability("p_b", "that system_b is better"),
+        probability("p_tie", "probability of a tie"),
+        probability("p_b", "probability that system_b is better"),
         score("expected_value", "expected label: from -1 to 1, or a score"),
         count("answers", "of the task"),
         label("method", "`dawid-skene`, `mace` or `majority`"),
@@ -221,35 +227,42 @@ def annotators(
 ) -> Annotators:
     """Agreement, competence and reliability of the annotators, and their consensus labels.
 
-    Any study with several people: verdicts, or ratings on a scale (of scores that are numbers, alpha by squared
-    differences only). `method` 'dawid-skene' learns what each person says where a label is right, 'mace' how often each
-    knows it, 'majority' nothing; 'auto' takes the first where half of the people have 20 answers to what others
-    answered too, the second where they have fewer, the last where there are slots, or too few people. `people` 'auto'
-    asks the raters table, then names and who answered what (see the notes). Of a slot only agreement is told.
+    Notes
+    -----
+    The study may have verdicts or ratings on a scale; for numeric ratings, alpha uses squared differences. `method`
+    'dawid-skene' estimates a confusion matrix for each annotator, 'mace' the probability that the annotator knows the
+    label, and 'majority' nothing. 'auto' chooses 'dawid-skene' where half of the annotators share at least 20 answers
+    with others, 'mace' where they share fewer, and 'majority' for slots or too few annotators. `people` 'auto' reads
+    the raters table, then names and the overlap of tasks (see the notes). Slots have agreement only.
 
-    Flags are claims: all tests of people in the study count (Holm at `alpha`). Intervals: Student's over resampled
-    clusters of items; of competence by 'dawid-skene' alone, where people share enough, by the first 100 resamples.
-    human, systems, aspect, group: comma lists of globs. Raises `OptionError` for unknown names and where nobody is
-    known to be a person, `InputError` where no person answered.
+    Flags are significant at `alpha` after Holm adjustment over all tests of the study. Intervals are Student's t
+    intervals over resampled clusters of items; those of competence exist for 'dawid-skene' with enough shared answers,
+    from the first 100 resamples.
 
+    References
+    ----------
+    Hovy et al. 2013 (MACE); Dawid and Skene 1979; Krippendorff 2019. The test of agreement is new.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.annotators(cu.read("demo"), aspect="fluency", resamples=50)
     >>> made.agreement["annotators"].item()
     3
-
-    Source: Hovy et al. 2013 (MACE); Dawid and Skene 1979; Krippendorff 2019; the test of sides is exact, that of
-    agreement is ours.
     """
     chosen = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
     if not chosen.humans:
         for note in chosen.notes:
             if note.rule == "people-without-scores":
                 silent = note.message.partition(":")[0]
-                raise InputError(f"{study.name}: {silent}; fill in what they say, or ask the leaderboard of metrics")
+                raise InputError(f"{study.name}: {silent}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.whose_people())
     parts, data_notes = material(chosen, chosen.humans)
     if not parts:
-        raise InputError(f"{study.name}: no person gave a score or verdict ({listed(chosen.humans, limit=3)})")
+        raise InputError(
+            f"{study.name}: the selected annotators gave no score or verdict "
+            f"({listed(chosen.humans, limit=3)}); select others"
+        )
     person_names, who = persons(chosen, chosen.humans, people)
     generator = np.random.default_rng(rng)
     answer = partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence)
@@ -298,7 +311,7 @@ def _answer(
     slots = int((~is_person).sum())
     columns, tests = standing_columns(part, is_person, times=times, confidence=confidence)
     chosen, why = chosen_method(part, method, slots=bool(slots)) if not part.continuous else ("", "")
-    reason = f"more than {MOST_LABELS} different scores: numbers, not labels" if part.continuous else ""
+    reason = f"more than {MOST_LABELS} different scores: numeric ratings, not labels" if part.continuous else ""
     together, ends, reasons = {}, np.full((3, len(part.raters)), np.nan), np.full(len(part.raters), reason)
     if chosen:
         # A generator of its own: estimates do not depend on the number of resamples.
@@ -355,35 +368,37 @@ def _notes(
     of, n = f"{label_of(part.aspect)}", len(part.raters)
     doubled = int(part.doubled.sum())
     return noted(
-        ("method", bool(method), f"{part.what}{of} taken together by {method}: {why}"),
-        ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are no labels and no competence"),
+        ("method", bool(method), f"{part.what}{of}: combined by {method}: {why}"),
+        ("numbers", part.continuous, f"{part.what}{of}: {reason}, so there are neither labels nor competence"),
         (
             "few-people",
             n < FEW_PEOPLE and not slots,
-            f"{part.what}{of} speak of these {n} people: intervals are over items, and other people may differ",
+            f"{part.what}{of} describe these {n} annotators: intervals are over items and do not "
+            "extend to other annotators",
         ),
         (
             "few-doubled",
             doubled if doubled < FEW_DOUBLES else 0,
-            f"{part.what}{of}: {doubled} tasks that several people answered, too few for agreement;"
-            " ask some of them of a second person",
+            f"{part.what}{of}: {doubled} tasks answered by several annotators, too few to estimate "
+            "agreement; have more tasks annotated twice",
         ),
         (
             "none-doubled",
             doubled == 0,
-            f"{part.what}{of}: nobody answered what another did; nothing is known of people",
+            f"{part.what}{of}: no task has answers of two annotators, so agreement is unknown",
         ),
         (
             "few-triples",
             untested[FEW_TASKS] if doubled else 0,
-            f"{part.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested: {FEW_TASKS}."
-            " With two answers to a task a careless annotator and a hard task look the same",
+            f"{part.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested: "
+            f"{FEW_TASKS}. With two answers per task, careless annotators and hard tasks cannot be "
+            "distinguished",
         ),
         (
             "no-agreement",
             untested[NO_AGREEMENT],
-            f"{part.what}{of}: not enough agreement to tell whether {untested[NO_AGREEMENT]} annotators are careless:"
-            f" {NO_AGREEMENT}",
+            f"{part.what}{of}: agreement is too low to tell whether {untested[NO_AGREEMENT]} "
+            f"annotators are careless: {NO_AGREEMENT}",
         ),
         aspect=part.aspect,
     )

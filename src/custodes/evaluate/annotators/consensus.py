@@ -39,10 +39,10 @@ FEWEST_SHARED = 30
 ENOUGH_EACH = 3
 """Answers to a task that several answered, from which on people need not share so many tasks."""
 
-NOTHING = "a majority learns nothing of people"
-BY_MACE = "no interval: those of MACE held the truth in .76 to .95 of simulated people only"
+NOTHING = "majority vote estimates no competence"
+BY_MACE = "no interval: those of MACE covered the true value in only .76 to .95 of simulations"
 FEW_ITEMS = f"no interval: fewer than {FEWEST_UNITS} clusters of items shared with others"
-SPARSE = f"no interval: half of the people share fewer than {FEWEST_UNITS} items with others, by two"
+SPARSE = f"no interval: half of the annotators share fewer than {FEWEST_UNITS} items with others, in pairs"
 
 
 class Consensus(NamedTuple):
@@ -63,18 +63,18 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
     if method != "auto":
         if method != "majority" and not doubled:
             raise OptionError(
-                f"method={method!r}: nobody{_of(part)} answered what another did, so nothing can be learnt of anybody;"
-                " take method='majority'"
+                f"method={method!r}: no task was answered twice{_of(part)}, so competence cannot be "
+                "estimated; use method='majority'"
             )
-        return method, "as asked for"
+        return method, "as requested"
     if slots:
-        return "majority", "slots are not known to be one person each"
+        return "majority", "slots may be shared by several persons"
     if len(part.raters) < FEWEST_PEOPLE or doubled < FEWEST_DOUBLED:
-        return "majority", f"fewer than {FEWEST_PEOPLE} people or {FEWEST_DOUBLED} tasks that several answered"
+        return "majority", f"fewer than {FEWEST_PEOPLE} annotators or {FEWEST_DOUBLED} tasks answered by several"
     middle = float(np.median(counts))
     if middle >= ENOUGH:
-        return "dawid-skene", f"half of the people answered {middle:g} tasks or more that others answered, too"
-    return "mace", f"half of the people answered only {middle:g} tasks or fewer that others answered, too"
+        return "dawid-skene", f"half of the annotators answered {middle:g} or more tasks that others answered"
+    return "mace", f"half of the annotators answered at most {middle:g} tasks that others answered"
 
 
 def _of(part: AnnotatorAnswers) -> str:

@@ -17,7 +17,7 @@ People = Literal["auto", "persons", "slots"]
 WHOLE = 0.9
 """The share of what raters of like names answered, from which on each is thought to have been given all of it."""
 
-SLOT = "a slot, not known to be one person"
+SLOT = "a slot, which several persons may share"
 
 
 def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozenset[str], list[Note]]:
@@ -32,15 +32,15 @@ def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozen
     declared = frozenset(raters) & frozenset(names)
     slots = _slots(study, [name for name in raters if name not in declared])
     assumed = sorted(frozenset(raters) - declared - slots)
-    how = "say so with people='persons' or 'slots', or in the column 'person' of a raters table"
+    how = "declare it with people='persons' or 'slots', or in the column 'person' of a raters table"
     return frozenset(raters) - slots, noted(
         (
             "slots",
             len(slots),
-            f"taken for slots that may hold several people, as all of a name answered the same tasks:"
-            f" {listed(sorted(slots))}; nothing is said of them one by one; {how}",
+            "read as slots shared by several persons, as all names have the same tasks: "
+            f"{listed(sorted(slots))}. They are not evaluated one by one; {how}",
         ),
-        ("assumed-persons", len(assumed), f"taken for one person each: {listed(assumed, limit=3)}; if not, {how}"),
+        ("assumed-persons", len(assumed), f"each read as one person: {listed(assumed, limit=3)}; if not, {how}"),
     )
 
 

@@ -99,7 +99,7 @@ def material(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswer
         rated = single.filter(pl.col("aspect") == aspect)
         if rated.height:
             result.append(_ratings(chosen, aspect, rated))
-    message = f"{again} scores that a person gave again of the same output left out: the first counts"
+    message = f"{again} repeated scores by the same annotator of the same output excluded: the first counts"
     return result, [*order_notes, *noted(("scored-again", again, message))]
 
 

@@ -28,8 +28,8 @@ from custodes.stats.reliability import (
 FEW_DOUBLES = 30
 FEWEST_PEOPLE = 10
 """People below which intervals of taste hold it too seldom (5 people: .84, 10: .90)."""
-TOO_FEW = "too few: fewer than {} tasks that several people answered"
-TOO_FEW_PEOPLE = f"fewer than {FEWEST_SAMPLED} people: this speaks of them alone"
+TOO_FEW = "too few: fewer than {} tasks answered by several annotators"
+TOO_FEW_PEOPLE = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 

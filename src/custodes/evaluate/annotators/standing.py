@@ -15,8 +15,8 @@ from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 
-FIRST, SECOND = "chooses what is shown first", "chooses what is shown second"
-LITTLE = "agrees with others no more than chance"
+FIRST, SECOND = "prefers what is shown first", "prefers what is shown second"
+LITTLE = "agrees with others no better than chance"
 
 HALF = 0.5
 """An annotator is compared with this part of the agreement of the others with one another."""
@@ -24,10 +24,10 @@ LEVEL = 0.05
 """Of the tests that only decide whether a flag is possible; they are not adjusted."""
 FEWEST = 12
 """Clusters of items of a person's doubled answers below which agreement is neither told nor tested."""
-FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered, too"
+FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered as well"
 ALL_EQUAL = "all answers are equal"
-NO_AGREEMENT = "the others do not agree enough with one another"
-ABOVE_CHANCE = "the agreement is above that of random answers"
+NO_AGREEMENT = "the others agree too little with one another"
+ABOVE_CHANCE = "agreement is above that of random answers"
 
 
 class Tests(NamedTuple):

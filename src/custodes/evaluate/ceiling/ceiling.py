@@ -37,7 +37,7 @@ from custodes.stats.system_scores import weighted_item_mean
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
 SPLITS = 20
 """Random halves of the annotators, where there are more ways to split them."""
-LONE = "people rated one item or cluster only; holding items out takes two"
+LONE = "annotators rated only one item or cluster, and cross-validation needs two"
 
 
 @result
@@ -48,124 +48,147 @@ class Ceiling(Result):
     BY, PICTURE = "target", "prediction_bars"
 
     prediction: pl.DataFrame = table(
-        "How well each target, an aspect that people rated, is predicted on held-out outputs.",
-        label("features", "from `metrics`, from `humans` (people's other aspects), or from `both`", "Predicted from"),
+        "How well each target, an aspect rated by annotators, is predicted on held-out outputs.",
+        label(
+            "features", "features: `metrics`, `humans` (other aspects of the annotators), or `both`", "Predicted from"
+        ),
         score(
-            "kendall", "tau-b over the outputs of a held-out fold, mean over folds", "τ-b", interval=True, best="high"
+            "kendall",
+            "Kendall's tau-b over the outputs of a held-out fold, mean over folds",
+            "τ-b",
+            interval=True,
+            best="high",
         ),
         score(
             "kendall_item",
-            "tau-b within items, mean over items; null with plain folds, where the outputs of an item come from several"
-            " models",
+            "Kendall's tau-b within items, mean over items; null with plain folds, where several "
+            "models predict the outputs of an item",
             "τ-b within items",
             interval=True,
             best="high",
         ),
-        count("columns", "raters predicted from", "Raters"),
+        count("columns", "raters used as features", "Raters"),
         count("n", "outputs", "Outputs"),
     )
     gaps: pl.DataFrame = table(
         "Differences between two rows of `prediction`.",
         label("features_a", "a row of `prediction`", "Predicted from"),
         label("features_b", "another one", "Against"),
-        score("difference", "of `kendall`, features_a minus features_b, from the same resamples", interval=True),
+        score("difference", "`kendall` with features_a minus with features_b, from the same resamples", interval=True),
     )
     people: pl.DataFrame = table(
-        "What people themselves leave to predict. No row for a target that a single person rated.",
-        count("annotators", "who rated it"),
+        "Reliability of the human ratings, which bounds prediction. No row for a target with one annotator.",
+        count("annotators", "annotators who rated it"),
         score(
-            "split_half", "tau-b of the means of two halves of them, in the same folds, mean over splits", interval=True
+            "split_half",
+            "Kendall's tau-b of the means of two halves of the annotators, in the same folds, mean over splits",
+            interval=True,
         ),
         score(
             "attainable",
-            "tau-b that a perfect predictor, without ties, would reach with the mean of them all, ties and all; 0 where"
-            " halves do not agree",
+            "tau-b that a perfect predictor without ties would reach with the mean of all "
+            "annotators, ties included; 0 where halves do not agree",
             interval=True,
         ),
     )
     halo: pl.DataFrame = table(
-        "One annotator's rating of the target, predicted by ridge regression. Empty with one annotator or one aspect.",
+        "One annotator's rating of the target, predicted by ridge regression (halo effect). "
+        "Empty with one annotator or one aspect.",
         label(
             "source",
-            "`same annotator` (their own other aspects), `other annotators` (the others' other aspects), `metrics`",
+            "`same annotator` (own other aspects), `other annotators` (their other aspects), `metrics`",
             "Predicted from",
         ),
         score(
-            "kendall", "tau-b on held-out outputs, mean over annotators by how much they rated", "τ-b", interval=True
+            "kendall",
+            "tau-b on held-out outputs, mean over annotators weighted by their numbers of ratings",
+            "τ-b",
+            interval=True,
         ),
         score(
             "lead",
-            "over `other annotators`, from the same resamples; null for these themselves",
+            "difference to `other annotators`, from the same resamples; null for that row",
             "Over other annotators",
             interval=True,
         ),
     )
     information: pl.DataFrame = table(
-        "What people's other aspects know that metrics do not. No row where people rated one aspect.",
+        "Information in the other aspects of annotators that metrics lack. No row with one rated aspect.",
         score("alpha", "penalty of the lasso, from 1 down to .001", "Penalty α"),
         score(
-            "mse_ratio", "held-out error with people's other aspects, over without", "Ratio of errors", interval=True
+            "mse_ratio",
+            "held-out error with the other aspects, divided by the error without",
+            "Ratio of errors",
+            interval=True,
         ),
-        score("mse_metrics", "the error without, in squared units of people's scale", "Error, metrics", best="low"),
-        score("mse_both", "the error with them", "Error, both", best="low"),
+        score(
+            "mse_metrics",
+            "held-out error without them, in squared units of the human scale",
+            "Error, metrics",
+            best="low",
+        ),
+        score("mse_both", "held-out error with them", "Error, both", best="low"),
         essential=False,
     )
     lasso: pl.DataFrame = table(
-        "Weights of metrics and of people's other aspects along the penalty.",
+        "Lasso weights of metrics and of other aspects of the annotators, by penalty.",
         score("alpha", "penalty of the lasso", "Penalty α"),
-        label("rater", "a metric, or another aspect of people"),
+        label("rater", "a metric, or another aspect of the annotators"),
         label("kind", "`metric` or `human`"),
-        score("weight", "standardised, fitted on all outputs"),
+        score("weight", "standardised weight, fitted on all outputs"),
         essential=False,
     )
     forward: pl.DataFrame = table(
-        "Metrics added one after the other, each time the one that helps most.",
-        count("step", "from 1; 0 for those in use"),
-        label("metric", "added at this step; at step 0 the first two in use, and how many others", "Metric added"),
-        score("kendall", "held-out tau-b, from paths that were chosen without the fold", "τ-b", interval=True),
-        score("gain", "over the step before; null at the first", interval=True),
-        share("chosen", "share of folds whose own path has this metric by now", "Chosen so far in folds"),
+        "Forward selection: metrics added one by one, each time the one with the largest gain.",
+        count("step", "number of the step from 1; 0 for metrics in use"),
+        label(
+            "metric", "metric added at this step; at step 0 the first two in use, and how many others", "Metric added"
+        ),
+        score("kendall", "held-out tau-b of paths selected without the fold", "τ-b", interval=True),
+        score("gain", "gain over the previous step; null at the first", interval=True),
+        share("chosen", "proportion of folds whose path contains this metric by now", "Chosen so far in folds"),
     )
     backward: pl.DataFrame = table(
-        "Metrics taken out one after the other, the most redundant first. No row with a single metric in use.",
+        "Backward elimination: metrics removed one by one, the most redundant first. No row with one metric in use.",
         count("step", "from 1"),
         label(
             "metric",
-            "taken out at this step, of those in use (none named: of all): the one least missed, by squared error on"
-            " the folds that score it",
+            "metric removed at this step (of those in use; if none is named, of all): the one whose "
+            "removal increases squared error on the scoring folds least",
             "Taken out",
         ),
-        score("kendall", "held-out tau-b of those that are left", "τ-b of the rest", interval=True),
-        score("loss", "from the step before", interval=True),
+        score("kendall", "held-out tau-b of the remaining metrics", "τ-b of the rest", interval=True),
+        score("loss", "difference to the previous step", interval=True),
         rows=lambda result: result.backward.filter(pl.col("step") <= 3),
     )
     next: pl.DataFrame = table(
-        "What each metric would add or cost, the one that adds most first.",
+        "Gain and loss of each metric when added or removed, the largest gain first.",
         label("metric", "its name"),
         score(
             "added",
-            "held-out tau-b it adds to those in use (none named: its own); null for those in use",
+            "gain in held-out tau-b when added to those in use (if none is named: its tau-b alone); "
+            "null for those in use",
             "Gain if added",
             interval=True,
         ),
         score(
             "removed",
-            "what is lost without it, of those in use (none named: of all), and of a single one all it has; null for"
-            " others",
+            "loss in held-out tau-b when removed from those in use (if none is named, from all; of a "
+            "single metric, its tau-b); null for others",
             "Loss if taken out",
             interval=True,
         ),
         rows=lambda result: result.next.filter(pl.int_range(pl.len()).over("target") < 5),
     )
     history: pl.DataFrame = table(
-        "The prediction from all metrics that were out by each date. No row with fewer than two dates of release.",
-        label("date", "of release, as the raters file gives it"),
-        labels("newest", "metrics of this date", "New"),
-        count("columns", "metrics out by then", "Metrics"),
+        "Prediction from all metrics released by each date. No row with fewer than two release dates.",
+        label("date", "date of release, from the raters file"),
+        labels("newest", "metrics released on this date", "New"),
+        count("columns", "metrics released by then", "Metrics"),
         score("kendall", "held-out tau-b from all of them", "τ-b", interval=True),
     )
     left_out: pl.DataFrame = table(
-        "Who could not take part, and why.", label("rater", "its name"), label("reason", "why"), by=""
+        "Raters that are excluded, and why.", label("rater", "its name"), label("reason", "why"), by=""
     )
 
 
@@ -190,25 +213,29 @@ def ceiling(
 ) -> Ceiling:
     """How well human ratings can be predicted: from all metrics, from the other aspects, and from both.
 
-    Held out: five folds, of whole items (or clusters) with folds='item', of single outputs with 'plain' (the item
-    leaks; for reproducing the paper). model: 'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs
-    the extra `learn`); forward path and gains always use ridge regression.
-    in_use: patterns of the metrics that you have; the path starts there (default: from nothing), up to `steps` more;
-    the backward path takes out up to `steps` of them (default: of all), its order chosen on the folds that score it.
-    Missing scores: XGBoost has its own way, ridge and lasso take the mean in training.
+    Notes
+    -----
+    Cross-validation has five folds: of whole items (or clusters) with folds='item', of single outputs with 'plain'
+    (which leaks the item; to reproduce the paper). `model` is 'ridge' (regression) or 'xgboost' (boosted trees, as in
+    the paper; needs the extra `learn`); the forward path and the gains always use ridge regression. XGBoost handles
+    missing scores itself; ridge and lasso use the training mean.
 
-    `kendall` is tau-b over the outputs of each held-out fold, averaged; `kendall_item` over the systems of each item
-    (null with plain folds: different models predict them). Intervals: Student's over resampled clusters with the
-    predictions kept, so they hold for these models, not for refitted ones. The path is chosen on all data; its scores
-    come from paths chosen without the held-out fold. An aspect rated on one item or cluster only is left out. Raises
-    `OptionError` for unknown names, `InputError` with fewer than two raters, systems, items or clusters.
+    The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps`; the backward path
+    removes up to `steps` of them (default: of all), in an order selected on the folds that score it. `kendall` is tau-b
+    over the outputs of each held-out fold, averaged; `kendall_item` over the systems of each item (null with plain
+    folds). Intervals are Student's t intervals over resampled clusters with fixed predictions, so they hold for these
+    models, not for refitted ones. An aspect rated on one item or cluster only is excluded.
 
+    References
+    ----------
+    Colombo et al. 2023 (glass ceiling), Figures 1, 3, 7 and 8.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
     >>> result.prediction.filter(target="fluency")["features"].to_list()
     ['metrics', 'humans', 'both']
-
-    Source: Colombo et al. 2023 (glass ceiling), figures 1, 3, 7 and 8.
     """
     one_of("folds", folds, FOLDS)
     one_of("model", model, MODELS)
@@ -216,11 +243,11 @@ def ceiling(
     who = _without_lone_items(judges(study, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
     for wanting, message in (
-        (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)})"),
-        (who.design.n_units < 2, "one item or cluster only; holding items out takes two"),
+        (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
+        (who.design.n_units < 2, "only one item or cluster, and cross-validation needs two; give more items"),
         (
             not targets,
-            "nothing to predict: people gave verdicts only, constant ratings, or ratings of one item or cluster only",
+            "nothing to predict: human ratings are verdicts only, constant, or of one item or cluster only",
         ),
     ):
         if wanting:
@@ -378,7 +405,7 @@ def _notes(result: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]
         (
             "one-aspect",
             len(humans) < 2,
-            "people rated one aspect only: nothing to say of other aspects (humans, both, information)",
+            "annotators rated one aspect only: there are no features from other aspects (humans, both, information)",
         ),
         (
             "more-features-than-rows",
@@ -388,34 +415,34 @@ def _notes(result: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]
         (
             "undated-metrics",
             undated if undated < len(metrics) else 0,
-            f"{undated} metrics have no date of release, so the history leaves them out",
+            f"{undated} metrics have no release date and are missing in the history",
         ),
         (
             "two-clusters",
             min(_clusters(who, k) for k in humans) == 2,
-            "people rated two items or clusters only: no forward path can be chosen without the held-out one",
+            "annotators rated only two items or clusters: no forward path can be selected without the held-out one",
         ),
-        ("weights-unused", who.design.item_weights is not None, "item weights do not act on predictions"),
+        ("weights-unused", who.design.item_weights is not None, "item weights do not affect predictions"),
         (
             "one-annotator",
             len(alone),
-            f"ratings{where} by one annotator: nothing to say of how people agree (people, halo)",
+            f"ratings{where} of one annotator only: agreement between annotators is unknown (tables people, halo)",
         ),
         (
             "no-split-half",
             len(undivided),
-            f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, undivided))}",
+            f"annotators cannot be split into halves that rated the same outputs: {listed(map(repr, undivided))}",
         ),
         (
             "halo-annotators",
             len(strangers),
-            "no part in the halo of an aspect, as they rated too little, or nothing that others did:"
-            f" {listed(strangers)}",
+            f"excluded from the halo table, as they share too few outputs with others: {listed(strangers)}",
         ),
         (
             "attainable-exceeded",
             len(beyond),
-            f"predictions beyond what annotators' agreement allows: {listed(beyond)}; their errors are not independent"
-            " there (or slots mix persons), so 'attainable' is no bound",
+            f"predictions exceed the bound set by the annotators' agreement: {listed(beyond)}. Errors "
+            "of annotators are not independent there (or slots mix persons), so 'attainable' is not "
+            "a bound",
         ),
     )

@@ -66,7 +66,7 @@ def compared_problems(
 def _of_people(comparison: Comparison, human: Comparisons) -> Iterator[Problem]:
     n_items, sides = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
     if n_items < FEW_ITEMS:
-        yield problem("few-items", few=f"people compared outputs of only {n_items} items", fewest=FEW_ITEMS)
+        yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
     declared = any(note.rule == "sides" for note in comparison.notes)
     if len(comparison.systems) == 2 and len(sides) == 1 and not declared:
         yield problem("one-sided-people", side=comparison.systems[0 if 1 in sides else 1])
@@ -109,9 +109,11 @@ def _against_people(
 
 
 ADVICE = {
-    False: "; are they distances? Say higher_is_better = false in a raters file",
-    True: ", of which higher_is_better = false is said; if higher is better after all, say true in the raters file,"
-    " else do not use them",
+    False: "; if they are distances, declare higher_is_better = false in a raters file",
+    True: (
+        ", declared higher_is_better = false; if higher is better, declare true in the raters "
+        "file, else do not use them"
+    ),
 }
 """What to do with a metric that runs against people, by whether lower is declared to be better."""
 
@@ -175,14 +177,12 @@ def _means_of_others(comparison: Comparison) -> Iterator[Problem]:
     persons, scores = comparison.scores.persons, comparison.scores.metrics
     # The last reason of a name counts.
     reasons = {
-        **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", and no judge of its own")),
+        **dict.fromkeys(_means(metrics, scores), ("metrics", metrics, ", and no other judge")),
         **dict.fromkeys(
             _means(metrics, scores, of=persons),
-            ("people", people, ", who would be judged by themselves: leave it out of metrics"),
+            ("people", people, ", whose own systems are judged: leave it out of metrics"),
         ),
-        **dict.fromkeys(
-            _means(people, persons), ("people", people, ", who are counted twice then: leave it out of human")
-        ),
+        **dict.fromkeys(_means(people, persons), ("people", people, ", who count twice: leave it out of human")),
     }
     for name in dict.fromkeys((*people, *metrics)):
         if name in reasons:

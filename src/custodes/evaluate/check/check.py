@@ -41,20 +41,20 @@ class Check(OfProblems):
 
     summary: pl.DataFrame = table(
         "One row per aspect.",
-        count("items", "items that anybody chosen rated"),
-        count("clusters", "groups of items (documents or the like) that are resampled together"),
+        count("items", "items rated by any selected rater"),
+        count("clusters", "groups of items (such as documents) that are resampled together"),
         count("systems", "systems compared"),
-        count("raters", "people and metrics together", essential=False),
+        count("raters", "annotators and metrics", essential=False),
         count("people", "people"),
         count("metrics", "metrics and judges"),
         count("ratings", "scores"),
         count("verdicts", "pairwise verdicts"),
-        share("coverage", "share of item × system × rater cells with a score"),
-        count("missing", "cells without one", essential=False),
-        share("ties", "share of comparisons on which people, taken together, tie", "People tie"),
+        share("coverage", "proportion of item × system × rater cells with a score"),
+        count("missing", "cells without a score", essential=False),
+        share("ties", "proportion of comparisons that the combined annotators rate as ties", "People tie"),
         count(
             "unpaired",
-            "comparisons of two rated outputs left out because no annotator rated both",
+            "comparisons of two rated outputs excluded because no annotator rated both",
             "Left out",
             essential=False,
         ),
@@ -64,28 +64,28 @@ class Check(OfProblems):
         label("rater", "its name"),
         label("kind", "human or metric"),
         count("ratings", "scores given"),
-        count("verdicts", "pairwise verdicts given"),
-        share("coverage", "share of item × system cells that it rated"),
-        count("missing", "cells that it did not rate"),
-        share("ties", "share of its comparisons that tie; null for one of several people"),
-        score("low", "lowest score given", "Lowest"),
-        score("high", "highest score given", "Highest"),
+        count("verdicts", "pairwise verdicts"),
+        share("coverage", "proportion of item × system cells with a score"),
+        count("missing", "cells without a score"),
+        share("ties", "proportion of ties among its comparisons; null for one of several annotators"),
+        score("low", "lowest score", "Lowest"),
+        score("high", "highest score", "Highest"),
         essential=False,
     )
     used: pl.DataFrame = table(
-        "One row per rater: how it counts, and what it is.",
+        "One row per rater: its metadata.",
         label("rater", "its name"),
         label("kind", "human or metric"),
-        flag("higher_is_better", "whether a higher score is the better one"),
-        score("lowest", "the lowest score that it can give, as declared"),
+        flag("higher_is_better", "whether a higher score is better"),
+        score("lowest", "lowest possible score, as declared"),
         score("highest", "the highest"),
-        score("cost", "of an output, as declared"),
-        label("cost_unit", "what the cost is counted in"),
-        share("truncated", "of outputs of which it saw a part only"),
-        label("signature", "everything that may change what it says: library, version, parameters"),
+        score("cost", "cost per output, as declared"),
+        label("cost_unit", "unit of the cost"),
+        share("truncated", "outputs of which only a part fitted into its input"),
+        label("signature", "what its scores depend on: library, version, parameters"),
         essential=False,
     )
-    problems: pl.DataFrame = problem_table("What would fool a reader.", page="the question")
+    problems: pl.DataFrame = problem_table("Problems that would invalidate or bias results.", page="the question")
 
 
 @question(
@@ -102,18 +102,14 @@ def check(
 ) -> Check:
     """Summarise the data of a study and report problems that would mislead its reader.
 
-    `summary`: items, clusters, systems, raters, ratings, coverage (share of item x system x rater cells rated), missing
-    cells and the share of ties among people's comparisons. `raters`: the same for each rater, with its range.
-    `problems`: severity (error, warning, info), rule, message and examples; a metric that runs against people
-    (its direction may be wrong), near-duplicates, constant raters, few items, one-sided people, metrics or systems
-    rated on other items than others, systems without a common item, names that look alike, people who count as metrics
-    or are told apart by aspects, means of others, codes for missing values, verdicts in one order, raters of one
-    signature, texts that were cut, comparisons that people could not judge, left-out rows, systems that are the
-    reference or equal to another one, items that stand several times. `used`: how each rater counts, its cost and
-    signature. `resamples`: sign flips of the test whether a metric runs against people, at the 1 % level; with fewer
-    than 99 it is not tested, and a row says so. People or metrics alone are enough: a row says which side is missing,
-    or why nothing is compared.
+    Notes
+    -----
+    `problems` lists severity (error, warning, info), rule, message and examples; the rules are in the documentation
+    (check). Negative agreement of a metric with annotators is tested at the 1 % level with sign flips. A study of
+    annotators alone or metrics alone is allowed.
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
     True

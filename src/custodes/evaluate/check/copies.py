@@ -37,7 +37,7 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
     for system in dict.fromkeys([*by_text, *by_metric]):
         metrics = list(dict.fromkeys(by_metric.get(system, ())))
         verb = "is at its" if len(metrics) == 1 else "are at their"
-        why = [f"its outputs are the references of {by_text[system]} items"] if system in by_text else []
+        why = [f"its outputs equal the references of {by_text[system]} items"] if system in by_text else []
         why += [f"{listed(metrics, limit=4)} {verb} maximum on all its items"] if metrics else []
         yield problem("reference-system", [system, *metrics], system=system, why="; ".join(why))
     for systems, by in _identical(chosen).items():

@@ -31,8 +31,8 @@ def problem_table(doc: str, *, page: str) -> Any:
     return table(
         doc,
         label("severity", "error, warning or info"),
-        label("rule", f"a short stable name, see the page of {page}"),
-        label("message", "what was found and the way out", "What"),
+        label("rule", f"stable name of the rule, explained on the page of {page}"),
+        label("message", "what was found and what to do", "What"),
         labels("examples", "names concerned", essential=False),
     )
 

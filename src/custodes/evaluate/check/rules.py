@@ -28,84 +28,89 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),
     "no-metrics": ("warning", "{why}"),
     "no-people": ("warning", "{why}"),
-    "few-items": ("warning", "{few}; intervals under {fewest} items are rough"),
+    "few-items": ("warning", "{few}; with fewer than {fewest} items intervals are approximate"),
     "few-resamples": (
         "info",
-        "whether a metric runs against people is not tested: a test at {alpha:.0%} needs at least {fewest} resamples",
+        "negative agreement is not tested: a test at {alpha:.0%} needs at least {fewest} resamples",
     ),
     "against-people": (
         "warning",
-        "against people run (Kendall below 0, all metrics tested together at {alpha:.0%}): {metrics}{advice}",
+        "metrics with negative agreement with annotators (Kendall below 0, all metrics tested "
+        "together at {alpha:.0%}): {metrics}{advice}",
     ),
     "one-sided-people": (
         "warning",
-        "people never prefer the other side to {side!r}: if these are sides (chosen, rejected) and not systems, sample"
-        " accuracy is the number to read; favoritism and rankings say nothing then",
+        "annotators never prefer the system other than {side!r}. If these are sides of a pair "
+        "(chosen, rejected) and not systems, read sample accuracy; favoritism and rankings have "
+        "no meaning",
     ),
     "coverage-differs": (
         "warning",
-        "metrics rated less than others of what people compared: {metrics}; what they agree on may be the easier part,"
-        " so two metrics are compared on what both rated",
+        "metrics that did not rate all human comparisons: {metrics}. The rated ones may be "
+        "easier, so two metrics are compared on what both rated",
     ),
     "different-items": (
         "warning",
-        "people rated other items of some systems than of others ({systems}): means of systems would tell how hard"
-        " their items are, so their scores are fitted beside effects of items",
+        "annotators rated different items of different systems ({systems}), so means would "
+        "confound systems with items; system scores are adjusted for items",
     ),
     "disjoint-systems": (
         "warning",
-        "systems fall into {n} sets that share no item that people rated ({sets}): systems of different sets are not"
-        " compared",
+        "systems form {n} sets without a common human-rated item ({sets}); systems of different sets are not compared",
     ),
     "beyond-declared": (
         "warning",
-        "scores beyond the low and high of the raters file: {raters}; combinations clip them to the bounds",
+        "scores outside the range declared in the raters file: {raters}; combined metrics clip them",
     ),
     "one-order": (
         "warning",
-        "judges that saw every pair of systems in one order only: {raters}; whether they prefer what is shown first"
-        " cannot be told from what they prefer: show some comparisons in both orders",
+        "judges that saw every pair of systems in one order only: {raters}. Position bias and "
+        "preference cannot be separated; show some comparisons in both orders",
     ),
     "one-of-two-orders": (
         "warning",
-        "comparisons that a judge saw in one order, and others in both: {raters}; they count whole with what it said"
-        " there, which holds its preference for a slot: judge the other order, too, or give a row without a preference"
-        " where it did not answer",
+        "comparisons with a verdict in one order only, by judges that saw others in both: "
+        "{raters}. These verdicts contain any position bias; query the other order too, or give "
+        "a row without a preference where the judge did not answer",
     ),
-    "near-duplicates": ("info", "metrics that are all but the same (correlation over {correlation}): {pairs}"),
+    "near-duplicates": ("info", "near-identical metrics (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),
-    "missing-code": ("warning", "a value far from all others of its rater: {codes}"),
+    "missing-code": (
+        "warning",
+        "a value far from all others of its rater, which may be a code for a missing score: {codes}",
+    ),
     "same-signature": (
         "warning",
-        "raters of one signature under several names: {raters}; they are one rater, which counts several times: keep"
-        " one, or mend the signatures in the raters file",
+        "raters with the same signature under several names: {raters}. They are one rater "
+        "counted several times; keep one, or correct the signatures in the raters file",
     ),
     TRUNCATED: (
         "warning",
-        "scores by texts that were cut to fit a model: {raters}; what was cut off was not judged: compare such raters"
-        " on short texts only, or take a model that holds more",
+        "scores of texts truncated to fit a model: {raters}. The rest of the text was not rated; "
+        "compare such raters on short texts only, or use a model with a longer input",
     ),
     "reference-system": (
         "warning",
-        "system {system!r} looks like the reference: {why}. Metrics that use the reference rank it first whatever its"
-        " quality, which changes their agreement; leave it out with systems='!{system}', or report both",
+        "system {system!r} looks like the reference: {why}. Metrics that use the reference rank "
+        "it first, which distorts their agreement; exclude it with systems='!{system}', or "
+        "report both",
     ),
     "identical-systems": (
         "warning",
-        "systems {systems} are equal on all items, by {by}: they count as several systems and are one; keep one of"
-        " them, such as with systems='!{other}'",
+        "systems {systems} are equal on all items, by {by}, and count several times; keep one, "
+        "as with systems='!{other}'",
     ),
     "refusals": (
         "warning",
-        "over {most:.0%} of what people were asked they could not judge in {n} of {n_pairs} pairs: {pairs}; what is"
-        " decided there is of those who could. See their reasons, and what would hold had all of them preferred one"
-        " system, or the other (the report, 'What stopped the asking')",
+        "annotators could not judge over {most:.0%} of the comparisons in {n} of {n_pairs} "
+        "pairs: {pairs}. Decisions there rest on the others; read the reasons and the bounds in "
+        "the report ('What stopped the asking')",
     ),
     "refusals-differ": (
         "warning",
-        "people could not judge questions about {systems} more often than others, beyond chance ({rates}, all systems"
-        " tested together): if they refuse where they would prefer one of the two, decisions are false; see their"
-        " reasons, and what is shown of these systems",
+        "annotators could not judge comparisons with {systems} significantly more often than "
+        "others ({rates}, all systems tested together). If these depend on the preference, "
+        "decisions are biased; read the reasons, and check how these systems are displayed",
     ),
 }
 

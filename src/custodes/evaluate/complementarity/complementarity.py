@@ -55,7 +55,7 @@ def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
 def _rater(end: str = "") -> tuple[Column, Column]:
     """Who a rater is: see `labelled`."""
     return (
-        label(f"rater{end}", "a rater: a metric, or an aspect of people", f"Rater {end[1:]}".strip()),
+        label(f"rater{end}", "a rater: a metric, or an aspect of the annotators", f"Rater {end[1:]}".strip()),
         label(f"kind{end}", "`human` or `metric`"),
     )
 
@@ -75,86 +75,86 @@ class Complementarity(Result):
             "mean distance of their rankings: 0 the same order, 1 the opposite; null where never defined",
             interval=True,
         ),
-        count("n", "rankings behind it: items (systems at the utterance level) on which it is defined", "n"),
+        count("n", "rankings used: items (systems at the utterance level) where the distance is defined", "n"),
         essential=False,
     )
     averages: pl.DataFrame = table(
-        "Within people and metrics, and between them.",
+        "Mean complementarity within annotators, within metrics, and between them.",
         label("kinds", "`human-human`, `human-metric` or `metric-metric`"),
-        score("complementarity", "mean over pairs", interval=True),
-        count("pairs", "of raters, where defined"),
+        score("complementarity", "mean distance over pairs", interval=True),
+        count("pairs", "pairs of raters with a defined distance"),
     )
     gaps: pl.DataFrame = table(
-        "Differences of averages: is between really further than within?",
+        "Differences between averages, with intervals.",
         label("kinds_a", "a row of `averages`"),
         label("kinds_b", "another one"),
-        score("difference", "kinds_a minus kinds_b, from the same resamples", interval=True),
+        score("difference", "average of kinds_a minus that of kinds_b, from the same resamples", interval=True),
     )
     raters: pl.DataFrame = table(
-        "One row per rater: how far it is from people and from metrics.",
+        "One row per rater: mean complementarity with annotators and with metrics.",
         *_rater(),
-        score("with_humans", "mean complementarity with people other than itself", "With people", interval=True),
-        score("with_metrics", "mean complementarity with metrics other than itself", interval=True),
+        score("with_humans", "mean complementarity with other human raters", "With people", interval=True),
+        score("with_metrics", "mean complementarity with other metrics", interval=True),
         count(
             "position",
-            "place in a heat map, from 0, people first, like beside like; null for one that never varies",
+            "place in a heat map, from 0, human raters first, similar raters adjacent; null for a constant rater",
             essential=False,
         ),
         rows=_closest("raters"),
     )
     rules: pl.DataFrame = table(
-        "The averages under every tie rule: how much of the answer is the rule.",
+        "The averages under every tie rule, to show their dependence on it.",
         label("distance", "a tie rule: `tau-b`, `strict`, `half`, `ordinal`", "Ties"),
         label("kinds", "as in `averages`"),
-        score("complementarity", "what the average would be by this rule"),
+        score("complementarity", "the average under this rule"),
         essential=False,
     )
     components: pl.DataFrame = table(
-        "Principal components of the raters' ranks: how many directions hold what raters disagree about.",
+        "Principal components of the raters' ranks.",
         count("component", "its number, from 1"),
-        share("explained_variance", "its share of the variance", interval=True),
-        share("cumulative", "the share of all up to it"),
-        share("null", "the share when each rater's ranks are shuffled, mean of 200"),
-        share("null_cumulative", "the same of all up to it"),
+        share("explained_variance", "proportion of the variance", interval=True),
+        share("cumulative", "cumulative proportion of the variance"),
+        share("null", "proportion with shuffled ranks of each rater, mean of 200"),
+        share("null_cumulative", "cumulative proportion with shuffled ranks"),
         essential=False,
     )
     coordinates: pl.DataFrame = table(
-        "Each rater's place; empty with fewer than four raters, like `clusters`.",
+        "Coordinates of each rater; empty with fewer than four raters, like `clusters`.",
         *_rater(),
-        score("x", "place on the first component, in sums of ranks"),
-        score("y", "place on the second one"),
+        score("x", "first coordinate, in sums of ranks"),
+        score("y", "second coordinate"),
         essential=False,
     )
     summary: pl.DataFrame = table(
-        "How many directions and groups there are.",
+        "Numbers of components and communities.",
         label("level", "`system` or `utterance`"),
-        count("raters", "with a place on the components"),
-        count("rankings", "summed for each of them: items (systems at the utterance level)", essential=False),
-        count("ranked", "things in a ranking: systems (items) that each of them ranked", essential=False),
-        score("dimension", f"components that hold {SHARE:.0%} of the variance", interval=True),
-        score("dimension_null", "how many shuffled ranks take, on average"),
-        count("clusters", "communities; null, as the next two, with fewer than four raters"),
-        score("modularity", "how much more similarity they hold than chance would", essential=False),
+        count("raters", "raters with a place on the components"),
+        count("rankings", "rankings summed for each rater: items (systems at the utterance level)", essential=False),
+        count("ranked", "entries of a ranking: systems (items) ranked by all of them", essential=False),
+        score("dimension", f"components that explain {SHARE:.0%} of the variance", interval=True),
+        score("dimension_null", "components needed with shuffled ranks, on average"),
+        count("clusters", "number of communities; null, as the next two, with fewer than four raters"),
+        score("modularity", "modularity: similarity within communities above its expectation", essential=False),
         score(
             "clusters_agreement",
-            "adjusted Rand index of the communities of resamples with these, mean; null without resamples",
+            "mean adjusted Rand index with the communities of resamples; null without resamples",
         ),
     )
     clusters: pl.DataFrame = table(
-        "Who belongs together, and how surely.",
+        "Communities of raters, and their stability.",
         *_rater(),
-        count("cluster", "its community, from 1; distances that are nowhere defined count as the average"),
+        count("cluster", "its community, from 1; undefined distances count as the average"),
         share(
             "stability",
-            "share of its companions that stay with it in resamples, mean; of one alone, share of resamples in which it"
-            " is alone; null without resamples",
+            "proportion of companions that stay with it in resamples, mean; of a single rater, "
+            "proportion of resamples in which it is alone; null without resamples",
             "Together",
         ),
         rows=_closest("clusters"),
     )
     left_out: pl.DataFrame = table(
         "Not among the judges.",
-        label("rater", "who was chosen and has no part, or no part in components and clusters", "Left out"),
+        label("rater", "who was selected and is excluded, or excluded from components and clusters", "Left out"),
         label("reason", "why", "Why"),
     )
 
@@ -179,24 +179,28 @@ def complementarity(
 ) -> Complementarity:
     """Distance between the rankings of each pair of metrics and annotators: 0 for equal, 1 for opposite rankings.
 
-    level: 'system' ranks the systems within each item and averages over items (paper, equation 3); 'utterance' ranks
-    the items within each system and averages over systems. distance: what ties do, 'tau-b' (1 - tau_b) / 2, 'strict'
-    (share of opposite pairs), 'half' (a tie is half an opposite pair), 'ordinal' (ties broken by position). people:
-    one rater per aspect ('aspects', mean over annotators), or every one of the 'annotators'. Metrics where lower is
-    better are turned round first, if the raters file says so.
+    Notes
+    -----
+    `level` 'system' ranks the systems within each item and averages over items (Equation 3 of the paper);
+    'utterance' ranks the items within each system and averages over systems. `distance` sets how ties count: 'tau-b'
+    is (1 - tau_b) / 2, 'strict' the proportion of opposite pairs, 'half' counts a tie as half an opposite pair, and
+    'ordinal' breaks ties by position. `people` has one rater per aspect ('aspects', mean over annotators), or each of
+    the 'annotators'. Metrics declared as lower is better are negated.
 
-    Intervals: Student's over resampled clusters of items (at the utterance level by the influence of each item, to
-    first order).
-    A constant rater, or one that never tells apart what is ranked, has no ranking: null, named in `left_out`, left out
-    of averages. Raises `OptionError` for unknown
-    names, `InputError` with fewer than two raters, systems or items.
+    Intervals are Student's t intervals over resampled clusters of items (at the utterance level by the influence of
+    each item, to first order). A constant rater has no ranking: its values are null, it is named in `left_out` and
+    excluded from averages.
 
+    References
+    ----------
+    Colombo et al. 2023 (glass ceiling), Equations 1 to 4, Appendix B.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.complementarity(cu.read("demo"), resamples=0)
     >>> made.averages["kinds"].to_list()
     ['human-human', 'human-metric', 'metric-metric']
-
-    Source: Colombo et al. 2023 (glass ceiling), equations 1 to 4, appendix B.
     """
     one_of("level", level, LEVELS)
     one_of("distance", distance, rank_distance.RULES)
@@ -206,7 +210,7 @@ def complementarity(
     distances = Distances.of(rankings, distance, times, confidence, progress)
     defined = np.isfinite(distances.columns["complementarity"])
     if not defined.any():
-        raise InputError(f"{study.name}: no two raters rank two outputs in common; is every rater constant?")
+        raise InputError(f"{study.name}: no two raters rank two common outputs; select raters that are not constant")
     with one_blas_thread():
         # A generator of its own: estimates do not depend on the number of resamples.
         space = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
@@ -270,31 +274,31 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
     lost = int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum())
     none = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
     several = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
-    hint = "; people='annotators' compares people one by one" if several and KINDS[0] in none else ""
+    hint = "; people='annotators' compares the annotators one by one" if several and KINDS[0] in none else ""
     against = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
     return noted(
         (
             "undefined-distances",
             lost,
-            f"{lost} rankings of pairs of raters left out of the means ({rule}): on these {rankings.unit}s one of the"
-            " two is constant, or they rated fewer than two outputs in common",
+            f"{lost} rankings of pairs of raters excluded from the means ({rule}): on these "
+            f"{rankings.unit}s one rater is constant, or they rated fewer than two common outputs",
         ),
         ("no-pairs", bool(none), f"no two raters to compare for {', '.join(none)}{hint}"),
         (
             "against-people",
             len(against),
-            f"rank against people: {listed(against)}; if lower is better, say so in the raters file"
-            " (higher_is_better = false), else distances between them and others mislead",
+            f"rankings opposite to human ratings: {listed(against)}. If lower is better, declare it "
+            "in the raters file (higher_is_better = false), else their distances mislead",
         ),
         (
             "one-item",
             1 if who.design.n_units < 2 else 0,
-            "one item or cluster only: nothing to resample, so no intervals",
+            "one item or cluster only: no resampling, and so no intervals",
         ),
         (
             "weights-unused",
             rankings.level == "utterance" and who.design.item_weights is not None,
-            "item weights act on the dimension, not on utterance-level distances",
+            "item weights affect the numbers of components, not utterance-level distances",
         ),
     )
 
@@ -304,7 +308,7 @@ def _mixed_notes(rankings: Rankings, people: People) -> list[Note]:
     who, humans = rankings.who, rankings.who.of_kind("human")
     several = all(len({names[i] for i in humans}) > 1 for names in (who.raters, who.rater_aspects))
     message = (
-        "human-human averages pairs of two people on one aspect, of one person's aspects, and of neither; choose one"
-        " aspect to see how people agree"
+        "human-human averages pairs of two annotators on one aspect, of one annotator's aspects, "
+        "and of neither; select one aspect to see the agreement between annotators"
     )
     return noted(("mixed-human-pairs", people == "annotators" and several, message))

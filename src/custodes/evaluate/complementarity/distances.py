@@ -48,8 +48,8 @@ class Rankings:
         stuck = tuple(who.names[i] for i in np.flatnonzero(flat & who.varies))
         if not stuck:
             return rankings
-        reason = f"never tells {rankings.thing}s of {'an item' if level == 'system' else 'a system'} apart"
-        message = f"{reason}, so left out (it may vary otherwise): {listed(stuck)}"
+        reason = f"rates all {rankings.thing}s of {'an item' if level == 'system' else 'a system'} equally"
+        message = f"{reason}, so excluded (it may vary otherwise): {listed(stuck)}"
         fewer = replace(
             who,
             scores=np.where(flat[:, None, None], np.nan, who.scores),

@@ -50,18 +50,15 @@ def structure(
         tables={},
         summary={},
         left_out=[
-            *(
-                (who.names[i], f"did not rate every {rankings.thing}: in no component or coordinate")
-                for i in space.gaps
-            ),
-            *((who.names[i], "ranked nothing that others did: in no cluster") for i in alone),
+            *((who.names[i], f"did not rate every {rankings.thing}: no component or coordinate") for i in space.gaps),
+            *((who.names[i], "ranked nothing in common with others: no cluster") for i in alone),
         ],
         notes=noted(
             (
                 "partial-representation",
                 space.partial,
-                f"components and coordinates are about {space.points.shape[2]} of {rankings.values.shape[2]}"
-                f" {rankings.thing}s: some rater ranked none of the others",
+                f"components and coordinates use {space.points.shape[2]} of {rankings.values.shape[2]} "
+                f"{rankings.thing}s; the others lack a rank by some rater",
             )
         ),
     )

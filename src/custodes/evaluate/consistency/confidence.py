@@ -31,7 +31,7 @@ from custodes.stats.ratios import ratio
 
 FEWEST = 12
 """Clusters with chances and people's verdicts below which nothing is tested."""
-TOO_FEW = f"fewer than {FEWEST} items or clusters with chances and people's verdicts"
+TOO_FEW = f"fewer than {FEWEST} items or clusters with probabilities and human verdicts"
 POINTS = 100.0
 LARGEST_BRIER = (0.0, 2.0)
 

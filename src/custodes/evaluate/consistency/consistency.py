@@ -31,7 +31,7 @@ from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.progress import Progress, silent
 
-RATER = label("rater", "who judged: a judge, a metric or a person")
+RATER = label("rater", "a judge, a metric or an annotator")
 
 
 @result
@@ -286,19 +286,24 @@ def consistency(
 ) -> Consistency:
     """Test LLM judges: position bias, repeatability, length bias, self-preference, failures, calibration, committees.
 
-    Whoever gave verdicts or scores is examined, people too; people are needed for length (beyond what they prefer),
-    own systems, confidence and committees only. `findings` holds what is claimed, all tests of the study together
-    (Holm at `alpha`). Intervals: Student's over resampled clusters of items; of findings, those of their tests. All
-    tables and columns: `help(cu.Consistency)`. setting: see `Setting`. Raises `OptionError` for unknown names,
-    `InputError` where nobody prefers anything.
+    Notes
+    -----
+    All raters with verdicts or scores are examined, annotators included. Human ratings are needed only for length (bias
+    adjusted for human preference), own systems, confidence and committees. `findings` holds the significant results,
+    with Holm adjustment over all tests of the study at `alpha`. Intervals are Student's t intervals over resampled
+    clusters of items; those of findings come from their tests.
 
+    References
+    ----------
+    Zheng et al. 2023 (position bias); von Däniken et al. 2024, Figure 7 (alpha between orders). The tests of length,
+    failures and committees are new.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.consistency(cu.read("demo"), aspect="fluency", resamples=50)
     >>> made.committee["judges"].item() > made.committee["effective_judges"].item()
     True
-
-    Source: the issue of presentation order: Zheng et al. 2023; alpha between orders: von Däniken et al. 2024, figure 7;
-    tests of length, failures and committees are ours.
     """
     full = settings(setting)
     chosen = study.select(**selection_of(full), one_side=True)
@@ -319,7 +324,7 @@ def consistency(
         for part in answers
     ]
     same = chosen.preferences.frame.height - chosen.preferences.asked.frame.height
-    message = f"{same} ties of outputs that are the same to the letter left out: the judge was not asked for them"
+    message = f"{same} ties between identical outputs excluded: the judge was not queried for them"
     notes = [*chosen.notes, *(note for part in answers for note in part.notes), *noted(("not-asked", same, message))]
     outcome = Consistency.of(tables, notes)
     return Consistency.of(tables, [*notes, *_notes(outcome, study)])
@@ -366,7 +371,11 @@ def _answer(
     }
     notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
     notes += noted(
-        ("item-weights", part.design.item_weights is not None, "item weights do not act here: every item counts once")
+        (
+            "item-weights",
+            part.design.item_weights is not None,
+            "item weights have no effect here: every item counts once",
+        )
     )
     return _Part(part.aspect, tables, findings, notes)
 
@@ -385,31 +394,33 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         (
             "nothing-examined",
             nothing,
-            "nothing to examine: scores given once, and neither texts nor two judges beside people; give verdicts with"
-            " their order, repeats, texts of outputs, or people",
+            "nothing to examine: scores were given once, and there are neither texts nor two judges "
+            "besides annotators. Give verdicts with their order, repeats, texts of outputs, or human "
+            "ratings",
         ),
         (
             "one-order",
             alone.len(),
-            f"no comparison in both orders, so there is no rate of flips: {listed(alone)}; show some of them in both",
+            f"no comparison in both orders, so the rate of flips is unknown: {listed(alone)}; show "
+            "some comparisons in both",
         ),
         (
             HALF,
             int(half["n_half_answered"].sum()),
-            f"{half['n_half_answered'].sum()} comparisons were asked in both orders and answered in one, by"
-            f" {listed(half['rater'].unique(maintain_order=True))};"
-            " left out where one verdict is made of both orders",
+            f"{half['n_half_answered'].sum()} comparisons were queried in both orders and answered in "
+            f"one, by {listed(half['rater'].unique(maintain_order=True))}; they are excluded where "
+            "both orders make one verdict",
         ),
         (
             "one-of-two-orders",
             int(single.select(rest.sum()).item() or 0),
-            f"{single.select(rest.sum()).item()} comparisons were judged in one order by raters who saw others in both:"
-            f" {listed(single['rater'].unique(maintain_order=True))}",
+            f"{single.select(rest.sum()).item()} comparisons were judged in one order only, by raters "
+            f"who saw others in both: {listed(single['rater'].unique(maintain_order=True))}",
         ),
         (
             "no-texts",
             study.outputs is None and not nothing,
-            "no texts of outputs, so nothing is said of length; join a file of outputs",
+            "no texts of outputs, so length bias cannot be tested; add a file of outputs",
         ),
         (
             "inconclusive",

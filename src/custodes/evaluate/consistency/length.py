@@ -29,13 +29,14 @@ MOST_SLOTS = 5
 FEWEST = 12
 """Clusters with length and people's verdicts below which nothing is tested."""
 
-NO_PEOPLE = "no people to say which output is better"
-ONE_PERSON = "one person's noise is unknown: with two or more it could be told"
+NO_PEOPLE = "no human ratings of which output is better"
+ONE_PERSON = "only one annotator, whose noise cannot be estimated; two or more are needed"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
 FEW_OF_A_PAIR = (
-    f"too few comparisons of any two systems: at least {LEAST_OF_STRATUM}, and {LEAST_WON:.0%} of verdicts for either"
+    f"too few comparisons of any two systems: at least {LEAST_OF_STRATUM}, and "
+    f"{LEAST_WON:.0%} of verdicts for either system"
 )
-NO_AGREEMENT = "within pairs of systems people hardly agree with each other beyond length"
+NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other apart from length"
 
 
 def length_columns(

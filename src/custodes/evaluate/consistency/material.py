@@ -77,8 +77,8 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     parts += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
     if not any(part.asked.height or part.signs.shape[1] for part in parts):
         raise InputError(
-            f"{study.name}: nobody gave a verdict, or scores of two outputs of one item; a judge is examined by what"
-            " it prefers"
+            f"{study.name}: no verdicts, and no scores of two outputs of one item; a judge is "
+            "examined by its preferences"
         )
     return parts
 
@@ -161,8 +161,8 @@ def _compared(study: Study, part: Material, setting: Setting) -> Material:
     keys = np.unique(np.concatenate([places(rows) for rows in tables]))
     if keys.size * len(part.raters) > MOST_SIGNS:
         raise InputError(
-            f"{study.name}: {keys.size} comparisons x {len(part.raters)} raters are too many for this question; select"
-            " fewer raters or systems"
+            f"{study.name}: {keys.size} comparisons x {len(part.raters)} raters do not fit into "
+            "memory; select fewer raters or systems"
         )
     signs = np.full((len(part.raters) + 1, keys.size), ABSENT, dtype=np.int8)
     for rows in tables:

@@ -17,7 +17,7 @@ from custodes.stats.judging.bias_tests import Tested, slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, of_two
 
-ONE_ORDER = "every pair was shown in one order only"
+ONE_ORDER = "every pair was shown in only one order"
 POINTS = 100.0
 KEY = ["rater", "comparison"]
 

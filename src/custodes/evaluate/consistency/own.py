@@ -16,8 +16,8 @@ from custodes.evaluate.consistency.findings import OWN, Finding
 from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 
-NO_PEOPLE = "no people to say how good its own systems are"
-PERSON = "people are what judges are compared with"
+NO_PEOPLE = "no human ratings of its own systems"
+PERSON = "annotators are the reference that judges are compared with"
 POINTS = 100.0
 
 

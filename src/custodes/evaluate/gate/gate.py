@@ -29,7 +29,7 @@ from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
 
-HOLDS, FAILS, UNTOLD = "holds", "fails", "cannot be said"
+HOLDS, FAILS, UNTOLD = "holds", "fails", "inconclusive"
 STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
 """The exit status of a gate of which this is the outcome; 2 is bad input."""
 
@@ -93,35 +93,35 @@ class Gate(Result):
 
     rules: pl.DataFrame = table(
         "One row per rule and aspect.",
-        label("rule", "as it was given"),
-        label("metric", "whom it is about"),
-        label("against", "whom it must not be worse than; null for a requirement"),
-        label("statistic", "of agreement with people"),
-        count("n", "comparisons that people and the metric (or both) have", "n"),
+        label("rule", "the rule as given"),
+        label("metric", "the metric tested"),
+        label("against", "the metric of a non-inferiority rule; null for a requirement"),
+        label("statistic", "statistic of agreement with annotators"),
+        count("n", "comparisons rated by annotators and the metric (or both metrics)", "n"),
         score(
             "value",
-            "of the statistic; with `against` that of the metric minus that of the other, on what both rated. The"
-            " intervals of all rules together hold the true values at the level `confidence`",
+            "value of the statistic; with `against`, that of the metric minus that of the other, on "
+            "what both rated. The intervals of all rules hold jointly at the level `confidence`",
             interval=True,
         ),
-        score("threshold", "what the value must be above; with `against` minus the margin"),
-        p_value("p_value", "test of 'the value is the threshold', adjusted for all rules and aspects together", "p"),
+        score("threshold", "the value must exceed it; with `against` the negative margin"),
+        p_value("p_value", "test of 'the value equals the threshold', adjusted for all rules and aspects", "p"),
         label(
             "outcome",
             f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: below; else `{UNTOLD}`",
         ),
-        label("reason", f"why it {UNTOLD}; null else"),
+        label("reason", f"why it is {UNTOLD}; else null"),
         view=_lines,
     )
 
     @property
     def outcome(self) -> str:
-        """Of all rules: `fails` if one does, else `cannot be said` if that is so of one, else `holds`."""
+        """Of all rules: `fails` if one does, else `inconclusive` if one is, else `holds`."""
         return outcome_of(self.rules)
 
     @property
     def status(self) -> int:
-        """0 if all rules hold, 1 if one fails, 3 if none fails and of one it cannot be said."""
+        """0 if all rules hold, 1 if one fails, 3 if none fails and one is inconclusive."""
         return STATUS[self.outcome]
 
     def lines(self) -> Iterator[str]:
@@ -136,7 +136,7 @@ class Gate(Result):
         there, and it is none. `seconds` is how long it took.
         """
         if not 0 <= seconds < np.inf:
-            raise OptionError(f"seconds={seconds}: must be a finite number of at least 0")
+            raise OptionError(f"seconds={seconds} is not allowed; give a finite number of at least 0")
         cases = [
             (
                 row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),
@@ -181,31 +181,34 @@ def gate(
 ) -> Gate:
     """Test whether a metric satisfies requirements. Exit status 0: all are satisfied; 1: one fails; 3: inconclusive.
 
-    require: 'kendall_item>=0.3' and the like, of any statistic of `agreement` of which more is better.
-    not_worse_than: metrics whose agreement, minus the `margin`, must be reached, by a `statistic` (None: what metrics
-    stand by in `agreement`), on what people and both rated. Every rule is asked of every aspect chosen.
+    Notes
+    -----
+    `require` accepts any statistic of `agreement` for which higher is better. `not_worse_than` tests whether the metric
+    reaches the agreement of another one minus `margin`, by `statistic`, on what annotators and both metrics rated. Each
+    rule is tested for each selected aspect.
 
-    A rule holds if its interval lies above the threshold, and fails if it lies below. Intervals are those of
-    `agreement` (Student's; over systems for the value with very many items) at a level at which those of all rules and
-    aspects hold together: what is said to hold or to fail is all true with at least `confidence`. `p_value` is adjusted
-    likewise, and at most 1 - confidence exactly where the interval leaves the threshold out.
+    A rule holds if its interval lies above the threshold, fails if it lies below, and is inconclusive otherwise.
+    Intervals are those of `agreement`, at a level at which all rules and aspects hold jointly with `confidence`.
+    `p_value` is adjusted in the same way, and is at most 1 - confidence exactly where the interval excludes the
+    threshold.
 
-    Raises `OptionError` for unknown names, for a threshold that a statistic cannot reach, and where no rule is given.
-    setting: see `Setting`.
+    References
+    ----------
+    Hothorn, Bretz and Westfall 2008 (simultaneous intervals); ICH E9 (non-inferiority).
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.gate(cu.read("demo"), metric="judge", aspect="coherence", require="kendall_item>=0.2")
     >>> made.outcome, made.status
     ('holds', 0)
-
-    Source: Hothorn, Bretz and Westfall 2008 (simultaneous intervals); non-inferiority as in ICH E9.
     """
     if not resamples:
-        raise OptionError(f"resamples=0: rules are tested by intervals; give at least {FEWEST_RESAMPLES}")
+        raise OptionError(f"resamples=0: rules are tested with bootstrap intervals; give at least {FEWEST_RESAMPLES}")
     if not (is_number(margin) and np.isfinite(margin) and margin >= 0):
-        raise OptionError(f"margin={margin!r}: a number of at least 0, in units of the statistic")
+        raise OptionError(f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic")
     if not not_worse_than:
-        why = "it is for not_worse_than, and no metric is named there"
+        why = "it applies to not_worse_than, which names no metric"
         refuse_ignored(gate, why, margin=margin, statistic=statistic)
     if statistic is not None:
         one_of("statistic", statistic, ALLOWED)
@@ -214,7 +217,7 @@ def gate(
     selected = study.select(**selection_of(setting))
     if metric is None and len(selected.metrics) != 1:
         raise OptionError(
-            f"gate: about which metric? say metric='NAME' (--metric); metrics: {listed(selected.metrics)}"
+            f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected.metrics)}"
         )
     name = selected.metrics[0] if metric is None else one_metric(selected, metric, option="metric")
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected.metrics):
@@ -311,12 +314,12 @@ def _row(
 
 
 def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: float) -> str:
-    """That the interval holds the threshold, and by how many items it would not; intervals shrink with their root."""
-    text, away = "the interval holds the threshold", estimate.value - threshold
+    """Why a rule is inconclusive, and how many times as many items would decide it (widths shrink with the root)."""
+    text, away = "the interval contains the threshold", estimate.value - threshold
     reach = estimate.value - low if away > 0 else high - estimate.value
     if estimate.population is not None or abs(away) * MOST_TIMES**0.5 < reach:
         return text
-    return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would tell"
+    return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would decide it"
 
 
 def _without_interval(measurement: Measured, level: float) -> str:
@@ -326,4 +329,4 @@ def _without_interval(measurement: Measured, level: float) -> str:
     n_units, drawn = measurement.estimate.n_units, np.isfinite(measurement.estimate.resampled)
     if 2.0 ** (1 - n_units) > 1 - level or measurement.estimate.resampled.size == 0:
         return f"{plural(n_units, 'cluster')} of items: too few for an interval"
-    return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "so many rules need more resamples"
+    return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "the number of rules needs more resamples"

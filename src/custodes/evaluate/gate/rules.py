@@ -63,21 +63,19 @@ def requirement(text: str) -> GateRule:
     name, relation, number = match.groups()
     if name not in ALLOWED:
         raise OptionError(
-            f"require={text!r}: no statistic {name!r} that a rule can be about{suggestion(name, ALLOWED)}; statistics:"
-            f" {', '.join(ALLOWED)}"
+            f"require={text!r}: unknown statistic {name!r}{suggestion(name, ALLOWED)}; allowed: {', '.join(ALLOWED)}"
         )
     if relation not in AT_LEAST:
         rule = f"{name}>={number.lstrip('<>=≥≤ ')}"
-        raise OptionError(f"require={text!r}: of {name} higher is better, so a rule says {rule}")
+        raise OptionError(f"require={text!r}: for {name} higher is better; write {rule}")
     try:
         threshold = float(number)
     except ValueError:
-        raise OptionError(f"require={text!r}: {number!r} is no number; write {name}>=0.3 or the like") from None
+        raise OptionError(f"require={text!r}: {number!r} is not a number; write for example {name}>=0.3") from None
     least, largest = ALLOWED[name].bounds
     if not least < threshold < largest:
         raise OptionError(
-            f"require={text!r}: {name} lies between {least:g} and {largest:g}; give a threshold inside, so that"
-            " the rule can hold and can fail"
+            f"require={text!r}: {name} lies between {least:g} and {largest:g}; give a threshold strictly between them"
         )
     return GateRule(text=text.strip(), statistic=name, threshold=threshold)
 
@@ -86,7 +84,7 @@ def one_metric(study: Study, pattern: str, *, option: str) -> str:
     """The one metric of a selected study that an exact name or a glob says."""
     metrics = select_labels(pattern, study.metrics, option=option, what="metric")
     if len(metrics) > 1:
-        raise OptionError(f"{option}={pattern!r} is {len(metrics)} metrics; name one: {listed(metrics)}")
+        raise OptionError(f"{option}={pattern!r} matches {len(metrics)} metrics; name one: {listed(metrics)}")
     return metrics[0]
 
 
@@ -144,9 +142,9 @@ def _undefined(statistic: Statistic, ground: Sample, named: Sequence[str]) -> st
     if not any(ground.any for ground in grounds):
         return _nothing(named)
     if not any(ground.scored is not None and ground.scored.any() for ground in grounds):
-        return f"{statistic.name} is undefined here, where there are verdicts and no scores"
-    return f"{statistic.name} is undefined here"
+        return f"{statistic.name} is undefined, because the ratings are verdicts, not scores"
+    return f"{statistic.name} is undefined for these data"
 
 
 def _nothing(named: Sequence[str]) -> str:
-    return f"people and {' and '.join(named)} rated no output in common"
+    return f"annotators and {' and '.join(named)} rated no common output"

@@ -239,7 +239,7 @@ def fit_corrected(
     labels = int(labelled.sum())
     result = CorrectedModel(metric=metric.raters[0], labels=labels, battles=len(rows))
     if not 0 < labels < len(rows):
-        return replace(result, reason=f"people judged {'all' if labels else 'none'} of its battles")
+        return replace(result, reason=f"annotators judged {'all' if labels else 'none'} of its comparisons")
     human_sign = np.where(labelled, human.sign[place], ABSENT).astype(np.int8)
     probabilities = design.probability[rows.item]
     probability = probabilities if np.isfinite(probabilities).all() else None
@@ -250,7 +250,10 @@ def fit_corrected(
         )
     different = int((human_sign != rows.sign)[labelled].sum())
     if different < FEWEST_DIFFERENT:
-        reason = f"people and the metric differ on only {different} of {labels} battles, so how it errs is not known"
+        reason = (
+            f"annotators and metric differ on only {different} of {labels} comparisons, so the "
+            "metric's errors cannot be estimated"
+        )
         return replace(result, reason=reason)
     reason = _no_common_order(human.order[place][labelled], rows, labelled, n_systems=n_systems)
     if not reason and probability is not None:
@@ -263,7 +266,7 @@ def fit_corrected(
     )
     if not proportions.all():
         constant = listed(list(compress(data.effects, proportions == 0)))
-        reason = f"{constant} does not vary beyond the systems where people judged, so it is not held equal"
+        reason = f"{constant} does not vary within systems where annotators judged, so it is not adjusted for"
         return replace(result, reason=reason)
     fit = corrected(
         battles,
@@ -276,7 +279,7 @@ def fit_corrected(
     )
     result = replace(result, p_random=fit.p_random)
     if probability is None and fit.p_random < NOT_RANDOM:
-        return replace(result, reason="people's battles are not a random part of the metric's")
+        return replace(result, reason="the human comparisons are not a random part of the metric's")
     unknown = np.full((1, n_systems), np.nan)
     first, second = rows.pairs[np.unique(rows.pair)].T
     model = FittedModel(
@@ -307,9 +310,11 @@ def _no_common_order(human_order: Floats, rows: Comparisons, labelled: Bools, *,
     ):
         return ""
     if human_order.any() and metric_order.any():
-        return "people and the metric saw outputs in different orders, so the order cannot be held equal"
+        return "annotators and metric saw outputs in different orders, so the order cannot be adjusted for"
     one, other = ("people", "the metric") if human_order.any() else ("the metric", "people")
-    return f"{one} saw outputs in a known order and {other} in both or an unknown one, so it cannot be held equal"
+    return (
+        f"{one} saw outputs in a known order and {other} in both or an unknown one, so the order cannot be adjusted for"
+    )
 
 
 def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: Ints) -> str:
@@ -329,8 +334,8 @@ def not_as_likely(probability: Floats, labelled: Bools, *, item: Ints, units: In
     if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
         return ""
     return (
-        f"people judged {sampled.sum()} of {len(items)} items where the items table's probabilities add up to"
-        f" {expected.sum():.3g}"
+        f"annotators judged {sampled.sum()} of {len(items)} items, but the probabilities in the "
+        f"items table add up to {expected.sum():.3g}"
     )
 
 

@@ -74,44 +74,54 @@ class Leaderboard(Result):
 
     systems: pl.DataFrame = table(
         "One row per rater and system, the strongest first.",
-        label("rater", f"`{HUMAN}` (people taken together), a metric, or `{CORRECTED}METRIC` (people corrected by it)"),
+        label(
+            "rater", f"`{HUMAN}` (combined annotators), a metric, or `{CORRECTED}METRIC` (annotators corrected by it)"
+        ),
         label("system", "its name"),
-        count("battles", "that it fought: comparisons with another system on one item"),
-        count("opponents", "systems that it met", essential=False),
+        count("battles", "comparisons with another system on one item"),
+        count("opponents", "systems it was compared with", essential=False),
         share(
             "win_rate",
-            "share of the points against an opponent, a tie half a point, mean over the opponents it met",
+            "proportion of points against an opponent, a tie half a point, mean over opponents",
             interval=True,
         ),
         score(
             "strength",
-            "log odds of winning against a system of strength 0; the mean of all is 0. An end is null where no battle"
-            " says how far it goes",
+            "log odds of winning against a system of strength 0; the mean of all is 0. A bound is "
+            "null where the data do not determine it",
             interval=True,
         ),
-        count("rank", "place by strength, from 1; the interval holds for all systems together", interval=True),
-        label("group", "letters: two systems of one rater that share one cannot be told apart; null without a test"),
-        flag("may_be_first", "whether no other system (of its part) is clearly stronger", "May be first"),
+        count("rank", "rank by strength, from 1; the interval holds for all systems jointly", interval=True),
+        label("group", "letters: systems of one rater that share one do not differ significantly; null without a test"),
+        flag("may_be_first", "whether no other system (of its part) is significantly stronger", "May be first"),
         score("elo", "strength on the Elo scale: 1000 is the mean, 400 points are odds of 10 to 1", essential=False),
-        count("part", "1 the largest; systems of different parts never met, not even through others", essential=False),
+        count(
+            "part",
+            "connected part, 1 the largest; systems of different parts cannot be compared, not even through others",
+            essential=False,
+        ),
         rows=lambda made: main_rows(made, made.systems),
     )
     pairs: pl.DataFrame = table(
-        "One row per rater and pair of systems that met.",
+        "One row per rater and pair of compared systems.",
         label("rater", "as in `systems`"),
         *PAIR,
-        count("battles", "between the two"),
+        count("battles", "comparisons of the two"),
         count("wins", "of system_a", "A better"),
-        count("ties", "of the two"),
+        count("ties", "of the two, ties"),
         count("losses", "of system_a", "B better"),
-        share("win_rate", "of system_a: its share of the points, a tie half a point", interval=True),
-        share("expected", "the same as strengths expect it, covariates equal"),
-        score("difference", "strength of system_a less that of system_b", interval=True, essential=False),
-        p_value("p_adjusted", "that the strengths differ, all pairs of the rater tested together", "p, all tested"),
-        label("decision", "`+` system_a is clearly stronger, `-` system_b, `=` not told apart; null without a test"),
+        share("win_rate", "win rate of system_a, a tie half a win", interval=True),
+        share("expected", "win rate expected from the strengths, at equal covariates"),
+        score("difference", "strength of system_a minus that of system_b", interval=True, essential=False),
+        p_value("p_adjusted", "test of equal strengths, adjusted for all pairs of the rater", "p, all tested"),
+        label(
+            "decision",
+            "`+` system_a is significantly stronger, `-` system_b, `=` no significant difference; null without a test",
+        ),
         label(
             "note",
-            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` leaves the decision open, so it is `=`",
+            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` spans the level, and "
+            "the decision is `=`",
         ),
         p_value(
             "p_direct",
@@ -156,30 +166,38 @@ class Leaderboard(Result):
         essential=False,
     )
     effects: pl.DataFrame = table(
-        "One row per rater and what else counts in a battle.",
+        "One row per rater and further effect on a comparison.",
         label("rater", "as in `systems`"),
         label(
             "effect",
-            f"`ties`: Davidson's parameter, where anything tied; `{SHOWN_FIRST}`: of standing in the first place; and"
-            " the covariates",
+            f"`ties`: parameter of ties in the Davidson model, where there are ties; `{SHOWN_FIRST}`: "
+            "effect of being shown first; and the covariates",
         ),
-        score("value", "log odds that it adds (of a length: for an e-fold one); of ties the parameter", interval=True),
-        p_value("p_value", "that a covariate counts", "p"),
+        score(
+            "value",
+            "log odds that it adds (of a length: per unit of log length); for ties the parameter",
+            interval=True,
+        ),
+        p_value("p_value", "test of no effect of a covariate", "p"),
         rows=lambda made: main_rows(made, made.effects),
     )
     corrected: pl.DataFrame = table(
-        "One row per metric that judged more battles than people.",
+        "One row per metric with more comparisons than annotators have.",
         label("metric", "its name"),
-        count("labels", "battles that people judged, too"),
-        count("battles", "that the metric judged, between systems that people judged at all"),
-        score("power", "how far the metric is followed where people are silent: 0 not at all, 1 fully"),
+        count("labels", "comparisons judged by annotators and metric"),
+        count("battles", "comparisons judged by the metric, between systems with human comparisons"),
+        score("power", "weight of the metric where there is no human comparison: 0 ignored, 1 fully followed"),
         share(
             "saving",
-            "of people's battles that the metric makes up for: 1 - variance corrected / people alone; null"
-            " where by people somebody won or lost everything",
+            "proportion of human comparisons that the metric replaces: 1 - variance corrected / "
+            "annotators alone; null where a system won or lost everything by annotators",
         ),
-        p_value("p_random", "that people's battles are a random part of all, as correction needs", "p, random part"),
-        label("reason", "why nothing is corrected; empty where it is"),
+        p_value(
+            "p_random",
+            "test of 'the human comparisons are a random part of all', which correction needs",
+            "p, random part",
+        ),
+        label("reason", "why there is no correction; else empty"),
     )
 
 
@@ -201,24 +219,27 @@ def leaderboard(
 ) -> Leaderboard:
     """Rank the systems by annotators, by each metric, and by annotators with a metric correction, with intervals.
 
-    Every two outputs of one item that a rater scored or compared are a battle; scores are compared by the rule for
-    ties. `strength` is Bradley-Terry's, with ties by Davidson; two strengths d apart win against each other with odds
-    of exp(d). Where the presentation order is known and varies it is held equal, and so is each of `covariates`:
-    'length', the log of the ratio of words of two texts, or a rater, by its scores in standard deviations. Then
-    strengths are those at equal length, order and so on. Intervals are by clusters of items; those of ranks hold for
-    all systems of a rater together, and so do groups and decisions.
+    Notes
+    -----
+    Two outputs of one item that a rater scored or compared are a comparison; scores are compared by the tie rule.
+    `strength` follows the Bradley-Terry model with ties by Davidson: two systems whose strengths differ by d have odds
+    of exp(d). A known and varying presentation order is adjusted for, and so is each of `covariates`: 'length' (log
+    ratio of words of two texts), or a rater (its scores in standard deviations). Intervals use clusters of items; those
+    of ranks, groups and decisions hold jointly for all systems of a rater.
 
-    People are 'human'. A row 'corrected:METRIC' stands where the metric judged more battles than people did: people's
-    strengths on all battles, estimated from both. It takes for granted that people judged a random part of them (or
-    items whose `probability` the items table says); where a test says that this is not so, where people and the metric
-    hardly ever differ, or where the order is known but is not the same for both, its values are null.
+    The combined annotators are 'human'. Where a metric has more comparisons than annotators, 'corrected:METRIC'
+    estimates human strengths on all comparisons from both. It assumes that the annotated comparisons are a random
+    sample (or that the items table gives their `probability`); where a test rejects this, or the errors of the metric
+    cannot be estimated, its values are null. Studies of annotators alone or metrics alone are allowed. Counts
+    (`count_battles`, `count_pairs`) can replace the study; they have no clusters, so intervals are null unless each
+    comparison is of a different item.
 
-    People alone and metrics alone are enough. Takes a study, or counts (`count_battles`, `count_pairs`), which know no
-    clusters: of them intervals are null, unless every battle is of an item of its own. Raises `OptionError` for unknown
-    names and for covariates that do not vary, `InputError` for fewer than two systems or no battle. setting: see
-    `Setting`.
-    Source: Bradley and Terry 1952; Davidson 1970; Mogstad et al. 2024 (ranks); Angelopoulos et al. 2023 (correction).
+    References
+    ----------
+    Bradley and Terry 1952; Davidson 1970; Mogstad et al. 2024 (ranks); Angelopoulos et al. 2023 (correction).
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> board = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge", resamples=200)
     >>> board.systems.filter(rater="human")["system"][0]
@@ -258,8 +279,8 @@ def leaderboard(
     for name in names:
         if all(name in model.unvaried for model in map(_model_of, fits) if model is not None):
             raise OptionError(
-                f"covariates={name!r}: it does not vary beyond the systems, so nobody can tell it from their strengths;"
-                " leave it out"
+                f"covariates={name!r}: it does not vary within systems, so its effect cannot be separated "
+                "from their strengths; leave it out"
             )
     rules, tables, more = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
@@ -270,7 +291,7 @@ def leaderboard(
         tables.append(Leaderboard.part(aspect, **rows))
         more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
     adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
-    message = f"held equal, and so not ranked by: {listed(adjusted)}"
+    message = f"adjusted for, and so not ranked by: {listed(adjusted)}"
     return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
 
 
@@ -323,8 +344,8 @@ def _models_of_counts(
         if not independent:
             dependent.append(rater)
     message = (
-        f"{listed(dependent, limit=4)}: counts do not say which battles are of one item, and some are (or may be), so"
-        " there are no intervals and no tests; give the study itself for these"
+        f"{listed(dependent, limit=4)}: counts do not record which comparisons share an item, so "
+        "there are no intervals and no tests; give the study itself for these"
     )
     notes += noted(("counts-share-items", bool(dependent), message))
     return models
@@ -333,9 +354,9 @@ def _models_of_counts(
 def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: Setting) -> None:
     """Raise `OptionError` for options that counts have no data for, `InputError` for fewer than two systems."""
     if covariates:
-        raise OptionError(f"covariates={covariates[0]!r}: counts know no texts and no scores; give the study itself")
+        raise OptionError(f"covariates={covariates[0]!r}: counts hold no texts and no scores; give the study itself")
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
-            raise OptionError(f"{name}: counts are already selected and settled; give it when counting")
+            raise OptionError(f"{name}: counts already have a selection and tie rules; set it when counting")
     if len(systems) < 2:
         raise InputError(f"counts: {len(systems)} systems; a leaderboard compares two or more")

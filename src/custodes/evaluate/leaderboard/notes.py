@@ -41,7 +41,7 @@ def notes_on(
         if correction.reason:
             message = f"not corrected, as {correction.reason}"
             if correction.p_random < NOT_RANDOM:
-                message += "; the standing of systems by people holds for the battles that they judged and no others"
+                message += "; the ranking by annotators holds for the comparisons that they judged only"
             raters["not-corrected", message].append(correction.metric)
     notes = [
         Note(rule=rule, message=f"{listed(names, limit=4)}{label}: {message}", aspect=aspect)
@@ -49,8 +49,8 @@ def notes_on(
     ]
     if HUMAN in models and "sides" not in rules and len(systems) == 2 and (models[HUMAN].rates[0] == 1).any():
         message = (
-            f"people always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{label}: if these are sides (chosen,"
-            " rejected) and not systems, a leaderboard says nothing"
+            f"annotators always prefer {_some(systems, models[HUMAN].rates[0] == 1)}{label}; if these "
+            "are sides of a pair (chosen, rejected) and not systems, a leaderboard has no meaning"
         )
         notes += noted(("one-sided-people", True, message), aspect=aspect)
     if HUMAN in models and (tests := models[HUMAN].direct) is not None:
@@ -61,7 +61,7 @@ def notes_on(
         notes += noted(("misfit", bool(tests.misfit.any()), message), aspect=aspect)
     fewest = min((model.strengths.clusters for model in models.values()), default=FEWEST)
     notes += few_clusters_notes(fewest, resamples, fewest=FEWEST, aspect=aspect)
-    one = f"one item or cluster only{label}: nothing to resample, so no intervals"
+    one = f"one item or cluster only{label}: no resampling, and so no intervals"
     return [*notes, *noted(("one-item", fewest < 2, one), aspect=aspect)]
 
 
@@ -70,17 +70,22 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
     part, unknown, pairs = parts(model), model.unknown, model.pairs
     messages = []
     if unknown.any() and pairs is not None:
-        messages.append(("no-battle", f"no battle of {_some(systems, unknown)}, so nothing is known of them"))
+        messages.append(
+            ("no-battle", f"no comparison of {_some(systems, unknown)}, so nothing can be estimated for them")
+        )
     members = [_some(systems, (part == number) & ~unknown) for number in np.unique(part[~unknown])]
     if len(members) > 1:
-        separate = f"systems that never met, not even through others, cannot be compared: {' | '.join(members)}"
+        separate = f"systems that are not connected by comparisons cannot be compared: {' | '.join(members)}"
         messages.append(("split", f"{separate}. Ranks and groups hold within each part"))
     if pairs is not None and not pairs.outcomes[:, [0, 2]].any():
-        messages.append(("all-ties", "every battle is a tie, so nothing tells systems apart"))
+        messages.append(("all-ties", "every comparison is a tie, so systems do not differ"))
     elif message := _unbounded(systems, model):
         messages.append(("unbeaten", message))
     if pairs is not None and ((model.opponents < (~unknown).sum() - 1) & ~unknown).any():
-        message = "not every two systems met, so win rates are against different opponents; strengths allow for it"
+        message = (
+            "not all pairs of systems were compared, so win rates are against different opponents; "
+            "strengths account for it"
+        )
         messages.append(("not-all-met", message))
     for cycle, rate, _, _ in cycles(model):
         beaten = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
@@ -90,10 +95,10 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
         )
         messages.append(("cycle", message))
     messages += [
-        ("unvaried", f"{name} does not vary beyond the systems, so it is not held equal") for name in model.unvaried
+        ("unvaried", f"{name} does not vary within systems, so it is not adjusted for") for name in model.unvaried
     ]
     if model.missing:
-        messages.append(("no-covariate", f"{model.missing} battles without a covariate are left out"))
+        messages.append(("no-covariate", f"{model.missing} comparisons without a covariate are excluded"))
     return messages
 
 
@@ -101,14 +106,14 @@ def _unbounded(systems: Sequence[str], model: FittedModel) -> str:
     """The message on systems that only a penalty keeps finite; empty where there is none."""
     unbounded, rate = ~model.strengths.bounded & ~model.unknown, model.rates[0]
     kinds = (
-        (rate == 1, "won every battle"),
-        (rate == 0, "lost every battle"),
+        (rate == 1, "won every comparison"),
+        (rate == 0, "lost every comparison"),
         (~np.isin(rate, [0, 1]), "won or lost everything against others, alone or as a group"),
     )
     groups = [f"{_some(systems, unbounded & which)} {what}" for which, what in kinds if (unbounded & which).any()]
     if not groups:
         return ""
-    return f"{', '.join(groups)}: how far away that puts them is not known, so one end of their interval is left open"
+    return f"{', '.join(groups)}: one bound of the interval is unknown"
 
 
 def _some(systems: Sequence[str], chosen: Bools) -> str:

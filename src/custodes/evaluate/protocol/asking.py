@@ -129,7 +129,7 @@ class Asking:
         ruling where it completed the look."""
         if preference == ABSENT:
             return self.impossible(pair, place)
-        require(preference in (1, 0, -1), f"preference {preference}: allowed are 1, 0, -1 and {ABSENT}")
+        require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
         self._put(pair, place, preference, (FREE, LEASED))
         self.n[pair] += 1
         return self._completed(pair)
@@ -212,7 +212,7 @@ class Asking:
     def _put(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
         """Change a place of the present look; `ValueError` for another place, or one that holds none of `before`."""
         allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
-        require(allowed, f"place {place} of pair {pair} cannot be changed so now")
+        require(allowed, f"answer {place} of pair {pair} cannot be changed now")
         self._pairs[pair].places[place] = what
 
     def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:

@@ -66,10 +66,10 @@ def start(
     names, items = tuple(sorted(_labels("systems", systems))), _labels("items", items)
     documents = items if clusters is None else _labels("clusters", clusters)
     if len(documents) != len(items):
-        raise OptionError(f"{len(documents)} clusters for {len(items)} items: give one an item")
+        raise OptionError(f"{len(documents)} clusters for {len(items)} items; give one per item")
     _, fixed = recorded(seed)
     if fixed is None or seed is None:
-        raise OptionError(f"seed={shown(seed)}: a state is a file, so its seed is a whole number")
+        raise OptionError(f"seed={shown(seed)}: a state is saved to a file, so give a whole number")
     (chosen,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
     units = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
     state = State(
@@ -136,7 +136,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
             continue
         place = int(state.places[pair, state.numbers[item]])
         if not state.asking.in_present_look(pair, place):
-            raise InputError(f"{low!r} against {high!r} on {item!r} is not asked now; see next_annotations")
+            raise InputError(f"{low!r} against {high!r} on {item!r} is not requested now; see next_annotations")
         if answers[pair] is state.answers[pair]:
             answers[pair] = dict(answers[pair])
         answers[pair][item] = value
@@ -167,7 +167,7 @@ def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tup
     """The answers with labels and preferences as Python's own, whatever library they came from."""
     layout = "give item, system_a, system_b and 1, 0, -1 or None"
     if not several(those):
-        raise InputError(f"verdicts {shown(those)}: {layout}, one of these an answer")
+        raise InputError(f"verdicts {shown(those)}: {layout}, one entry per answer")
     for row in those:
         if len(parts := tuple(row) if several(row) else ()) != 4 or not all(
             isinstance(name, str) for name in parts[:3]
@@ -176,7 +176,8 @@ def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tup
         item, a, b, preference = parts
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(
-                f"preference {shown(preference)} for {item!r}: allowed are 1, 0, -1, or None where impossible"
+                f"preference {shown(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "
+                "if it cannot be judged"
             )
         yield str(item), str(a), str(b), None if preference is None else int(preference)
 
@@ -191,10 +192,15 @@ def _labels(what: str, labels: Sequence[str]) -> tuple[str, ...]:
 def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """(pairs, items) preferences of the one rater, in the order of the state."""
     if len(metric.raters) != 1:
-        raise OptionError(f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give one")
+        raise OptionError(
+            f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give those of one"
+        )
     pairs, columns = list(zip(metric.system_a, metric.system_b, strict=True)), (metric.pair, metric.item, metric.sign)
     signs = {(*pairs[k], metric.items[i]): sign for k, i, sign in zip(*(c.tolist() for c in columns), strict=True)}
     rows = tuple(tuple(signs.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2))
     if {sign for row in rows for sign in row} == {ABSENT}:
-        raise InputError(f"metric: no pair and item in common with this protocol (items {listed(items, limit=3)})")
+        raise InputError(
+            f"metric: no pair and item in common with this protocol (items {listed(items, limit=3)}); "
+            "use the same labels"
+        )
     return rows

@@ -57,7 +57,7 @@ def _powers(frame: pl.DataFrame) -> Iterator[View]:
     for part, rows in parts(frame, "aspect"):
         wide = rows.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
         yield View(
-            title=titled("chance that people alone find the better system, by annotations of a pair", part),
+            title=titled("probability that annotators alone find the better system, by annotations of a pair", part),
             header=tuple(wide.columns),
             rows=tuple(tuple(f"{value:.2f}" for value in row) for row in wide.rows()),
             numeric=(False, *[True] * (wide.width - 1)),
@@ -71,48 +71,56 @@ class Plan(Result):
     PICTURE = "power_curve"
 
     plan: pl.DataFrame = table(
-        "One row a `Stopping`, by people alone and with the metric: means over simulated studies.",
-        label("metric", "the metric that helps: `none`, `ideal`, `channel` (assumed), or one of the pilot"),
+        "One row per `Stopping`, without and with the metric: means over simulated studies.",
+        label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or one of the pilot"),
         ESTIMATOR,
         STOPPING,
         count("replications", "simulated studies", essential=False),
         score("annotations", "expected of a pair, and standard deviation over studies", "Annotations a pair", sd=True),
-        share("decided", "of the pairs"),
+        share("decided", "expected number per pair, and standard deviation over studies"),
         *error_columns(
-            "the better system found, or no difference where there is none",
-            "the worse system found",
-            "a difference not found",
-            "one found where there is none",
+            "proportion decided correctly: the better system, or no difference where there is none",
+            "proportion decided for the worse system",
+            "proportion undecided although systems differ",
+            "proportion decided although systems do not differ",
         ),
-        score("interval_width", "of the margin at the end", "Interval"),
-        score("saving", "share of annotations saved against people alone by the same rule; null for people"),
+        score("interval_width", "half-width of the margin's interval at the end", "Interval"),
+        score(
+            "saving",
+            "proportion of annotations saved compared with annotators alone by the same rule; null without a metric",
+        ),
     )
     power: pl.DataFrame = table(
         "One row per pair and number of annotations.",
         count("pair", "from 1"),
-        difference("margin", "its share of wins minus its share of losses"),
-        share("ties", "its share of ties"),
-        count("annotations", "of this pair, looked at once"),
-        probability("power", "exact chance that people alone find the better system"),
-        probability("wrong", "exact chance that they find the worse one"),
-        score("interval_width", "of the margin", "Interval"),
+        difference("margin", "proportion of wins minus proportion of losses"),
+        share("ties", "proportion of ties"),
+        count("annotations", "annotations of this pair, with one analysis"),
+        probability("power", "exact probability that annotators alone find the better system"),
+        probability("wrong", "exact probability that they find the worse one"),
+        score("interval_width", "half-width of the margin's interval", "Interval"),
         view=_powers,
     )
     forecast: pl.DataFrame = table(
-        "One row a `Stopping`, by people alone: what going on with the pilot, to so many items at most, will take.",
+        "One row per `Stopping`, annotators only: forecast for continuing the pilot up to the given number of items.",
         STOPPING,
         count("pilot", "annotations of the pilot"),
-        share("share", "of the annotations that all items would take, mean over pairs", interval=True, best="low"),
-        share("correct", "pairs decided as on all items", interval=True, best="high"),
+        share(
+            "share",
+            "proportion of the annotations that all items would take, mean over pairs",
+            interval=True,
+            best="low",
+        ),
+        share("correct", "proportion of pairs decided as on all items", interval=True, best="high"),
     )
     saving: pl.DataFrame = table(
-        "What the metric can save, of a pair.",
+        "How much of the annotations a metric can save, per pair.",
         label("metric", "the metric"),
         count("pair", "from 1", essential=False),
-        difference("margin", "its share of wins minus its share of losses"),
-        score("correlation", "of the metric's preferences with people's"),
-        share("saving_most", "share of annotations that a metric saves at most: correlation²"),
-        share("saving", "the same with the metric ratings there are"),
+        difference("margin", "proportion of wins minus proportion of losses"),
+        score("correlation", "correlation of metric and human preferences"),
+        share("saving_most", "upper bound of the proportion of annotations that a metric saves: correlation²"),
+        share("saving", "the same bound with the available metric ratings"),
     )
 
 
@@ -143,19 +151,22 @@ def plan(
 ) -> Plan:
     """Estimate the cost and error rates of an annotation protocol, from assumptions or from a pilot study.
 
-    Each of `margins` (p_win - p_loss, one a pair; default 0 to 0.4) with the share of ties `tie_rate` (default 0.3) is
-    a pair of systems; with a `pilot` the pairs are its own and their outcome shares are drawn from what it leaves
-    possible, anew in every replication, each pair learning from all. If the pilot is the beginning of a study of
-    `items`, `forecast` says how that will end, with an interval for the outcome (`confidence`). `channel` (3, 3)
-    [human, metric], counts or shares, says how a metric answers ('ideal': as in the paper's Appendix E; a pilot brings
-    its own with `metrics`); the metric rates all `items` and `metric_items` more. `stopping` and `estimator` as in
-    `protocol`; several are a row each.
+    Notes
+    -----
+    Each of `margins` (p_win - p_loss; default 0 to 0.4) with the proportion of ties `tie_rate` (default 0.3) is a pair
+    of systems. With a `pilot`, the pairs and their posterior outcome proportions come from it; if the pilot is the
+    first part of a study of `items`, `forecast` predicts how that study will end, with an interval. `channel` (3, 3)
+    [human, metric], counts or proportions, describes the metric ('ideal': as in Appendix E of the paper); a pilot has
+    its own with `metrics`. The metric rates all `items` and `metric_items` more. Several values of `stopping` and
+    `estimator` have one row each. The power of annotators alone is exact for a single analysis.
 
-    The power of people alone is exact, for a pair annotated once and for all. All tables and columns: `help(cu.Plan)`.
+    References
+    ----------
+    Deriu et al. 2023 (protocol); Angelopoulos et al. 2023 (variance 1 - correlation^2); Dorner et al. 2025 (limit of
+    savings). The exact power and the forecast are new.
 
-    Source: the protocol of Deriu et al. 2023 by simulation; savings by Angelopoulos et al. 2023 (variance 1 -
-    correlation^2) with the limit of Dorner et al. 2025; the exact power and the forecast are ours.
-
+    Examples
+    --------
     >>> result = plan(margins=[0.0, 0.5], tie_rate=0.2, items=50, replications=20)
     >>> result.power.filter(pl.col("margin") == 0.5)["power"].is_between(0.2, 1).all()
     True
@@ -167,8 +178,8 @@ def plan(
     if pilot is None:
         for name, option in setting.items():
             if option != DEFAULTS[name]:  # type: ignore[literal-required]
-                raise OptionError(f"{name} selects from a pilot study, and there is none")
-        refuse_ignored(plan, "it is of the forecast, which a pilot study allows", confidence=confidence)
+                raise OptionError(f"{name} selects from a pilot study, and none is given; leave it out, or give one")
+        refuse_ignored(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [_assumed(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
         for name, value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
@@ -177,13 +188,13 @@ def plan(
         worlds = list(_piloted(pilot, setting, replications, generator))
     alone = worlds[0].channel is None
     if alone:
-        why = f"no metric rates them; {'give a channel' if pilot is None else 'choose metrics'}"
+        why = f"no metric rates them; {'give a channel' if pilot is None else 'select metrics'}"
         refuse_ignored(plan, why, metric_items=metric_items)
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     for each in estimators:
         if each.needs_items:
             raise OptionError(
-                f"estimator={each.name!r} needs the items of a whole study, which a plan does not draw; use human"
+                f"estimator={each.name!r} needs the items of a study, which a plan does not simulate; use human"
             )
     _check_rounds(items, rules)
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
@@ -205,8 +216,8 @@ def plan(
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in tables.items() for row in rows]
         notes += _pilot_notes(world, items)
     message = (
-        "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
-        " can at most halve the annotations (Dorner et al. 2025)"
+        "a metric saves at most the squared correlation with human ratings; a judge no better "
+        "than the judged systems at most halves the annotations (Dorner et al. 2025)"
     )
     return Plan.of(plan_parts, [*notes, *noted(("most-saved", not alone, message))])
 
@@ -224,7 +235,9 @@ def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
         rounds = len(rule.looks) if rule.looks else -(-items // rule.batch)
         if rounds > MOST_ROUNDS:
             way = "fewer looks" if rule.looks else f"batch={-(-items // MOST_ROUNDS)} or more"
-            raise OptionError(f"items={items}: {rounds} rounds, and {MOST_ROUNDS} at most take minutes; ask for {way}")
+            raise OptionError(
+                f"items={items}: {rounds} rounds, which would take minutes (limit {MOST_ROUNDS}); use {way}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +259,7 @@ def _assumed(
     margins: Sequence[float] | None, ties: float, channel: ArrayLike | Literal["ideal"] | None, replications: int
 ) -> _World:
     if not 0 <= ties < 1:
-        raise OptionError(f"tie_rate={ties}: the share of ties is at least 0 and less than 1")
+        raise OptionError(f"tie_rate={ties} is not allowed; give a proportion of at least 0 and less than 1")
     try:
         values = np.atleast_1d(np.asarray(MARGINS if margins is None else margins, dtype=np.float64))
     except (TypeError, ValueError):
@@ -263,7 +276,7 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     """What a metric is called that answers like this, and its table with rows summing to 1."""
     if isinstance(channel, str):
         if channel != IDEAL:
-            raise OptionError(f"channel={channel!r}: give a 3x3 table [human, metric], or 'ideal'")
+            raise OptionError(f"channel={channel!r} is not allowed; give a 3x3 table [human, metric], or 'ideal'")
         return IDEAL, IDEAL_MIXTURE.T
     try:
         table = np.asarray(channel, dtype=np.float64)
@@ -271,7 +284,8 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
         table = np.zeros(0)
     if table.shape != (3, 3) or not (np.isfinite(table) & (table >= 0)).all() or not table.sum(axis=1).all():
         raise OptionError(
-            "channel: needs 3x3 counts or shares [human, metric] in the order win, tie, loss, no row all zero"
+            "channel: not a valid table; give 3x3 counts or proportions [human, metric] in the order "
+            "win, tie, loss, no row all zero"
         )
     return "channel", table / table.sum(axis=1, keepdims=True)
 
@@ -394,18 +408,20 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
         (
             "no-forecast",
             most >= items,
-            f"the pilot has up to {most} annotations of a pair{where}, and items={items}: nothing is left to forecast",
+            f"the pilot has up to {most} annotations per pair{where}, and items={items}, so there is "
+            "nothing to forecast; give more items",
         ),
         (
             "shared-items",
             most < items and shared_items(world.pilot) > MOST_SHARED,
-            f"pairs of the pilot share most of their items{where}, so their errors go together: the interval of the"
-            " forecast is wider, and with very many pairs still too narrow; draw the items for each pair by lot",
+            f"pairs of the pilot share most of their items{where}, so their errors are correlated: "
+            "the interval of the forecast is widened, and with very many pairs still too narrow. "
+            "Draw the items of each pair at random",
         ),
         (
             "forecast-of-items",
             most < items and world.clustered,
-            f"the forecast takes the items to come for independent{where}; items that share documents say less",
+            f"the forecast treats new items as independent{where}; items that share documents carry less information",
         ),
         aspect=world.aspect,
     )

@@ -58,16 +58,16 @@ def errors_of(reference: NDArray[Any], decision: NDArray[Any]) -> dict[str, NDAr
 
 
 MEANINGS = (
-    "pairs decided as by people on all annotations",
-    "decided the other way round",
-    "left open, decided on all annotations",
-    "decided, open on all annotations",
+    "proportion of pairs decided as with all annotations",
+    "proportion decided the other way round",
+    "proportion undecided, but decided with all annotations",
+    "proportion decided, but undecided with all annotations",
 )
 _NUMBERS = 10
 """Of a pair in a resample of people's own decisions, held at once."""
-KLD = "divergence of the outcome from people's on all annotations, mean over pairs; null for estimators of the margin"
-ESTIMATOR = label("estimator", "how theta is computed")
-STOPPING = label("stopping", "when a pair is closed, and what else of its `Stopping` is not as by default", "Stopping")
+KLD = "divergence of the outcome from that of all annotations, mean over pairs; null for estimators of the margin"
+ESTIMATOR = label("estimator", "estimator of theta")
+STOPPING = label("stopping", "stopping rule, and what else of its `Stopping` differs from the default", "Stopping")
 
 
 @result
@@ -77,51 +77,56 @@ class Protocol(Result):
     PICTURE = "budget_curve"
 
     protocol: pl.DataFrame = table(
-        "One row per metric, estimator and `Stopping`, the paper's own rule by people alone always among them: means"
-        " over replications, and their standard deviations.",
-        label("metric", "the metric that helps, `none`, or `ideal`"),
+        "One row per metric, estimator and `Stopping`, always including the rule of the paper "
+        "without a metric: means over replications, and their standard deviations.",
+        label("metric", "the metric used, `none`, or `ideal`"),
         ESTIMATOR,
         STOPPING,
         count("replications", "replays", essential=False),
-        score("annotations", "made in all", sd=True, essential=False, best="low"),
-        share("share", "of the annotations there are, mean over pairs", sd=True, best="low"),
+        score("annotations", "annotations in all", sd=True, essential=False, best="low"),
+        share("share", "proportion of the available annotations, mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
-        share("correct_fixed", "the same of a fixed design: as many annotations, all pairs alike, judged once"),
+        share(
+            "correct_fixed", "`correct` of a fixed design with as many annotations, equal for all pairs, analysed once"
+        ),
         difference("gain", "`correct` minus `correct_fixed`; below 0 the fixed design is better", sd=True, best="high"),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
-        share("null_error", "false decisions a pair where no pair differs; null unless asked for", "False", sd=True),
-        share("null_error_fixed", "the same of the fixed design", "False, fixed"),
+        share("null_error", "false decisions per pair when no pair differs; null unless requested", "False", sd=True),
+        share("null_error_fixed", "the same for the fixed design", "False, fixed"),
     )
     reference: pl.DataFrame = table(
-        "The decisions on all annotations.",
-        count("pairs", "pairs that people rated"),
-        count("annotations", "there are in all"),
-        share("decided", "pairs that all annotations decide"),
-        score("design_effect", "annotations worth one independent one, mean over pairs; 1 without clusters"),
+        "The decisions with all annotations.",
+        count("pairs", "pairs rated by annotators"),
+        count("annotations", "annotations in all"),
+        share("decided", "pairs decided with all annotations"),
+        score(
+            "design_effect",
+            "design effect: annotations equivalent to one independent one, mean over pairs; 1 without clusters",
+        ),
         share(
             "self_agreement",
-            "how often all annotations, resampled by cluster, decide the same",
+            "proportion of cluster resamples of all annotations with the same decision",
             "People again",
             sd=True,
         ),
     )
     curve: pl.DataFrame = table(
         "The rows of `protocol` by round.",
-        label("metric", "the metric that helps"),
+        label("metric", "the metric used"),
         ESTIMATOR,
         STOPPING,
         count("round", "from 1"),
-        count("look", "annotations of an open pair at this round"),
-        score("annotations", "made so far"),
-        share("share", "of the annotations there are"),
+        count("look", "annotations of an undecided pair at this round"),
+        score("annotations", "annotations so far"),
+        share("share", "proportion of the available annotations"),
         share("decided", "pairs decided so far"),
-        share("correct", "as in `protocol`, if it ended here"),
-        score("kld", "as in `protocol`, if it ended here", "KLD (nats)"),
+        share("correct", "as in `protocol`, if the study ended here"),
+        score("kld", "as in `protocol`, if the study ended here", "KLD (nats)"),
         essential=False,
     )
     naive: pl.DataFrame = table(
-        "Decisions by the ratings of a metric alone, on all items that it rated.",
-        label("metric", "whose ratings decide"),
+        "Decisions by a metric alone, on all items it rated.",
+        label("metric", "the metric that decides"),
         count("n", "its ratings", "n"),
         *error_columns(*MEANINGS),
         score("kld", KLD, "KLD (nats)", best="low"),
@@ -150,20 +155,24 @@ def protocol(
 ) -> Protocol:
     """Replay an annotation protocol on a fully annotated study: decisions and errors by number of annotations.
 
-    All pairs of systems start undecided. Every round adds annotations to each open pair, on items in an order drawn
-    afresh for every pair and replication; a pair is decided when theta = P(p_win > p_loss) is beyond 1 - gamma/2 or
-    below gamma/2, and is then closed. It ends when all is annotated, decided or paid. `stopping` says all this; several
-    give a row each. What it is compared with is the same rule, by people alone, on everything.
+    Notes
+    -----
+    All pairs of systems start undecided. Each round adds annotations to each undecided pair, on items in an order drawn
+    for each pair and replication. A pair is decided when theta = P(p_win > p_loss) exceeds 1 - gamma/2 or falls below
+    gamma/2. The protocol ends when every pair is decided, or items or budget are used up. `stopping` sets these rules;
+    several have one row each. The reference is the same rule by annotators alone, on all annotations. A fixed design
+    with as many annotations, equal for all pairs and analysed once, is reported with each row. Clusters (documents) are
+    annotated in turn, and annotations that share one count for less.
 
-    Beside each row stands a fixed design: as many annotations, all pairs alike, judged once. Where items belong to
-    clusters (documents), these take turns, annotations that share one count for less, and `null` keeps them whole.
+    `metrics` 'none' (the default) uses annotators only. `ideal` simulates a metric with the confusion matrix of the
+    paper. `null` permutes the systems within each cluster (or item).
 
-    `metrics` 'none' (the default) asks people alone; otherwise each metric helps. `estimator`: one or several. `ideal`:
-    a simulated metric with the paper's confusion. `null`: the systems are permuted within every cluster, or item where
-    there are none. All tables and columns: `help(cu.Protocol)`.
+    References
+    ----------
+    Deriu et al. 2023, Algorithm 2, Tables 3 to 5, Appendix E.
 
-    Source: Deriu et al. 2023, Algorithm 2, Tables 3 to 5, Appendix E; the rest is ours.
-
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.protocol(cu.read("demo"), replications=5, resamples=50)
     >>> result.protocol["share"].is_between(0, 1).all()
@@ -295,7 +304,7 @@ def _study_notes(comparison: Comparison) -> list[Note]:
     of_annotators = ("items-without-people", "all-ties", "one-item", "verdicts-vote", "people-not-selected")
     notes = [note for note in comparison.notes if comparison.metrics or note.rule in of_annotators]
     silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
-    message = f"{silent_pairs} pairs have no item rated by people{label_of(comparison.aspect)} and are left out"
+    message = f"{silent_pairs} pairs without a human-rated item{label_of(comparison.aspect)} are excluded"
     return [*notes, *noted(("pairs-without-people", silent_pairs, message), aspect=comparison.aspect)]
 
 
@@ -324,20 +333,20 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
             (
                 "of-this-data",
                 True,
-                "shares and correctness are those of these systems, items and people, not of the rule: the same rule"
-                " gives others elsewhere (plan forecasts them from a pilot)",
+                "proportions and correctness hold for these systems, items and annotators, not for the "
+                "rule in general (plan forecasts them from a pilot)",
             ),
             (
                 "repeated-looks",
                 any(rule.boundary == USUAL.boundary for rule in rules),
-                f"every look decides at gamma={gamma:g} as if it were the only one, so false decisions are more"
-                " frequent than that (null=True counts them); boundary='pocock' keeps the level",
+                f"every interim analysis decides at gamma={gamma:g} as if it were the only one, so false "
+                "decisions are more frequent (null=True counts them); boundary='pocock' keeps the level",
             ),
             *(
                 (
                     "pairs-never-annotated",
                     n_pairs - budget,
-                    f"the budget of {budget} annotations leaves some of {n_pairs} pairs without any",
+                    f"a budget of {budget} annotations leaves some of {n_pairs} pairs without any; increase it",
                 )
                 for budget in budgets
             ),

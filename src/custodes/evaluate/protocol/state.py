@@ -121,19 +121,19 @@ class State:
             content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
             head = decoded(content, _HEAD)
             if head.format != FORMAT:
-                raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
+                raise InputError(f"format {shown(head.format)} differs from {FORMAT!r}")
             if head.version != VERSION:
-                raise InputError(f"version {head.version} of the format; this custodes reads {VERSION}")
+                raise InputError(f"version {head.version} of the format, expected {VERSION}")
             file = decoded(content, _FILE)
             if not is_whole(content, file):
-                raise InputError("fields are missing, or there are more")
+                raise InputError("fields are missing, or unknown fields are present")
             check(file.state)
             if digest(file.state) != file.digest:
-                raise InputError("it was edited by hand: its content does not fit its digest")
+                raise InputError("it was edited by hand, as its content does not match its digest")
         except (InputError, OptionError, TypeError, UnicodeEncodeError) as problem:
             raise InputError(
-                f"this is no state of a protocol: {problem}; take its last good copy, or start anew with the same seed"
-                " and record the answers again"
+                f"not a valid state of a protocol: {problem}. Restore its last valid copy, or start again "
+                "with the same seed and enter the answers again"
             ) from None
         return file.state
 
@@ -173,22 +173,25 @@ def check(state: State) -> None:
     for what, names, least in (("systems", state.systems, 2), ("items", state.items, 1)):
         at_least(what, len(names), least)
         if twice := sorted(name for name, n in Counter(names).items() if n > 1):
-            raise OptionError(f"{what} named twice: {listed(twice)}")
+            raise OptionError(f"{what} occur twice: {listed(twice)}")
     preferences = {value for answers in state.answers for value in answers.values()}.union(*state.metric)
     unknown = {item for answers in state.answers for item in answers} - set(state.items)
     sizes = {len(row) for row in state.metric}
     has_units = len(state.units) == n_items and all(0 <= unit < n_items for unit in state.units)
     for holds, rule in (
-        (list(state.systems) == sorted(state.systems), "systems are in order"),
-        (has_units, f"units are a number from 0 to {n_items - 1} for each of the {n_items} items"),
-        (len(state.answers) == n_pairs, f"answers have an entry for each of the {n_pairs} pairs of systems"),
-        (len(state.metric) in (0, n_pairs) and sizes <= {n_items}, f"metric has {n_pairs} pairs of {n_items} items"),
-        (preferences <= SIGNS, f"preferences are {', '.join(map(str, sorted(SIGNS)))}"),
-        (not unknown, f"answers name no item {shown(min(unknown, default=''))}"),
-        (0 <= state.seed <= LARGEST_SEED, f"seed is a whole number from 0 to {LARGEST_SEED}"),
+        (list(state.systems) == sorted(state.systems), "systems must be sorted"),
+        (has_units, f"units must be a number from 0 to {n_items - 1} for each of the {n_items} items"),
+        (len(state.answers) == n_pairs, f"answers must have an entry for each of the {n_pairs} pairs of systems"),
+        (
+            len(state.metric) in (0, n_pairs) and sizes <= {n_items},
+            f"metric must have {n_pairs} pairs of {n_items} items",
+        ),
+        (preferences <= SIGNS, f"preferences must be {', '.join(map(str, sorted(SIGNS)))}"),
+        (not unknown, f"answers name an unknown item {shown(min(unknown, default=''))}"),
+        (0 <= state.seed <= LARGEST_SEED, f"seed must be a whole number from 0 to {LARGEST_SEED}"),
     ):
         if not holds:
             raise OptionError(rule)
     asked_for(state.estimator, state.stopping, alone=not state.metric)
     if state._replayed[1]:
-        raise OptionError(f"{state._replayed[1]} of its answers were never asked for")
+        raise OptionError(f"{state._replayed[1]} of its answers were never requested")

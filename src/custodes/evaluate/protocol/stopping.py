@@ -48,7 +48,7 @@ class Stopping:
         between("futility", self.futility, 0, 1)
         for name, why in idle(self.stop, self.looks).items():
             if name in self.changed:
-                raise OptionError(f"{name}={shown(self.changed[name])} would change nothing: {why}")
+                raise OptionError(f"{name}={shown(self.changed[name])} has no effect: {why}")
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -86,7 +86,10 @@ def _looks(looks: Any) -> tuple[int, ...] | None:
         return None
     counts = tuple(at_least("looks", look, 1) for look in looks) if several(looks) else ()
     if not counts or any(b <= a for a, b in pairwise(counts)):
-        raise OptionError(f"looks={_listed(counts or looks)}: annotations of a pair at each look, increasing: 10,20,40")
+        raise OptionError(
+            f"looks={_listed(counts or looks)} is not allowed; give increasing numbers of annotations "
+            "per pair, as in 10,20,40"
+        )
     return counts
 
 
@@ -94,14 +97,14 @@ def _boundary(boundary: Any) -> str | float:
     if isinstance(boundary, str):
         return str(one_of("boundary", boundary, BOUNDARIES))
     if not (is_number(boundary) and 0 < boundary < float("inf")):
-        raise OptionError(f"boundary={shown(boundary)}: a |z| is positive and finite")
+        raise OptionError(f"boundary={shown(boundary)} is not allowed; a |z| must be positive and finite")
     return float(argument("boundary", boundary, float))
 
 
 def idle(stop: str, looks: Any) -> dict[str, str]:
     """The fields without effect for this `stop` and these `looks`, and why."""
     reasons = {} if stop == "futility" else {"futility": "stop is not 'futility'"}
-    return reasons if looks is None else reasons | {"batch": "looks say how many annotations each round brings"}
+    return reasons if looks is None else reasons | {"batch": "looks set the annotations of each round"}
 
 
 def _listed(looks: Any) -> str:
@@ -126,16 +129,16 @@ def asked_for(
     stoppings: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
     for rule in stoppings:
         if not isinstance(rule, Stopping):
-            raise OptionError(f"stopping={shown(rule)}: give cu.Stopping(...), or several of them")
+            raise OptionError(f"stopping={shown(rule)} is not allowed; give cu.Stopping(...), or several")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stoppings))
     if not estimators or not rules:
-        raise OptionError("estimator and stopping: give one of each, or several")
+        raise OptionError("estimator and stopping: give one of each, or lists")
     if len({rule.gamma for rule in rules}) > 1:
-        raise OptionError("stopping: all rows share one reference, so one gamma; ask for each gamma by itself")
+        raise OptionError("stopping: all rules share one reference, and so one gamma; run each gamma separately")
     for each in estimators:
         if alone and each.uses_metric:
             others = " or ".join(other.name for other in ESTIMATORS.values() if not other.uses_metric)
             raise OptionError(
-                f"estimator={each.name!r} needs a metric, and metrics='none'; choose metrics, or {others}"
+                f"estimator={each.name!r} needs a metric, and metrics='none'; select metrics, or use {others}"
             )
     return tuple(estimators), rules

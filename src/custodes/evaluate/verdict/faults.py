@@ -33,7 +33,7 @@ def faults(view: AspectResults) -> Iterator[str]:
     place = {row["metric"]: i for i, row in enumerate(view.standing)}
     flipped = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
     for row in sorted(flipped, key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
-        again = f" Asked again in the same order, it agrees with itself in {percent(repeated.get(row['rater']))}."
+        again = f" In the same order, it agrees with itself in {percent(repeated.get(row['rater']))}."
         yield (
             f"{row['rater']} names another winner in {with_ends(row, 'flip_rate', write=percent)} of"
             f" {plural(row['n_both_orders'], 'comparison')} when the two outputs change places."
@@ -73,7 +73,8 @@ def _unanswered(view: AspectResults) -> Iterator[str]:
         )
         if row["rater"] in half:
             text += (
-                f" {plural(half[row['rater']], 'comparison')} asked in both orders and answered in one"
-                f" {'is' if half[row['rater']] == 1 else 'are'} left out where both orders make one verdict."
+                f" {plural(half[row['rater']], 'comparison')} queried in both orders and answered in one "
+                f"{'is' if half[row['rater']] == 1 else 'are'} excluded where both orders make one "
+                "verdict."
             )
         yield text

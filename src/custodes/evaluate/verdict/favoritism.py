@@ -141,15 +141,19 @@ def flips(view: AspectResults) -> Iterator[str]:
         both = decided.join(human, on=["system_a", "system_b"], how="semi").height
         rest = human.height - both
         yield (
-            f"{row['metric']} decides {with_ends(row, 'correct', write=percent)} of {plural(both, 'system pair')} as"
-            f" people do, reverses {percent(row['inversion'])}, misses a difference that people see in"
-            f" {percent(row['omission'])} and sees one that people do not in {percent(row['insertion'])}."
-            + (f" Of {plural(rest, 'other pair')} that people compared it says nothing." if rest else "")
+            f"{row['metric']} decides {with_ends(row, 'correct', write=percent)} of "
+            f"{plural(both, 'system pair')} as the annotators do, reverses "
+            f"{percent(row['inversion'])}, misses a difference in "
+            f"{percent(row['omission'])} and finds an additional one in {percent(row['insertion'])}."
+            + (f" It decides nothing on {plural(rest, 'other pair')} that annotators compared." if rest else "")
         )
     if not view.reversals.height:
-        yield "No metric clearly reverses a decision of people."
+        yield "No metric significantly reverses a decision of the annotators."
     for row in view.reversals.head(MOST_NAMED).to_dicts():
         say = "says" if len(row["metrics"]) == 1 else "say"
-        yield f"People find {row['better']} better than {row['worse']}; {names(row['metrics'])} {say} the opposite."
+        yield (
+            f"Annotators rate {row['better']} significantly better than {row['worse']}; "
+            f"{names(row['metrics'])} {say} the opposite."
+        )
     if view.reversals.height > MOST_NAMED:
-        yield f"In all, {plural(view.reversals.height, 'pair')} are clearly reversed by some metric."
+        yield (f"In all, {plural(view.reversals.height, 'pair')} are significantly reversed by some metric.")

@@ -28,8 +28,8 @@ def design(view: AspectResults) -> Iterator[str]:
     mean = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean >= MARKED_EFFECT:
         yield (
-            f"Items of one document are alike: people's margins vary {number(mean, digits=1)} times as much as with"
-            " independent items. Tests and intervals allow for it."
+            f"Items of one document are correlated: human margins vary {number(mean, digits=1)} times "
+            "as much as with independent items. Tests and intervals account for it."
         )
 
 

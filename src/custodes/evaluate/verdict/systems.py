@@ -20,29 +20,30 @@ def best(view: AspectResults) -> Iterator[str]:
     if view.split:
         groups = "; ".join(names(group) for group in view.split)
         yield (
-            f"{len(view.split)} groups of systems never met, not even through others ({groups}), so which system is"
-            " best of all cannot be told."
+            f"{len(view.split)} groups of systems are not connected by comparisons ({groups}), so the "
+            "best of all systems is unknown."
         )
         return
     if not view.board:
         return
     if row := view.not_random:
         yield (
-            f"Which system is best cannot be estimated: people judged {row['labels']} of the {row['battles']}"
-            f" comparisons that {row['metric']} judged, and these are not a random part of them"
-            f" ({p_equals(row['p_random'])}). A system may win among them because of how they were chosen. Have"
-            " people judge a random part of all."
+            f"Which system is best cannot be estimated: annotators judged {row['labels']} of the "
+            f"{row['battles']} comparisons that {row['metric']} judged, and these are not a random "
+            f"part of them ({p_equals(row['p_random'])}). A system may win because of how its "
+            "comparisons were selected; have a random part of all annotated."
         )
         return
     if row := view.corrected:
-        part = f"People judged {row['labels']} of the {row['battles']} comparisons that {row['metric']} judged."
+        part = f"Annotators judged {row['labels']} of the {row['battles']} comparisons that {row['metric']} judged."
         if row["reason"]:
             reason = sentence(row["reason"])
-            yield f"{part} The rest cannot be filled in from it: {reason} What follows is by people alone."
+            yield (f"{part} The rest cannot be estimated from it: {reason} What follows uses human comparisons only.")
         else:
             yield (
-                f"{part} What they would say of all is estimated: {row['metric']} fills in the rest, corrected for how"
-                " it errs where people looked. That holds if lots were drawn for what people judge."
+                f"{part} Human preferences on all are estimated: {row['metric']} replaces the missing "
+                "ones, corrected for its errors on the annotated part. This assumes that the annotated "
+                "part was drawn at random."
             )
     yield from map(_cycle, view.cycles)
     if not any({*row["cycle"].split(" > ")} & {*view.top} for row in view.cycles):
@@ -72,30 +73,29 @@ def _standing(view: AspectResults) -> str:
         odds = [
             None if first[name] is None else exp(first[name]) for name in ("strength", "strength_low", "strength_high")
         ]
-        rate = f"wins {interval(*odds, digits=1)} times as often as it loses against a middling system"
+        rate = f"wins {interval(*odds, digits=1)} times as often as it loses against an average system"
     if first["rank_low"] is None:
         return (
-            f"{leader} has the highest standing by people ({rate}), but without intervals nobody can say whether"
-            " that is more than chance."
+            f"{leader} ranks first by human ratings ({rate}), but without intervals this cannot be "
+            "compared with chance."
         )
     if len(top) == len(others) == 1:
         return f"{leader} is better than {others[0]}: it {rate}."
     if len(top) == 1:
-        ahead = f": clearly ahead of each of the other {len(others)} systems" if first["rank_high"] == 1 else ""
+        ahead = (
+            f": significantly better than each of the other {len(others)} systems" if first["rank_high"] == 1 else ""
+        )
         return f"{leader} is best{ahead}. It {rate}."
     behind = 1 + len(others) - len(top)
     if not behind:
         them = names(top) if len(top) <= MOST_NAMED else f"the {len(top)} systems"
         return (
-            f"Which of {them} is best cannot be told: none is clearly behind another. The highest standing has"
-            f" {leader}: it {rate}."
+            f"Which of {them} is best is undecided: no difference among them is significant. {leader} "
+            f"ranks first: it {rate}."
         )
     either = f"One of {len(top)} systems" if len(top) > MOST_LISTED else " or ".join(names(top).rsplit(" and ", 1))
     rest = "The other system is" if behind == 1 else f"The other {behind} systems are"
-    return (
-        f"{either} is best; which one cannot be told. {leader} has the highest standing: it {rate}. {rest} clearly"
-        " behind."
-    )
+    return f"{either} is best; which one is undecided. {leader} ranks first: it {rate}. {rest} significantly worse."
 
 
 def labels(view: AspectResults) -> Iterator[str]:

@@ -93,12 +93,15 @@ def verdict(
 ) -> Verdict:
     """Summarise the study in plain words: best system, best metric, its favoritism, and what more labels would settle.
 
-    Made from `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of people and the best
-    metrics, asked with the same arguments; see there for what the numbers mean and which errors are raised. What is
-    told of systems holds for all of them together at `confidence`, what is told of metrics and of chance for all of an
-    aspect together at level `alpha`; the aspects are not corrected for each other. The faults of judges hold for all
-    aspects together, at `alpha`. Where nobody but people judged, it is made from `check` and `leaderboard`.
+    Notes
+    -----
+    The sentences summarise `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of
+    annotators and the best metrics, computed with the same arguments. Statements about systems hold jointly at
+    `confidence`, those about metrics jointly per aspect at `alpha`, those about judges jointly over all aspects at
+    `alpha`. Without metrics, only `check` and `leaderboard` are used.
 
+    Examples
+    --------
     >>> import custodes as cu
     >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
     >>> told.verdict["kind"].unique(maintain_order=True).to_list()[0]

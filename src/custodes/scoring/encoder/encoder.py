@@ -159,7 +159,9 @@ def opened(place: Place, *, model: str, layer: int, backend: str, revision: str,
     """The encoder that the parameters of a metric name, shared with other metrics while these are open."""
     device = Device.of(place.device.partition(",")[0])  # several are for workers
     if layer < -1:
-        raise OptionError(f"layer={shown(layer)}: 0 for the embeddings, 1 for the first layer, ..., -1 for the last")
+        raise OptionError(
+            f"layer={shown(layer)} is not allowed; 0 is the embeddings, 1 the first layer, ..., -1 the last"
+        )
     files = find(model, backend, revision)
     key = (files.digest, files.onnx is None, device, place.batch, layer, half)
     if key in _OPEN:
@@ -174,9 +176,7 @@ def opened(place: Place, *, model: str, layer: int, backend: str, revision: str,
         from custodes.scoring.encoder.with_onnx import OnnxModel
 
         if half:
-            raise OptionError(
-                "half=true: an ONNX model has the precision it was exported with; or backend=transformers"
-            )
+            raise OptionError("half=true: an ONNX model has a fixed precision; use backend=transformers")
         tokenizer = tokenizer_of(files)
         backend_model = OnnxModel(files.onnx, files.name, device, layer)
     layer_name = "last" if layer < 0 else layer

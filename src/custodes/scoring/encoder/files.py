@@ -60,7 +60,7 @@ class ModelFiles:
         try:
             settings = msgspec.json.decode(place.read_bytes())
         except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
-            raise InputError(f"{shown(self.name)}: its {file} is no JSON: {said(problem)}") from None
+            raise InputError(f"{shown(self.name)}: its {file} is not JSON: {said(problem)}") from None
         return settings if isinstance(settings, dict) else {}
 
 
@@ -69,14 +69,16 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
     if backend not in BACKENDS:
         raise OptionError(f"backend={shown(backend)}; allowed: {', '.join(BACKENDS)}")
     if not model:
-        raise OptionError(f"no model is named: {EXAMPLES}")
+        raise OptionError(f"no model is given: {EXAMPLES}")
     try:
         place = Path(model).expanduser()
         there = place.exists()
     except (OSError, ValueError, RuntimeError):  # no file can have this name
         there = False
     if there and revision:
-        raise OptionError(f"revision={shown(revision)}: {shown(model)} is a file or folder here, not of the hub")
+        raise OptionError(
+            f"revision={shown(revision)}: {shown(model)} is a local file or folder, not a model of the hub"
+        )
     if there and place.is_file():
         if backend == "transformers":
             raise OptionError(f"backend=transformers: {shown(model)} is one file; give the folder of the model")
@@ -94,7 +96,7 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
     folders = (onnx.parent, onnx.parent.parent)  # of the tokenizer, as beside onnx/model.onnx
     folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
     if folder is None:
-        raise InputError(f"{shown(model)}: no tokenizer.json beside {onnx.name}; put that of the model there")
+        raise InputError(f"{shown(model)}: no tokenizer.json next to {onnx.name}; add that of the model")
     parts = [path for path in onnx.parent.iterdir() if _belongs(path.name, onnx.name)]
     names = [*filter(_settles, _names(folder)), *(path.relative_to(folder).as_posix() for path in parts)]
     return ModelFiles(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
@@ -109,9 +111,9 @@ def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
     if len(models) > 1 and not usual:
         raise InputError(f"{shown(model)}: several ONNX models ({listed(models)}); name the file")
     if not models and backend == "onnx":
-        raise InputError(f"{shown(model)}: no ONNX model in it; export one (docs: score with an encoder)")
+        raise InputError(f"{shown(model)}: no ONNX model in the folder; export one (docs: score with an encoder)")
     if not models and not _of_transformers(names):
-        raise InputError(f"{shown(model)}: neither an ONNX model nor weights that transformers reads; {EXAMPLES}")
+        raise InputError(f"{shown(model)}: neither an ONNX model nor weights that transformers can read; {EXAMPLES}")
     return next(iter([*usual, *models]), None)
 
 
@@ -160,7 +162,7 @@ def _digest(folder: Path, names: Iterable[str]) -> str:
 def _fetched(model: str, backend: str, revision: str) -> Path:
     """The folder of a repository of the hub, whose files are taken from the copy of huggingface_hub or downloaded."""
     if not HUB.fullmatch(model):
-        raise InputError(f"{shown(model)}: no such file or folder, and no name of the hub; {EXAMPLES}")
+        raise InputError(f"{shown(model)}: no such file or folder, and not a name of the hub; {EXAMPLES}")
     try:
         from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -178,17 +180,17 @@ def _fetched(model: str, backend: str, revision: str) -> Path:
     except CustodesError:
         raise
     except HFValidationError:
-        raise InputError(f"{shown(model)}: no such file or folder, and no name of the hub; {EXAMPLES}") from None
+        raise InputError(f"{shown(model)}: no such file or folder, and not a name of the hub; {EXAMPLES}") from None
     except Exception as problem:  # no connection: each version of its library has kinds of its own for it
         status = problem.response.status_code if isinstance(problem, HfHubHTTPError) else BUSY
         if status < BUSY:
-            raise InputError(f"{shown(model)}: no such file or folder here; the hub says: {said(problem)}") from None
+            raise InputError(f"{shown(model)}: no such file or folder; the hub reports: {said(problem)}") from None
         for name in ("tokenizer.json", "config.json"):
             if isinstance(place := try_to_load_from_cache(model, name, revision=branch), str):
                 return Path(place).parent
         raise InputError(
-            f"{shown(model)}: no such file or folder here, and the hub gives nothing ({said(problem)}); give a"
-            " folder with the model, or the name of one that was downloaded before"
+            f"{shown(model)}: no such file or folder, and the hub is not reachable ({said(problem)}); "
+            "give a folder with the model, or the name of one downloaded before"
         ) from None
 
 

@@ -84,7 +84,7 @@ def tokenizer_of(files: ModelFiles) -> TextTokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(files.folder / "tokenizer.json"))
     except Exception as problem:  # its own kind is Exception
-        raise InputError(f"{shown(files.name)}: its tokenizer.json is no tokenizer: {said(problem)}") from None
+        raise InputError(f"{shown(files.name)}: its tokenizer.json is not a tokenizer: {said(problem)}") from None
     return TextTokenizer(files, tokenizer)
 
 

@@ -57,10 +57,11 @@ class OnnxModel:
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen)
         except Exception as problem:  # its kinds share nothing but this
-            raise InputError(f"{shown(name)}: no model that onnxruntime loads: {said(problem)}") from None
+            raise InputError(f"{shown(name)}: onnxruntime cannot load it: {said(problem)}") from None
         if (got := self._session.get_providers()[0]) != chosen[0][0]:  # it goes on with another, and says so in its log
             raise OptionError(
-                f"device={device.kind}: onnxruntime cannot use it here and took {got}; {NEEDED[device.kind][1]}"
+                f"device={device.kind}: onnxruntime cannot use it on this machine and chose {got}; "
+                f"{NEEDED[device.kind][1]}"
             )
         self._inputs = self._checked_inputs()
         self._output = self._chosen_output(layer)
@@ -71,13 +72,13 @@ class OnnxModel:
         strange = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
         if strange or "input_ids" not in inputs:
             raise InputError(
-                f"{shown(self.name)}: no encoder of texts: its inputs are {listed(inputs)}, and input_ids with any of"
-                f" {', '.join(INPUTS[1:])} are what is known"
+                f"{shown(self.name)}: not an encoder of texts: its inputs are {listed(inputs)}, expected "
+                f"input_ids with any of {', '.join(INPUTS[1:])}"
             )
         if fixed := [node.shape for node in inputs.values() if any(isinstance(size, int) for size in node.shape)]:
             size = " x ".join(map(str, fixed[0]))
             raise InputError(
-                f"{shown(self.name)}: it takes texts of one size only, {size}; export it with dynamic axes"
+                f"{shown(self.name)}: it accepts texts of one length only, {size}; export it with dynamic axes"
             )
         return {name: TYPES[node.type] for name, node in inputs.items()}
 
@@ -89,15 +90,15 @@ class OnnxModel:
             candidates += [name for name, axes in outputs.items() if axes == 3 and not name.startswith("hidden_states")]
             if not candidates:
                 raise InputError(
-                    f"{shown(self.name)}: no output with a vector a token (it has {listed(outputs)}); export it for the"
-                    " task feature-extraction"
+                    f"{shown(self.name)}: no output with one vector per token (outputs: {listed(outputs)}); "
+                    "export it for the task feature-extraction"
                 )
             return candidates[0]
         candidates = [name for name in (f"hidden_states.{layer}", f"hidden_states_{layer}") if outputs.get(name) == 3]
         if not candidates:
             raise OptionError(
-                f"layer={layer}: {shown(self.name)} has no output hidden_states.{layer} (it has {listed(outputs)});"
-                " export the model cut after that layer, or backend=transformers"
+                f"layer={layer}: {shown(self.name)} has no output hidden_states.{layer} (outputs: "
+                f"{listed(outputs)}); export the model cut after that layer, or use backend=transformers"
             )
         return candidates[0]
 

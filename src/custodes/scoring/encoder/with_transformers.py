@@ -21,8 +21,8 @@ def _libraries(name: str) -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise MissingExtraError(
-            f"{shown(name)} is read by transformers and PyTorch: pip install torch transformers; or export it to ONNX"
-            " (docs: score with an encoder)"
+            f"{shown(name)} needs transformers and PyTorch: pip install torch transformers; or export "
+            "it to ONNX (docs: score with an encoder)"
         ) from error
     return torch, transformers
 
@@ -49,7 +49,7 @@ class TransformersModel:
         self.name = files.name
         self._torch, transformers = _libraries(files.name)
         if half and device.kind == "cpu":
-            raise OptionError("half=true is for GPUs: choose another device, or leave it out")
+            raise OptionError("half=true needs a GPU: choose another device, or leave it out")
         self._device = _device(self._torch, device)
         folder = str(files.folder)
         try:
@@ -63,7 +63,7 @@ class TransformersModel:
         except OptionError:
             raise
         except Exception as problem:  # of many kinds: no such model type, weights of other shapes, damaged files
-            raise InputError(f"{shown(files.name)}: no model that transformers loads: {said(problem)}") from None
+            raise InputError(f"{shown(files.name)}: transformers cannot load it: {said(problem)}") from None
         self._kinds = "token_type_ids" in _arguments(model)
         precision = "+half" if half else ""
         self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
@@ -92,7 +92,7 @@ def _cut(config: Any, layer: int) -> None:
         return
     layers = config.num_hidden_layers
     if layer > layers:
-        raise OptionError(f"layer={layer}: the model has {layers}")
+        raise OptionError(f"layer={layer} is not allowed; the model has {layers} layers")
     config.num_hidden_layers = layer
     if isinstance(kinds := getattr(config, "layer_types", None), list):
         config.layer_types = kinds[:layer]
@@ -102,7 +102,7 @@ def _device(torch: Any, device: Device) -> Any:
     there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[device.kind]
     if device.number >= there:
         name = f"{device.kind}:{device.number}" if device.number else device.kind
-        raise OptionError(f"device={name}: PyTorch sees {there or 'none'} of this kind here; choose another")
+        raise OptionError(f"device={name}: PyTorch finds {there or 'none'} of this kind; choose another")
     return torch.device(device.kind, device.number) if device.kind == "cuda" else torch.device(device.kind)
 
 
@@ -118,13 +118,13 @@ def tokenizer_by_transformers(files: ModelFiles) -> TextTokenizer:
         return tokenizer_of(files)
     if not files.has_words:  # transformers 5 makes an empty tokenizer, by which all words are unknown
         raise InputError(
-            f"{shown(files.name)}: no tokenizer.json and no words of a tokenizer; put that of the model there"
+            f"{shown(files.name)}: neither tokenizer.json nor the vocabulary of a tokenizer; add that of the model"
         )
     _, transformers = _libraries(files.name)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(files.folder)).backend_tokenizer
     except Exception as problem:  # none there, of a kind that is slow, or a library is missing
         raise InputError(
-            f"{shown(files.name)}: no tokenizer.json, and none that transformers makes: {said(problem)}"
+            f"{shown(files.name)}: no tokenizer.json, and transformers cannot make one: {said(problem)}"
         ) from None
     return TextTokenizer(files, tokenizer)

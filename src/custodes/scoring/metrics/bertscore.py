@@ -25,9 +25,9 @@ COLUMNS = {"f": "F", "precision": "P", "recall": "R"}
 """The columns of a file of baselines, as bert-score has them."""
 
 NO_REFERENCE = "a reference of the item is empty"
-NO_WEIGHT = "no token has a weight: all are in every reference"
-NO_VECTOR = "the model gave no vector of finite numbers for it"
-NO_MEAN = "precision and recall have different signs, and no harmonic mean"
+NO_WEIGHT = "no token has a weight, because all occur in every reference"
+NO_VECTOR = "the model returned no vector of finite numbers for it"
+NO_MEAN = "precision and recall have different signs, so there is no harmonic mean"
 
 TRAITS = Traits(needs=("references",), rules=("best", "first", "mean"), low=-1.0, high=1.0)
 
@@ -49,7 +49,7 @@ def load(
     """BERTScore by the encoder `model`, which is shared with other metrics of it."""
     one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
-        raise OptionError("baseline: which row of it is used is said by layer=N")
+        raise OptionError("baseline: give layer=N, which selects its row")
     base, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
     held = [opened(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
@@ -126,7 +126,7 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
         content = Path(file).expanduser().read_bytes()
         rows = list(csv.DictReader(content.decode().splitlines()))
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or "it is no table of text"
+        why = getattr(problem, "strerror", None) or "it is not a text table"
         raise InputError(f"baseline={shown(file)}: {why}") from None
     for row in rows:
         if row.get("LAYER") == str(layer):
@@ -141,7 +141,7 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
 
 BERTSCORE = Metric(
     name="bertscore",
-    gives="How alike the tokens of output and reference are in context, by the vectors of an encoder.",
+    gives=("Similarity of the tokens of output and reference in context, by the vectors of an encoder."),
     source="Zhang et al. 2020, BERTScore; as bert-score 0.3.13",
     load=load,
     traits=TRAITS,

@@ -16,7 +16,7 @@ from custodes.stats.arrays import Floats
 ORDERS = (1, 2, 3, 4)
 SIGMA = 6.0
 SCALE = 10.0
-ONE_ITEM = "the references of one item alone give every word the weight 0; CIDEr needs several items"
+ONE_ITEM = "the references of a single item give every word the weight 0; CIDEr needs several items"
 
 Gram = tuple[str, ...]
 Counts = list[Counter[Gram]]
@@ -87,7 +87,9 @@ def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Flo
 
 CIDER = Metric(
     name="cider",
-    gives="CIDEr-D: n-grams shared with all references, weighted by how few items hold them; it depends on all items.",
+    gives=(
+        "CIDEr-D: n-grams shared with all references, weighted by how few items contain them; it depends on all items."
+    ),
     source="Vedantam et al. 2015",
     load=_load,
     traits=Traits(needs=("references",), rules=("all",), low=0.0, high=10.0, whole=True),

@@ -15,7 +15,7 @@ from custodes.stats.arrays import Floats
 POOLINGS = ("mean", "cls")
 
 NOTHING = {"references": "a reference of the item is empty", "source": "the item has no source"}
-NO_VECTOR = "the model gave no vector of finite numbers for it"
+NO_VECTOR = "the model returned no vector of finite numbers for it"
 
 
 def load(
@@ -77,7 +77,7 @@ _KINDS: tuple[tuple[str, Need, str], ...] = (
 COSINES = tuple(
     Metric(
         name=name,
-        gives=f"Cosine of the vectors that an encoder gives the output and {other}.",
+        gives=f"Cosine similarity of the encoder's vectors of the output and {other}.",
         source="Reimers and Gurevych 2019, Sentence-BERT",
         load=partial(load, of=of),
         traits=TRAITS[of],

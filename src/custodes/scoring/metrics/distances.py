@@ -12,7 +12,7 @@ from custodes.errors import MissingExtraError
 from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer, Traits
 from custodes.scoring.preparing import TOKENIZERS, by_system, compared, signed
 
-NO_WORDS = "a reference has no words, by whose number the errors are divided"
+NO_WORDS = "a reference has no words, so the error rate is undefined"
 
 Distance = Callable[[Sequence[Any], Sequence[Any]], float]
 
@@ -82,7 +82,7 @@ def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
 
 WER = Metric(
     name="wer",
-    gives="Words to insert, delete or replace, divided by the words of the reference; above 1 where more are wrong.",
+    gives=("Word insertions, deletions and substitutions, divided by the words of the reference; may exceed 1."),
     source="rapidfuzz; the definition of jiwer",
     load=_load_wer,
     traits=Traits(needs=("references",), rules=("best", "first", "mean"), higher_is_better=False, low=0.0),
@@ -92,7 +92,7 @@ WER = Metric(
 
 CORPUS_WER = Metric(
     name="corpus-wer",
-    gives="WER over all outputs of a system at once, each by the reference with the fewest errors, as it is reported.",
+    gives="WER over all outputs of a system, each by the reference with the fewest errors.",
     source=WER.source,
     load=_load_corpus_wer,
     traits=Traits(needs=("references",), rules=("all", "first"), higher_is_better=False, low=0.0, systems=True),
@@ -102,7 +102,7 @@ CORPUS_WER = Metric(
 
 EDIT = Metric(
     name="edit",
-    gives="Characters to insert, delete or replace, divided by those of the longer text.",
+    gives=("Character insertions, deletions and substitutions, divided by the characters of the longer text."),
     source="rapidfuzz; Levenshtein 1966",
     load=_load_edit,
     traits=Traits(needs=("references",), rules=("best", "first", "mean"), higher_is_better=False, low=0.0, high=1.0),

@@ -34,7 +34,7 @@ def jensen_shannon(one: Counts, other: Counts) -> float:
 def _load(place: Place, *, name: str, n: int, tokenize: str) -> Scorer:
     at_least("n", n, 1)
     split = TOKENIZERS[one_of("tokenize", tokenize, TOKENIZERS)]
-    undefined = f"the output, or what it is compared with, has fewer than {n} word{'s' if n > 1 else ''}"
+    undefined = f"the output or the text compared with has fewer than {n} word{'s' if n > 1 else ''}"
 
     def score(texts: MetricInputs) -> Scored:
         others = texts.references if name == "js" else [[source] for source in texts.sources]
@@ -48,7 +48,7 @@ def _load(place: Place, *, name: str, n: int, tokenize: str) -> Scorer:
 
 JS = Metric(
     name="js",
-    gives="How far the distribution of the output's words is from the reference's, in bits: 0 if they are the same.",
+    gives=("Jensen–Shannon divergence of the word distributions of output and reference, in bits: 0 if equal."),
     source="Lin et al. 2006; Louis and Nenkova 2013",
     load=partial(_load, name="js"),
     traits=Traits(needs=("references",), rules=("best", "first", "mean"), higher_is_better=False, low=0.0, high=1.0),
@@ -57,7 +57,7 @@ JS = Metric(
 
 JS_SOURCE = Metric(
     name="js-source",
-    gives="How far the distribution of the output's words is from the source's, in bits: no references are needed.",
+    gives=("Jensen–Shannon divergence of the word distributions of output and source, in bits; needs no references."),
     source="Louis and Nenkova 2009",
     load=partial(_load, name="js-source"),
     traits=Traits(needs=("source",), higher_is_better=False, low=0.0, high=1.0),

@@ -20,7 +20,7 @@ PAIRS = 5_000
 """Pairs of texts at a time: each gives an object of Python."""
 
 OTHER_SCRIPT = (
-    "a text without a letter from a to z, which are all that tokenize=ascii sees; tokenize=unicode sees all scripts"
+    "a text without a letter from a to z, the only ones read by tokenize=ascii; tokenize=unicode reads all scripts"
 )
 
 
@@ -28,7 +28,7 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
     one_of("measure", measure, MEASURES)
     one_of("tokenize", tokenize, TOKENIZERS)
     if stemmer and tokenize != "ascii":
-        raise OptionError("stemmer=true: Porter's stemmer is of English, so it goes with tokenize=ascii only")
+        raise OptionError("stemmer=true: Porter's stemmer is for English and needs tokenize=ascii")
     try:
         from rouge_score_rs import RougeScorer, tokenizers
     except ImportError:
@@ -99,5 +99,5 @@ ROUGE = (
         for n in range(1, 10)
     ),
     _metric("rougeL", "Longest common subsequence of words with the reference."),
-    _metric("rougeLsum", "The same, sentence by sentence: a line of the text is a sentence."),
+    _metric("rougeLsum", "ROUGE-L per sentence (one line of the text is a sentence)."),
 )

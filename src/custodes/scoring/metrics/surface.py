@@ -46,7 +46,7 @@ def _load_novelty(place: Place, *, n: int, tokenize: str) -> Scorer:
 
 LENGTH = Metric(
     name="length",
-    gives="Words of the output, or its characters: what a metric must beat that claims to see more.",
+    gives="Number of words or characters of the output: a baseline for metrics.",
     source="words are what spaces part",
     load=_load_length,
     traits=Traits(low=0.0),
@@ -55,7 +55,7 @@ LENGTH = Metric(
 
 NOVELTY = Metric(
     name="novelty",
-    gives="Share of the output's different n-grams of words that do not stand in the source.",
+    gives="Proportion of the output's distinct word n-grams that do not occur in the source.",
     source="Fabbri et al. 2021 (SummEval), See et al. 2017",
     load=_load_novelty,
     traits=Traits(needs=("source",), low=0.0, high=1.0),

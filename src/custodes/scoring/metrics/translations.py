@@ -42,7 +42,7 @@ def bleu(
         )
     except (Exception, SystemExit) as error:  # whatever a tokenizer loads
         problem = " ".join(str(error).split())
-        raise InputError(f"tokenize={tokenize} cannot be loaded ({problem}); tokenize=13a needs nothing") from None
+        raise InputError(f"tokenize={tokenize} cannot be loaded ({problem}); tokenize=13a needs no download") from None
 
 
 def chrf(
@@ -130,13 +130,13 @@ def _within(budget: int, name: str) -> Callable[[MetricInputs], None]:
     def ready(texts: MetricInputs) -> None:
         seconds = seconds_of(texts)
         if seconds > budget:
-            fewer = f"take the first reference alone by {name}@first, " if max(map(len, texts.references)) > 1 else ""
+            fewer = f"use the first reference only with {name}@first, " if max(map(len, texts.references)) > 1 else ""
             unit = 10 ** max(0, len(str(int(seconds))) - 2)
             about = int(-(-seconds // unit) * unit)  # rounded up to two digits
             raise OptionError(
-                f"{len(texts.outputs)} outputs would take up to about {about} CPU seconds, and the budget is"
-                f" {budget}; allow as much by {name}:budget={about}, {fewer}or use another metric for long"
-                " texts, such as chrf"
+                f"{len(texts.outputs)} outputs may take up to {about} CPU seconds, and the budget is "
+                f"{budget}; allow them with {name}:budget={about}, {fewer}or use another metric for long "
+                "texts, such as chrf"
             )
 
     return ready
@@ -178,14 +178,14 @@ def _traits(kind: Kind, *, systems: bool) -> Traits:
     )
 
 
-COUNTS = "over all outputs of a system at once: counts are added before they are divided."
+COUNTS = "over all outputs of a system: counts are summed before division."
 CHRF = {"char_order": 6, "word_order": 0, "beta": 2, "lowercase": False, "whitespace": False}
 EDITS = {"normalized": False, "no_punct": False, "asian_support": False, "case_sensitive": False, "budget": 300}
 
 KINDS = (
     Kind(
         "bleu",
-        "Share of the output's word n-grams (1 to 4) that stand in any reference, with a penalty for shortness.",
+        "Precision of the output's word n-grams (1 to 4) in the references, with a brevity penalty.",
         "sacrebleu; Papineni et al. 2002, Post 2018",
         f"BLEU {COUNTS}",
         bleu,
@@ -194,7 +194,7 @@ KINDS = (
     ),
     Kind(
         "chrf",
-        "F-score of character n-grams (1 to 6), where recall counts twice.",
+        "F-score of character n-grams (1 to 6), with recall weighted twice.",
         "sacrebleu; Popović 2015",
         f"chrF {COUNTS}",
         chrf,
@@ -203,7 +203,7 @@ KINDS = (
     ),
     Kind(
         "chrf++",
-        "chrF with n-grams of one and two words beside those of characters.",
+        "chrF with word n-grams of order one and two in addition to those of characters.",
         "sacrebleu; Popović 2017",
         f"chrF++ {COUNTS}",
         chrf,
@@ -212,9 +212,9 @@ KINDS = (
     ),
     Kind(
         "ter",
-        "Words and blocks of words to change, as a share of the reference's words; for sentences, slow for more.",
+        "Word and block edits divided by the words of the reference; for sentences, slow for longer texts.",
         "sacrebleu; Snover et al. 2006",
-        "TER over all outputs of a system at once: edits are added before they are divided.",
+        "TER over all outputs of a system: edits are summed before division.",
         ter,
         EDITS,
         ("all", "best", "first", "mean"),

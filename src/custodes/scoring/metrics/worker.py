@@ -52,14 +52,14 @@ def understood(text: str) -> tuple[list[str], float]:
     except ValueError:
         timeout = 0.0
     if not 0 < timeout <= 1e6:
-        raise OptionError(f"worker: timeout={settings['timeout']} is no number of seconds above 0")
+        raise OptionError(f"worker: timeout={settings['timeout']} is not allowed; give a number of seconds above 0")
     whole = resolved(words)
     if whole[0].endswith(".py"):
         if not Path(whole[0]).is_file():
             raise InputError(f"worker: there is no script {shown(whole[0])}")
         whole[:0] = split(settings.get("run", "")) or [sys.executable]
     elif "run" in settings:
-        raise OptionError(f"worker: run= is for scripts (NAME.py) and names of scripts, and {words[0]!r} is none")
+        raise OptionError(f"worker: run= is for scripts (NAME.py) and names of scripts, and {words[0]!r} is neither")
     if shutil.which(whole[0]) is None:
         hint = suggestion(whole[0], workers())
         raise InputError(f"worker: there is no program {shown(whole[0])}{hint}; custodes score --list has all workers")
@@ -84,12 +84,12 @@ def load(place: Place, *, command: str) -> Scorer:
         )
         hellos = [process.hello() for process in processes]
         if any(hello != hellos[0] for hello in hellos):
-            raise InputError(f"worker {shown(name)}: its processes do not say the same of themselves")
+            raise InputError(f"worker {shown(name)}: its processes report different metrics")
     except BaseException as problem:
         for process in processes:
             process.end()
         if isinstance(problem, InputError) and "ModuleNotFoundError" in str(problem) and (lacks := requirements(words)):
-            others = "name a Python that has them by run=PYTHON, or let uv install them by run='uv run'"
+            others = "name a Python that has them with run=PYTHON, or let uv install them with run='uv run'"
             raise InputError(f"{problem}; install {lacks}, or {others}") from None
         raise
 
@@ -143,7 +143,9 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
                     value = answer.scores[number]
                     reason = answer.why[number] if answer.why else None
                     if value is None or not np.isfinite(value):
-                        why.setdefault(cell.output, reason or f"the worker gave {'none' if value is None else value}")
+                        why.setdefault(
+                            cell.output, reason or f"the worker returned {'none' if value is None else value}"
+                        )
                     else:
                         values[cell.output, cell.column] = value
                     truncated[cell.output] |= bool(answer.truncated and answer.truncated[number])
@@ -203,7 +205,7 @@ def digested(word: str) -> str:
 
 WORKER = Metric(
     name="worker",
-    gives="Any metric in a process of its own, in any interpreter: COMET, METEOR, CLIPScore, reward models.",
+    gives=("Any metric in a separate process, in any interpreter: COMET, METEOR, CLIPScore, reward models."),
     source="custodes",
     load=load,
     traits=Traits(),

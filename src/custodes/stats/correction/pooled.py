@@ -106,10 +106,10 @@ def _remarks(estimate: Pooled, where: str) -> Iterator[Remark]:
     """Of one study: what keeps it from pooling."""
     clusters, p = int(estimate.clusters), float(estimate.additivity_p)
     if clusters < FEWEST_CLUSTERS:
-        needed = f"{clusters} annotated items or clusters, and it takes {FEWEST_CLUSTERS}"
-        yield Remark("few-clusters", f"pooled decides nothing{where}: {needed}", clusters)
+        needed = f"{clusters} annotated items or clusters, and {FEWEST_CLUSTERS} are needed"
+        yield Remark("few-clusters", f"pooled decides no pair{where}: {needed}", clusters)
     elif p <= ADDITIVITY_LEVEL:
-        so = "the rows of pooled are each pair's own human-only answer"
+        so = "the rows of pooled equal those of human"
         yield Remark("not-additive", f"margins are not differences of system levels{where} (p = {p:.3f}): {so}")
 
 

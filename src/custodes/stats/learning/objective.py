@@ -55,7 +55,7 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     [0.333, 1.0, nan]
     """
     if kind not in OBJECTIVES:
-        raise OptionError(f"objective: kind={kind!r} is none of {', '.join(OBJECTIVES)}")
+        raise OptionError(f"objective: kind={kind!r} is unknown; allowed: {', '.join(OBJECTIVES)}")
     assert target.shape == items.shape
     assert np.isfinite(target).all()
     better, worse = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])

@@ -45,7 +45,7 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
 
     share = np.asarray(information, dtype=np.float64)
     require(share.ndim == 1 and (np.diff(share, prepend=0.0) > 0).all(), "information: (looks,), increasing from 0")
-    require(0 < level < 1, f"level={level}: lies between 0 and 1")
+    require(0 < level < 1, f"level={level} is not allowed; give a number between 0 and 1")
     share = share / share[-1]
     # Not less than a single look, not more than as many independent looks.
     least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
@@ -233,9 +233,9 @@ def sprt(
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
-    require(min(right, wrong) >= 0, f"right={right}, wrong={wrong}: numbers of answers are at least 0")
-    require(0 < bad < good < 1, f"bad={bad}, good={good}: probabilities, bad below good")
-    require(0 < alpha < 1 and 0 < beta < 1, f"alpha={alpha}, beta={beta}: error rates lie between 0 and 1")
+    require(min(right, wrong) >= 0, f"right={right}, wrong={wrong}: give numbers of answers of at least 0")
+    require(0 < bad < good < 1, f"bad={bad}, good={good}: give probabilities with bad below good")
+    require(0 < alpha < 1 and 0 < beta < 1, f"alpha={alpha}, beta={beta}: give error rates between 0 and 1")
     ratio = right * log(bad / good) + wrong * log((1 - bad) / (1 - good))
     return -1 if ratio >= log((1 - beta) / alpha) else 1 if ratio <= log(beta / (1 - alpha)) else 0
 

@@ -94,7 +94,7 @@ def fit(
         inverse = inverted(information_of(design, n + pseudo, variance, has_ties=has_ties), level)
         if inverse is None:
             if penalised and tilt is None:
-                raise InputError("covariates cannot be told from the strengths: leave out one that does not vary")
+                raise InputError("covariates cannot be separated from the strengths; leave out one that does not vary")
             return None
         gradient = np.zeros(width)
         gradient[: design.shape[1]] = design.T @ (total - (n + pseudo) * mean)

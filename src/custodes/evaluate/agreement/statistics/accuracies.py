@@ -35,7 +35,7 @@ ACCURACIES = (
     Statistic(
         name="sample_accuracy",
         label="Sample accuracy",
-        doc="share of comparisons with the same sign (Favi-Score paper, Definition 11)",
+        doc="proportion of comparisons with the same sign (Favi-Score paper, Definition 11)",
         compute=lambda sample: sample.choices.sample_accuracy,
         bounds=SHARE,
         chance=guessing,
@@ -45,7 +45,7 @@ ACCURACIES = (
     Statistic(
         name="system_accuracy",
         label="System accuracy (signs of margins)",
-        doc="share of pairs of systems whose margins (wins − losses) have the same sign (Definition 10)",
+        doc=("proportion of pairs of systems whose margins (wins − losses) have the same sign (Definition 10)"),
         compute=lambda sample: sample.choices.system_accuracy,
         bounds=SHARE,
         population=_population_margins,
@@ -55,7 +55,7 @@ ACCURACIES = (
     Statistic(
         name="pairwise_accuracy",
         label="Pairwise accuracy of system means",
-        doc="share of pairs of systems that system means order alike (Kocmi et al. 2021)",
+        doc="proportion of pairs of systems ordered equally by system means (Kocmi et al. 2021)",
         compute=_pairwise_accuracy,
         bounds=SHARE,
         population=lambda sample: accuracy.pairwise_accuracy(

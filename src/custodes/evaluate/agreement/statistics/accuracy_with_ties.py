@@ -18,7 +18,7 @@ WITH_TIES = (
     Statistic(
         name="acc_eq_epsilon",
         label="Tie threshold of acc_eq (metric's units)",
-        doc="the threshold that gave acc_eq, in the metric's units",
+        doc="tie threshold of acc_eq, in units of the metric",
         compute=of_outputs(lambda sample: sample.acc_eq[1]),
         bounds=POSITIVE,
         fewest=1000,  # a threshold jumps from one score difference to the next

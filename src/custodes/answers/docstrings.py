@@ -1,0 +1,118 @@
+"""Docstrings of public functions: numpydoc sections from the signature and the declared descriptions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from custodes.answers.setting import HELP
+from custodes.arguments import declared
+
+SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
+"""Start of the sections that a docstring has itself."""
+
+FIRST: Mapping[str, str] = {
+    "study": "Data, or what `read` takes: a path, a dataframe, 'demo', or a list of these.",
+    "pilot": "Pilot study, or what `read` takes; None: assumptions only.",
+    "texts": "Outputs with texts, or what `read` takes.",
+}
+"""Descriptions of first arguments."""
+
+SHARED: Mapping[str, str] = {
+    **HELP,
+    "rng": "Random seed or generator; None: a new seed, which is recorded.",
+    "progress": "Callable that wraps an iterable, for a progress bar.",
+}
+"""Descriptions of arguments that several functions have."""
+
+RELATED: Mapping[str, str] = {
+    "agreement": "favoritism, ranking, gate",
+    "annotators": "check, consistency",
+    "ceiling": "complementarity, combine",
+    "check": "read, verdict",
+    "combine": "validate, CombinedMetric",
+    "complementarity": "ceiling, agreement",
+    "consistency": "judge, favoritism",
+    "correction": "leaderboard, protocol, plan",
+    "favoritism": "agreement, ranking",
+    "gate": "agreement",
+    "leaderboard": "ranking, correction",
+    "plan": "protocol, live",
+    "protocol": "plan, correction",
+    "ranking": "leaderboard, favoritism",
+    "report": "verdict",
+    "score": "judge, read",
+    "validate": "combine",
+    "verdict": "report",
+}
+"""Related functions."""
+
+RAISES = """Raises
+------
+InputError
+    For data that cannot be read, or that do not suffice.
+OptionError
+    For an unknown name, or a value that is not allowed."""
+
+
+def with_sections(function: Callable[..., Any], signature: inspect.Signature, helps: Mapping[str, str]) -> str | None:
+    """The docstring with Parameters, Returns, Raises and See Also added; None where docstrings are stripped."""
+    if function.__doc__ is None:
+        return None
+    about, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
+    kinds = declared(function)
+    sections = [
+        _parameters(signature, kinds, {**FIRST, **SHARED, **helps}),
+        _returns(get_type_hints(function)["return"]),
+        RAISES,
+    ]
+    if function.__name__ in RELATED:
+        sections.append(f"See Also\n--------\n{RELATED[function.__name__]}")
+    return "\n\n".join(part.strip() for part in (about, *sections, *own_sections))
+
+
+def _parameters(signature: inspect.Signature, kinds: Mapping[str, Any], helps: Mapping[str, str]) -> str:
+    lines = ["Parameters", "----------"]
+    for name, parameter in signature.parameters.items():
+        kind = kinds.get(name, parameter.annotation)
+        default = "" if parameter.default is parameter.empty else _default(parameter.default)
+        lines += [f"{name} : {kind if isinstance(kind, str) else type_name(kind)}{default}"]
+        lines += [f"    {helps[name]}"] if helps.get(name) else []
+    return "\n".join(lines)
+
+
+def _default(value: Any) -> str:
+    return "" if callable(value) else f", default {value!r}"
+
+
+def _returns(result: Any) -> str:
+    lines = ["Returns", "-------", result.__name__]
+    if hasattr(result, "declared"):
+        tables = ", ".join(f"`{name}`" for name in result.declared())
+        lines.append(f"    Tables {tables}; their columns: `help(cu.{result.__name__})`.")
+    return "\n".join(lines)
+
+
+def type_name(kind: Any) -> str:
+    """A type as a page writes it.
+
+    >>> type_name(Literal["a", "b"] | None), type_name(Sequence[str] | float)
+    ("{'a', 'b'} or None", 'sequence of str or float')
+    """
+    if kind is None or kind is types.NoneType:
+        return "None"
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"{{{', '.join(map(repr, parts))}}}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(type_name, parts)))
+    if isinstance(origin, type) and issubclass(origin, Callable):  # type: ignore[arg-type]
+        return "callable"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "mapping"
+    if isinstance(origin, type) and issubclass(origin, Sequence) and parts:
+        return f"sequence of {type_name(parts[0])}"
+    return str(getattr(kind, "__name__", kind))
