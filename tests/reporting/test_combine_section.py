@@ -217,8 +217,8 @@ def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
     report = cu.report(cu.read(kept.with_columns(kind=kinds)), metrics="judge,overlap", resamples=20)
     fitted = report.results["combine"]
     assert fitted.tables()["comparison"]["target"].unique().to_list() == ["coherence"]
-    assert "<p>No combination of &#39;fluency&#39;: " in report.html
-    assert "it takes at least 5" in report.html
+    assert "<p>&#39;fluency&#39; cannot be combined: " in report.html
+    assert "needs at least 5" in report.html
 
 
 def test_where_it_was_not_asked_the_section_says_why(made: Report, fitted: Combine) -> None:
@@ -234,4 +234,4 @@ def test_too_few_items_leave_no_combination() -> None:
     kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
     made = cu.report(cu.read(kept.with_columns(kind=kinds)), aspect="fluency", metrics="judge,overlap", resamples=20)
     assert "combine" not in made.results
-    assert "takes at least 5" in made.html
+    assert "needs at least 5" in made.html

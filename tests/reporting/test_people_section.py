@@ -72,9 +72,9 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
     section = made.html.split('id="annotators">')[1].split("</details>")[0]
     for told in (
         "Half of the answers took 20 seconds or less.",
-        "20 answers of people who are excluded now (1) are left out",
-        "The owner looked at estimates between looks (1 times)",
-        "Of 2 comparisons somebody asked for the words that differ",
+        "20 answers of excluded annotators (1) are left out",
+        "The owner looked at the estimates 1 times between interim analyses",
+        "For 2 comparisons an annotator showed the differing words",
         "What stopped the asking",
         "Distribution of the answers over annotators",
         "do not prefer the same system of Birch and Cedar",

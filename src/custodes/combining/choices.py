@@ -27,20 +27,22 @@ def in_pairs(
 ) -> dict[tuple[int, int], Scores]:
     """By repeat and fold: what methods score on each of the other folds, fitted without both."""
     numbers = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
-    jobs = [(repeat, *pair) for repeat, own in enumerate(numbers) for pair in combinations(own, 2)]
+    jobs = [(repeat, *pair) for repeat, folds_out in enumerate(numbers) for pair in combinations(folds_out, 2)]
     parts = []
     for repeat, *out in jobs:
         held = np.isin(folds[repeat], out)
         parts.append(Part(str((repeat, *out)), (folds[repeat] >= 0) & ~held, np.flatnonzero(held)))
-    alone = [own for own in among if not own.mean_of]
+    alone = [method for method in among if not method.mean_of]
     fits = fitted(of, terms, alone, parts, rng=rng, progress=progress, desc="inner folds")
-    scores: dict[tuple[int, int], list[dict[str, float]]] = {(r, k): [] for r, own in enumerate(numbers) for k in own}
+    scores: dict[tuple[int, int], list[dict[str, float]]] = {
+        (r, k): [] for r, folds_out in enumerate(numbers) for k in folds_out
+    }
     for (repeat, *out), part, fit in zip(jobs, parts, fits, strict=True):
         for scored, chosen_for in (out, out[::-1]):
             inside = folds[repeat].ravel()[part.held] == scored
-            predicted = {own.name: values[inside] for own, values in zip(alone, fit.predicted, strict=True)}
+            predicted = {method.name: values[inside] for method, values in zip(alone, fit.predicted, strict=True)}
             scores[repeat, chosen_for].append(_scores(of, terms, part.held[inside], predicted, among))
-    return {key: _by_name(own, among) for key, own in scores.items()}
+    return {key: _by_name(fold_scores, among) for key, fold_scores in scores.items()}
 
 
 def of_all(
@@ -48,33 +50,33 @@ def of_all(
     terms: Terms,
     fold: Ints,
     among: Sequence[Method],
-    known: Mapping[str, Floats],
+    outer_predictions: Mapping[str, Floats],
     rng: np.random.Generator,
     progress: Progress,
 ) -> Scores:
-    """What methods score on each fold (items, systems), fitted without it: `known` are predictions (items, systems) by
-    name, and other methods are fitted here."""
-    wanting = [own for own in among if own.name not in known and not own.mean_of]
-    predicted = {own.name: np.full(of.human.size, np.nan) for own in wanting}
-    predicted |= {name: own.ravel() for name, own in known.items()}
+    """What methods score on each fold (items, systems), fitted without it: `outer_predictions` (items, systems) by
+    name; other methods are fitted here."""
+    wanting = [method for method in among if method.name not in outer_predictions and not method.mean_of]
+    predicted = {method.name: np.full(of.human.size, np.nan) for method in wanting}
+    predicted |= {name: scores.ravel() for name, scores in outer_predictions.items()}
     parts = [without(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
     fits = fitted(of, terms, wanting, parts, rng=rng, progress=progress, desc="inner folds") if wanting else []
     for part, fit in zip(parts, fits, strict=False):
-        for own, values in zip(wanting, fit.predicted, strict=True):
-            predicted[own.name][part.held] = values
-    held = [(part.held, {name: own[part.held] for name, own in predicted.items()}) for part in parts]
-    return _by_name([_scores(of, terms, cells, own, among) for cells, own in held], among)
+        for method, values in zip(wanting, fit.predicted, strict=True):
+            predicted[method.name][part.held] = values
+    held = [(part.held, {name: scores[part.held] for name, scores in predicted.items()}) for part in parts]
+    return _by_name([_scores(of, terms, cells, fold_scores, among) for cells, fold_scores in held], among)
 
 
 def _scores(
-    of: Task, terms: Terms, cells: Ints, said: Mapping[str, Floats], among: Sequence[Method]
+    of: Task, terms: Terms, cells: Ints, predicted: Mapping[str, Floats], among: Sequence[Method]
 ) -> dict[str, float]:
     """What predictions of some outputs (flat) score there, by the name of the method."""
     measure = objective(terms.objective, of.human.ravel()[cells], items=cells // len(of.design.systems))
-    means = with_means(among, said)
+    means = with_means(among, predicted)
     return dict(zip(means, measure(np.stack(list(means.values()))).tolist(), strict=True))
 
 
 def _by_name(scores: Sequence[Mapping[str, float]], among: Sequence[Method]) -> dict[str, Floats]:
     """The scores on several folds, by the name of the method (folds,)."""
-    return {own.name: np.array([one[own.name] for one in scores]) for own in among}
+    return {method.name: np.array([one[method.name] for one in scores]) for method in among}

@@ -245,9 +245,9 @@ def combine(
         resamples=resamples,
     )
     if terms.folds != "item":
-        asked: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the one that there is
-        asked |= {"unseen": unseen} if unseen == "all" else {}
-        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **asked)
+        ignored: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the one that there is
+        ignored |= {"unseen": unseen} if unseen == "all" else {}
+        refuse_ignored(combine, f"it applies to folds='item', and folds={shown(terms.folds)}", **ignored)
     if selection.get("aspect") is not None:
         raise OptionError("aspect: leave it out, as target names the aspect; give target='ASPECT' or 'mean:A,B'")
     chosen = study.select(**selection)
@@ -256,16 +256,16 @@ def combine(
         targets = list(dict.fromkeys(value_list("target", target, labels=chosen.aspects, described=True)))
     if not targets:
         raise OptionError("target is empty; name an aspect, or leave the target out")
-    for own in targets:
-        aspects_of(own, chosen.aspects)
+    for target_name in targets:
+        aspects_of(target_name, chosen.aspects)
     generator = np.random.default_rng(rng)
     # Each target draws as if it were asked alone.
-    sources = {own: deepcopy(generator) for own in targets} | {targets[0]: generator}
+    sources = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
     several = len(targets) > 1
 
-    def answer(own: str | None) -> Combine | CustodesError:
+    def answer(target_name: str | None) -> Combine | CustodesError:
         try:
-            return _fitted(task(chosen, own), terms, sources[own], silent if several else progress)
+            return _fitted(task(chosen, target_name), terms, sources[target_name], silent if several else progress)
         except CustodesError as error:
             return error
 
@@ -276,24 +276,26 @@ def combine(
             answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
         else:
             answers = [answer(targets[0])]
-    fits = [made for made in answers if isinstance(made, Combine)]
-    failed = {own: made for own, made in zip(targets, answers, strict=True) if isinstance(made, CustodesError)}
+    fits = [fit for fit in answers if isinstance(fit, Combine)]
+    failed = {
+        target_name: fit for target_name, fit in zip(targets, answers, strict=True) if isinstance(fit, CustodesError)
+    }
     if not fits:
         raise next(iter(failed.values()))
-    notes = [note for made in fits for note in made.notes]
-    for own, reason in failed.items():
-        message = f"{own!r} cannot be combined: {reason}"
-        notes += noted((LEFT_OUT, 1, message), aspect=aspect_of(own or ""))
-    return Combine.of([made.tables() for made in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
+    notes = [note for fit in fits for note in fit.notes]
+    for target_name, reason in failed.items():
+        message = f"{target_name!r} cannot be combined: {reason}"
+        notes += noted((LEFT_OUT, 1, message), aspect=aspect_of(target_name or ""))
+    return Combine.of([fit.tables() for fit in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
 
 
-def _methods(given: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
-    names = tuple(dict.fromkeys(value_list("method", given)))
+def _methods(selection: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
+    names = tuple(dict.fromkeys(value_list("method", selection)))
     if not names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
     methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
-    if top is not None and not any(own.takes_top for own in methods):
-        able = listed(own.name for own in METHODS.values() if own.takes_top)
+    if top is not None and not any(method.takes_top for method in methods):
+        able = listed(method.name for method in METHODS.values() if method.takes_top)
         raise OptionError(f"top={top} applies to the method {able}, which is not among {', '.join(names)}")
     return methods
 
@@ -303,10 +305,10 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     terms.check(of)
     price, notes = costs_of(of, terms.costs)
     fresh = deepcopy(rng)
-    own, elsewhere = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
+    model_rng, elsewhere = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = tried(of, terms, rng, progress)
     general, untold = generalised(trial, elsewhere, progress)
-    scales, lesson = lesson_of(of, terms, of.rated, own, trial.inner)
+    scales, lesson = lesson_of(of, terms, of.rated, model_rng, trial.inner)
     _, formula = lesson.learn(terms.methods[0])
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
     repeats = trial.repeat_scores()
@@ -373,7 +375,7 @@ def _notes(
             f"{base.name} is too slow to be refitted, so its weights have no intervals",
         ),
     )
-    own = noted(
+    model_notes = noted(
         ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on all data"),
         ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds}"),
         (
@@ -390,7 +392,7 @@ def _notes(
         ),
         aspect=aspect_of(of.target),
     )
-    return [*general, *own, *few_clusters_notes(of.design.n_units, terms.resamples)]
+    return [*general, *model_notes, *few_clusters_notes(of.design.n_units, terms.resamples)]
 
 
 def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:

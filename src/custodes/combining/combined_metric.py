@@ -69,11 +69,11 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def single_of(of: Task, lesson: Lesson) -> dict[str, Any]:
     """The best single metric on a lesson, as a model file names it."""
-    (own,) = BEST.fit(lesson).used
+    (best,) = BEST.fit(lesson).used
     return {
-        "metric": of.metrics.raters[own],
-        "aspect": of.metrics.rater_aspects[own],
-        "higher_is_better": bool(of.directions[own] > 0),
+        "metric": of.metrics.raters[best],
+        "aspect": of.metrics.rater_aspects[best],
+        "higher_is_better": bool(of.directions[best] > 0),
     }
 
 
@@ -150,11 +150,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             digest="",
         )
 
-    def signed(self, digest: str, made: str, group: Patterns = None) -> CombinedMetric:
+    def signed(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
         """The same, telling of which study it was made (by its digest), of which groups of its items, and how."""
-        of = {"digest": digest, "made": made} | ({} if group is None else {"group": group})
-        told = msgspec.structs.replace(self, provenance={**of, **self.provenance})
-        return msgspec.structs.replace(told, digest=told._computed_digest())
+        of = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
+        model = msgspec.structs.replace(self, provenance={**of, **self.provenance})
+        return msgspec.structs.replace(model, digest=model._computed_digest())
 
     def _computed_digest(self) -> str:
         content = msgspec.structs.replace(self, name="", digest="")
@@ -181,12 +181,12 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
             if head.version != VERSION:
                 raise InputError(f"version {head.version} of the format, expected {VERSION}")
-            made = decoded(content, _MODEL)
-            if reason := made._fault():
+            model = decoded(content, _MODEL)
+            if reason := model._fault():
                 raise InputError(reason)
         except InputError as problem:
             raise InputError(f"{where.name}: not a valid combined metric: {problem}; fit it again") from None
-        return made
+        return model
 
     def _fault(self) -> str:
         """Why this must not be used, or nothing."""
@@ -197,7 +197,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             not in OBJECTIVES,
             "it has no name": not self.name.strip(),
             "it has no columns": not self.columns,
-            **{f"the metric {own!r} occurs twice": labels.count(own) > 1 for own in labels},
+            **{f"the metric {label!r} occurs twice": labels.count(label) > 1 for label in labels},
             **{fault: True for column in self.columns if (fault := column.fault())},
             "intercept or share is not finite": not (math.isfinite(self.intercept) and math.isfinite(self.share)),
             f"its ratings may exceed {LARGEST:g}": not self._reach() <= LARGEST,
@@ -278,20 +278,21 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         Raises `InputError` where a metric of the combination is not in the study.
         """
-        found = [raw_scores(study, own.metric, own.aspect, items, systems) for own in self.columns]
-        missing = [column for column, scores in zip(self.columns, found, strict=True) if scores is None]
+        column_scores = [raw_scores(study, column.metric, column.aspect, items, systems) for column in self.columns]
+        missing = [column for column, scores in zip(self.columns, column_scores, strict=True) if scores is None]
         if missing:
-            known = study.raters.direction
+            directions = study.raters.direction
             words = "scores of the metric " if len(missing) == 1 else f"scores of {len(missing)} metrics "
             raise InputError(
                 f"{study.name}: the combined metric needs "
-                f"{words}{listed(repr(own.label) for own in missing)}, which "
+                f"{words}{listed(repr(column.label) for column in missing)}, which "
                 f"{'is' if len(missing) == 1 else 'are'} missing; raters: "
-                f"{listed(known)}{suggestion(missing[0].metric, known)}"
+                f"{listed(directions)}{suggestion(missing[0].metric, directions)}"
             )
         sides = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
         return np.stack(
-            [side * own.ravel() for side, own in zip(sides, found, strict=True) if own is not None], axis=-1
+            [side * values.ravel() for side, values in zip(sides, column_scores, strict=True) if values is not None],
+            axis=-1,
         )
 
     def notes_on(self, study: Study, rows: Floats, items: Sequence[str]) -> list[Note]:
@@ -302,7 +303,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         fitted_on = study.fingerprint() == self.provenance.get("digest") and self._learnt_from(study, items)
         missing = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
         most = [
-            f"{own.label} ({n} of {len(rows)})" for own, n in sorted(missing.items(), key=lambda pair: -pair[1]) if n
+            f"{column.label} ({n} of {len(rows)})"
+            for column, n in sorted(missing.items(), key=lambda pair: -pair[1])
+            if n
         ]
         how = "replaced by their training mean" if self._numbers("weight").any() else "handled by the trees"
         beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)

@@ -25,14 +25,14 @@ Costs = Mapping[str, float] | str
 """By metric, or a table `metric, cost` (or `rater, cost`, as `score` writes it)."""
 
 
-def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
+def costs_of(of: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     """The cost of each metric (metrics,): as given, from a table `metric, cost`, or from the raters files where these
     have a positive one for each, in one unit; else 1 each. Notes say where those of raters files were of no use.
 
     Raises `InputError` or `OptionError` for a metric without a cost, an unknown one, a cost that is not positive, or
     a table of unlike units.
     """
-    if given is None:
+    if costs is None:
         frame = of.study.raters.only(of.metrics.raters).frame
         declared = frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
         useful = np.isfinite(declared) & (declared > 0)
@@ -47,23 +47,25 @@ def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
         message = f"costs of the raters file not used, as {why}"
         return np.ones(len(useful)), noted(("costs-not-used", bool(useful.any()), message))
     unit: dict[str, str] = {}
-    if isinstance(given, str):
-        frame, where = keyed(given, "metric", "cost", number_column, other="rater", beside=["cost_unit"])
-        known = dict(frame.select("metric", "cost").iter_rows())
+    if isinstance(costs, str):
+        frame, where = keyed(costs, "metric", "cost", number_column, other="rater", beside=["cost_unit"])
+        cost_by_name = dict(frame.select("metric", "cost").iter_rows())
         unit = dict(frame.select("metric", "cost_unit").iter_rows())
     else:
         try:
-            known, where = {str(name): float(cost) for name, cost in given.items()}, "costs"
+            cost_by_name, where = {str(name): float(cost) for name, cost in costs.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
     names, raters = of.metrics.names, of.metrics.raters
-    strangers = [name for name in known if name not in (*names, *raters)]
-    if strangers and len(strangers) == len(known):
+    strangers = [name for name in cost_by_name if name not in (*names, *raters)]
+    if strangers and len(strangers) == len(cost_by_name):
         raise OptionError(
             f"{where}: none of its metrics is in the data ({listed(strangers)}); metrics: "
             f"{listed(names)}{suggestion(strangers[0], names)}"
         )
-    price = np.array([known.get(n, known.get(r)) for n, r in zip(names, raters, strict=True)], dtype=np.float64)
+    price = np.array(
+        [cost_by_name.get(n, cost_by_name.get(r)) for n, r in zip(names, raters, strict=True)], dtype=np.float64
+    )
     without, bad = ([names[i] for i in np.flatnonzero(fault)] for fault in (~np.isfinite(price), price <= 0))
     if without:
         raise InputError(
@@ -80,7 +82,7 @@ def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
 def _unlike_units(names: Sequence[str], units: Sequence[str]) -> str:
     """Which metrics have their costs in which unit; empty where all have one."""
     rows = pl.DataFrame({"unit": units, "name": names}).group_by("unit", maintain_order=True).agg("name").rows()
-    return "; ".join(f"{unit or 'no unit said'}: {listed(own)}" for unit, own in rows) if len(rows) > 1 else ""
+    return "; ".join(f"{unit or 'no unit said'}: {listed(metrics)}" for unit, metrics in rows) if len(rows) > 1 else ""
 
 
 def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:

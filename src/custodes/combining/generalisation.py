@@ -38,11 +38,11 @@ def conclusion(low: float) -> str | None:
 
 def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> tuple[dict[str, Any], list[Note]]:
     """The gain of every method on unseen items, and of those that `unseen` names on unseen systems and data sets."""
-    terms, others = trial.terms, [own for own in trial.terms.methods if own.name != BEST.name]
+    terms, others = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
     if not others:
         return {}, []
     used = np.asarray((trial.folds[0] >= 0).any(axis=1))
-    order = np.array([*(terms.methods.index(own) for own in others), len(terms.methods)])
+    order = np.array([*(terms.methods.index(method) for method in others), len(terms.methods)])
     rows = [
         _rows(
             ITEMS if terms.folds == "item" else terms.folds,
@@ -57,8 +57,8 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> t
     ]
     reasons: list[tuple[str, int, str]] = []
     if terms.folds == "item" and terms.unseen != "none":
-        tried = tuple(own for own in others if own.fast or terms.unseen == "all")
-        slow = [own.name for own in others if own not in tried]
+        tried = tuple(method for method in others if method.fast or terms.unseen == "all")
+        slow = [method.name for method in others if method not in tried]
         message = "not tested on unseen systems and data sets, because fits are slow: {}; use unseen='all'"
         reasons.append(("unseen-not-tried", len(slow), message.format(", ".join(slow))))
         if tried:
@@ -66,7 +66,7 @@ def generalised(trial: Trial, rng: np.random.Generator, progress: Progress) -> t
             parts += [_groups(column, trial, tried, rng, progress) for column in GROUPS]
             rows += [part for part in parts if not isinstance(part, str)]
             reasons += [("unseen-not-told", 1, part) for part in parts if isinstance(part, str) and part]
-    columns = {name: np.concatenate([np.asarray(own[name]) for own in rows]) for name in rows[0]}
+    columns = {name: np.concatenate([np.asarray(table[name]) for table in rows]) for name in rows[0]}
     return columns, noted(*reasons, aspect=aspect_of(trial.of.target))
 
 
@@ -92,7 +92,7 @@ def _rows(
     low, high = gain.interval(over, confidence=confidence, folds=folds)
     return {
         "unseen": [unseen] * m,
-        "method": [own.name for own in methods],
+        "method": [method.name for method in methods],
         "n": [n] * m,
         "score": moves.value[:m],
         "seen": seen,
@@ -120,7 +120,7 @@ def _systems(
     model = np.where(of.rated, held, -1)
     every = (*methods, BEST)
     predicted = np.full((len(trial.folds), len(every), n_held, *of.human.shape), np.nan)
-    jobs = [(*own, k) for own in trial.jobs for k in range(n_held)]
+    jobs = [(*job, k) for job in trial.jobs for k in range(n_held)]
     parts = [without(trial.folds[repeat], out, str((repeat, out, k))) for repeat, out, k in jobs]
     parts = [part._replace(train=part.train & (model != k)) for part, (*_, k) in zip(parts, jobs, strict=True)]
     fits = fitted(of, trial.terms, every, parts, rng=rng, progress=progress, desc="unseen systems")
@@ -130,7 +130,7 @@ def _systems(
         SYSTEMS,
         methods,
         trial.compared(predicted, model, within=trial.folds, block=trial.folds),
-        seen=trial.moves.value[[trial.terms.methods.index(own) for own in methods]],
+        seen=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         over="systems",
         n=len(rated),
         folds=(trial.n_folds, n_held),
@@ -144,7 +144,7 @@ def _groups(
     """Every data set (or group) by models that have seen no item of it; or why not."""
     of, name = trial.of, GROUPS[column]
     labels = {"dataset": of.design.dataset, "group": of.design.group}[column]
-    present = {label for label, own in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if own}
+    present = {label for label, is_rated in zip(labels, np.asarray(of.rated.any(axis=1)), strict=True) if is_rated}
     if len(present - {""}) < 2 or (column == "group" and _alike(of.design.dataset, labels)):
         return ""
     try:
@@ -161,12 +161,12 @@ def _groups(
     used = [(group >= 0) & (fold >= 0) for fold in trial.folds]
     design: dict[str, Any] = {
         "within": [
-            np.where(own, group * len(trial.jobs) + fold, -1) for own, fold in zip(used, trial.folds, strict=True)
+            np.where(mask, group * len(trial.jobs) + fold, -1) for mask, fold in zip(used, trial.folds, strict=True)
         ],
-        "block": [np.where(own, group, -1) for own in used],
+        "block": [np.where(mask, group, -1) for mask in used],
     }
     one = np.zeros_like(group)
-    ours = trial.predicted[:, [trial.terms.methods.index(own) for own in methods], np.newaxis]
+    ours = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
         name,
         methods,

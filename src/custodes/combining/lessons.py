@@ -81,7 +81,7 @@ def fitted(
         scales, lesson = lesson_of(of, terms, part.train, rng, part.inner)
         x = scales.apply(of.rows(part.held))
         seconds, formulas = zip(*map(lesson.learn, methods), strict=True)
-        used, predicted = zip(*((len(own.used), own.predict(x)) for own in formulas), strict=True)
+        used, predicted = zip(*((len(formula.used), formula.predict(x)) for formula in formulas), strict=True)
         return Fits(np.array(seconds), np.array(used), np.stack(predicted))
 
     threads = not all(method.fast for method in methods)

@@ -191,8 +191,8 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     return [
         name
         for name, direction, raw in zip(names, directions, columns, strict=True)
-        if (known := known_scales(name))
-        and (direction > 0) != (known[0].higher_is_better != _mirrored(known, raw[~np.isnan(raw)]))
+        if (scales := known_scales(name))
+        and (direction > 0) != (scales[0].higher_is_better != _mirrored(scales, raw[~np.isnan(raw)]))
     ]
 
 
@@ -208,11 +208,11 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
     return tuple(scale for scale in rows if scale.pattern == rows[0].pattern)
 
 
-def _mirrored(known: Sequence[KnownScale], raw: Floats) -> bool:
+def _mirrored(scales: Sequence[KnownScale], raw: Floats) -> bool:
     """Whether the scores as the file gives them (no NaN) are those of a known scale times -1."""
     if not len(raw):
         return False
-    low, high, mean = min(scale.low for scale in known), max(scale.high for scale in known), float(raw.mean())
+    low, high, mean = min(scale.low for scale in scales), max(scale.high for scale in scales), float(raw.mean())
     return not low <= mean <= high and low <= -mean <= high
 
 

@@ -34,7 +34,7 @@ def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any
         data |= with_interval(
             name, trial.scores(name), trial.terms.confidence, clusters=trial.n_clusters, bounds=CORRELATION
         )
-    means = np.ma.stack([np.ma.masked_invalid(own).mean(axis=0) for own in repeats]).filled(np.nan)
+    means = np.ma.stack([np.ma.masked_invalid(scores).mean(axis=0) for scores in repeats]).filled(np.nan)
     spread = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(len(trial.methods), np.nan)
     return data | {"spread": spread, "seconds": trial.seconds, "metrics_used": trial.used}
 
@@ -58,8 +58,8 @@ def group_columns(trial: Trial) -> dict[str, Any]:
     rated, labels = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
     inside = {name: labels == name for name in sorted({*trial.of.design.group} - {""})}
     parts = {
-        name: replace(trial, folds=[np.where(own[:, np.newaxis], fold, -1) for fold in trial.folds])
-        for name, own in inside.items()
+        name: replace(trial, folds=[np.where(mask[:, np.newaxis], fold, -1) for fold in trial.folds])
+        for name, mask in inside.items()
         if len(inside) > 1
     }
     parts = {name: part for name, part in parts.items() if any((fold >= 0).any() for fold in part.folds)}
@@ -80,8 +80,8 @@ def group_columns(trial: Trial) -> dict[str, Any]:
 
 def held_out_ratings(trial: Trial) -> Ratings:
     """The predictions of the first repeat as ratings, a rater a method."""
-    own = zip(trial.methods, trial.predicted[0], strict=True)
-    frame = pl.concat([_long(trial.of, name, scores) for name, scores in own])
+    named_scores = zip(trial.methods, trial.predicted[0], strict=True)
+    frame = pl.concat([_long(trial.of, name, scores) for name, scores in named_scores])
     return Ratings.make(frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
 
 
@@ -113,9 +113,9 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         items=of.study.items,
         name=of.study.name,
     )
-    made = favoritism(study, confidence=terms.confidence, resamples=terms.resamples, rng=rng).metrics
-    kept = ("mean_abs_favi", "mean_abs_favi_low", "mean_abs_favi_high", "sample_accuracy")
-    return {"method": made["metric"], **{name: made[name] for name in kept}}, []
+    metrics = favoritism(study, confidence=terms.confidence, resamples=terms.resamples, rng=rng).metrics
+    columns = ("mean_abs_favi", "mean_abs_favi_low", "mean_abs_favi_high", "sample_accuracy")
+    return {"method": metrics["metric"], **{name: metrics[name] for name in columns}}, []
 
 
 def weight_columns(

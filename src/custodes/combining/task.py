@@ -108,7 +108,7 @@ def task(chosen: Study, target: str | None) -> Task:
         int(np.isnan(scores[varies]).sum()),
     )
     unscored = [f"{name} ({why})" for name, why in who.left_out if name in chosen.metrics and name not in who.constant]
-    told = noted(
+    remarks = noted(
         (
             "no-scores-of-outputs",
             len(unscored),
@@ -142,14 +142,16 @@ def task(chosen: Study, target: str | None) -> Task:
         metrics=metrics,
         directions=np.array([direction[rater] for rater in metrics.raters]),
         declared={
-            own: bounds[rater] for own, rater in zip(metrics.names, metrics.raters, strict=True) if rater in bounds
+            metric_name: bounds[rater]
+            for metric_name, rater in zip(metrics.names, metrics.raters, strict=True)
+            if rater in bounds
         },
         notes=(
             *(note for note in who.notes if note.rule != "missing-scores"),
             *noted(
                 ("weights-unused", who.design.item_weights is not None, "item weights do not affect combined metrics")
             ),
-            *told,
+            *remarks,
         ),
     )
 
@@ -176,28 +178,28 @@ def aspect_of(target: str) -> str:
     return "" if target.startswith(MEAN) else target
 
 
-def aspects_of(target: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
     """The aspects that a target speaks of; raises `OptionError` for one that is not known."""
     if target is None:
-        if len(known) != 1:
+        if len(aspects) != 1:
             raise OptionError(
-                f"the annotators rated several aspects; give target='ASPECT', one of {listed(known)}, or a "
-                f"mean: {MEAN}{','.join(known[:2])}"
+                f"the annotators rated several aspects; give target='ASPECT', one of {listed(aspects)}, or a "
+                f"mean: {MEAN}{','.join(aspects[:2])}"
             )
-        return known
+        return aspects
     mean = target.startswith(MEAN)
-    wanted = tuple(part.strip() for part in target.removeprefix(MEAN).split(",")) if mean else (target,)
-    for aspect in wanted:
-        if aspect not in known:
-            if known == ("",):
+    selected = tuple(part.strip() for part in target.removeprefix(MEAN).split(",")) if mean else (target,)
+    for aspect in selected:
+        if aspect not in aspects:
+            if aspects == ("",):
                 raise OptionError(f"target={target!r}: the human ratings have no aspects; leave the target out")
             raise OptionError(
                 f"target={target!r}: annotators did not rate the aspect {aspect!r}; aspects: "
-                f"{listed(known)}{suggestion(aspect, known)}"
+                f"{listed(aspects)}{suggestion(aspect, aspects)}"
             )
-    if len(set(wanted)) < len(wanted):
+    if len(set(selected)) < len(selected):
         raise OptionError(f"target={target!r} names an aspect twice")
-    return wanted
+    return selected
 
 
 def _ratings(chosen: Study, who: Judges, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
@@ -236,9 +238,9 @@ def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) ->
     if by == "item":
         units = np.repeat(design.units, of.rated.sum(axis=1))
         dealt = np.full((repeats, design.n_units), -1, dtype=np.intp)
-        for own in dealt:
-            own[units] = grouped_folds(units, n_folds=N_FOLDS, rng=rng)
-        return [np.where(of.rated, own[design.units][:, np.newaxis], -1) for own in dealt]
+        for fold in dealt:
+            fold[units] = grouped_folds(units, n_folds=N_FOLDS, rng=rng)
+        return [np.where(of.rated, fold[design.units][:, np.newaxis], -1) for fold in dealt]
     if by == "system":
         return [np.where(of.rated, np.arange(len(design.systems)), -1)]
     if by in ("dataset", "group"):
@@ -253,7 +255,7 @@ def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) ->
 def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
     """One fold for each label; items labelled '' are not used."""
     any_rated = np.asarray(of.rated.any(axis=1))
-    present = sorted({label for label, own in zip(labels, any_rated, strict=True) if own and label})
+    present = sorted({label for label, is_rated in zip(labels, any_rated, strict=True) if is_rated and label})
     if len(present) < 2:
         raise OptionError(f"{where}: only {len(present)} fold ({listed(present)}); give at least two")
     code = np.where(any_rated, label_codes(pl.Series(labels, dtype=pl.String), present), -1)
@@ -275,12 +277,12 @@ def _from_file(design: Design, path: str) -> tuple[str, ...]:
             f"{suggestion(path, FOLDS)}"
         )
     frame, _ = keyed(path, "item", "fold", label_column)
-    known = dict(frame.iter_rows())
-    if not any(item in known for item in design.items):
+    fold_of = dict(frame.iter_rows())
+    if not any(item in fold_of for item in design.items):
         raise InputError(
-            f"{path}: none of its items is in the data ({listed(known, limit=3)}; {listed(design.items, limit=3)})"
+            f"{path}: none of its items is in the data ({listed(fold_of, limit=3)}; {listed(design.items, limit=3)})"
         )
-    return tuple(known.get(item, "") for item in design.items)
+    return tuple(fold_of.get(item, "") for item in design.items)
 
 
 def keyed(
@@ -289,10 +291,10 @@ def keyed(
     """What a column of a table says of each key, and what messages call the table; `other`: a name that the column of
     keys may have too; `beside`: columns of text that are read with it, '' where there are none."""
     table = load_table(Path(path))
-    known = table.frame.columns
-    frame = table.frame.rename({other: key}) if other in known and key not in known else table.frame
+    columns = table.frame.columns
+    frame = table.frame.rename({other: key}) if other in columns and key not in columns else table.frame
     check_columns(frame, where=table.name, required=(key, column), optional=beside)
     more = (label_column(frame, name, where=table.name, empty=True) for name in beside)
-    made = pl.DataFrame([label_column(frame, key, where=table.name), read(frame, column, where=table.name), *more])
-    check_unique(made, [key], where=table.name, what=key, hint=f"one row for each {key}")
-    return made, table.name
+    rows = pl.DataFrame([label_column(frame, key, where=table.name), read(frame, column, where=table.name), *more])
+    check_unique(rows, [key], where=table.name, what=key, hint=f"one row for each {key}")
+    return rows, table.name

@@ -56,7 +56,7 @@ class Trial:
     @property
     def methods(self) -> list[str]:
         """The names of the methods."""
-        return [own.name for own in self.terms.methods]
+        return [method.name for method in self.terms.methods]
 
     def scores(self, statistic: str = "") -> Floats:
         """A statistic (by default the objective), averaged over folds and repeats, in all resamples -> (B, methods)."""
@@ -64,12 +64,12 @@ class Trial:
             heldout.heldout(
                 STATISTICS[statistic or self.terms.objective],
                 self.of.human,
-                own,
+                predictions,
                 fold,
                 units=self.of.design.units,
                 weights=self.times,
             )
-            for own, fold in zip(self.predicted, self.folds, strict=True)
+            for predictions, fold in zip(self.predicted, self.folds, strict=True)
         ]
         return np.asarray(np.mean(draws, axis=0))
 
@@ -99,14 +99,14 @@ class Trial:
                 moves(
                     self.terms.objective,
                     np.where(inside >= 0, self.of.human, np.nan),
-                    own,
+                    predictions,
                     model=model,
                     within=inside,
                     block=part,
                     units=self.of.design.units,
                     n_units=self.of.design.n_units,
                 )
-                for own, inside, part in zip(predicted, within, block, strict=True)
+                for predictions, inside, part in zip(predicted, within, block, strict=True)
             ]
         )
 
@@ -116,11 +116,11 @@ class Trial:
         return [
             np.concatenate(
                 [
-                    replace(point, predicted=own[np.newaxis], folds=[np.where(fold == f, fold, -1)]).scores()
+                    replace(point, predicted=predictions[np.newaxis], folds=[np.where(fold == f, fold, -1)]).scores()
                     for f in np.unique(fold[fold >= 0])
                 ]
             )
-            for own, fold in zip(self.predicted, self.folds, strict=True)
+            for predictions, fold in zip(self.predicted, self.folds, strict=True)
         ]
 
 
@@ -131,10 +131,10 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     at_first = deepcopy(rng)
     folds = outer_folds(of, terms.folds, repeats=terms.repeats, rng=rng)
     jobs = jobs_of(folds)
-    names = [own.name for own in terms.methods]
+    names = [method.name for method in terms.methods]
     methods = terms.methods if BEST.name in names else (*terms.methods, BEST)
     predicted = np.full((len(folds), len(methods), *of.human.shape), np.nan)
-    among = tuple(dict.fromkeys(part for own in terms.methods for part in own.among))
+    among = tuple(dict.fromkeys(part for method in terms.methods for part in method.among))
     (aside,) = rng.spawn(1)  # that one of them chooses changes no number of the others
     of_items = terms.folds == "item"
     inner = choices.in_pairs(of, terms, folds, among, aside, progress) if among and of_items else {}
@@ -144,7 +144,9 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     for (repeat, _), part, fit in zip(jobs, parts, fits, strict=True):
         predicted[repeat].reshape(len(methods), -1)[:, part.held] = fit.predicted
     n = len(terms.methods)
-    known = {own.name: grid for own, grid in zip(methods, predicted[0], strict=True)} if of_items else {}
+    outer_predictions = (
+        {method.name: grid for method, grid in zip(methods, predicted[0], strict=True)} if of_items else {}
+    )
     # The model depends on neither the kind of the folds nor their repeats.
     dealt = folds[0] if of_items else outer_folds(of, "item", repeats=1, rng=at_first)[0]
     return Trial(
@@ -152,11 +154,11 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
         terms=terms,
         folds=folds,
         predicted=predicted[:, :n],
-        single=predicted[:, [own.name for own in methods].index(BEST.name)],
+        single=predicted[:, [method.name for method in methods].index(BEST.name)],
         seconds=np.mean([fit.seconds for fit in fits], axis=0)[:n],
         used=np.mean([fit.used for fit in fits], axis=0)[:n],
         times=of.design.counted(terms.resamples, rng),
-        inner=choices.of_all(of, terms, dealt, among, known, aside, progress) if among else {},
+        inner=choices.of_all(of, terms, dealt, among, outer_predictions, aside, progress) if among else {},
     )
 
 

@@ -134,9 +134,9 @@ def validate(
     named = _renamed(study, rename)
     parts, notes = [], list[Note]()
     for target in _targets(named, combined, selection):
-        own, told = _validated(named, combined, target, by, scales, confidence, {**selection, "aspect": None})
-        parts.append(own)
-        notes += told
+        part, remarks = _validated(named, combined, target, by, scales, confidence, {**selection, "aspect": None})
+        parts.append(part)
+        notes += remarks
     return Validate.of(parts, notes)
 
 
@@ -144,18 +144,18 @@ def _renamed(study: Study, rename: Rename) -> Study:
     """Raters by the names that the model has for them."""
     if not rename:
         return study
-    known = study.raters.direction
+    directions = study.raters.direction
     pairs = (
         list(rename.items())
         if isinstance(rename, Mapping)
-        else [_pair(own) for own in assignment_list(rename, keys=known)]
+        else [_pair(assignment) for assignment in assignment_list(rename, keys=directions)]
     )
     for old, new in pairs:
-        if old not in known:
+        if old not in directions:
             raise OptionError(
-                f"rename: no rater {old!r} in {study.name}; raters: {listed(known)}{suggestion(old, known)}"
+                f"rename: no rater {old!r} in {study.name}; raters: {listed(directions)}{suggestion(old, directions)}"
             )
-        if new in known and new not in dict(pairs):
+        if new in directions and new not in dict(pairs):
             raise OptionError(f"rename {old}={new!r}: {study.name} already has a rater {new!r}; rename or exclude one")
     if len({new for _, new in pairs}) < len(dict(pairs)):
         raise OptionError(f"rename: two raters get the same name ({listed((f'{old}={new}' for old, new in pairs))})")
@@ -178,9 +178,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
     """What people rated here that the model is to predict: aspects, or the mean that it was fitted to."""
-    wanted: Patterns = selection.get("aspect")
-    chosen = study.select(human=selection.get("human"), aspect=wanted)
-    if wanted is not None:
+    patterns: Patterns = selection.get("aspect")
+    chosen = study.select(human=selection.get("human"), aspect=patterns)
+    if patterns is not None:
         return list(chosen.aspects)
     theirs = combined.target.removeprefix(MEAN).split(",")
     if set(theirs) <= set(chosen.aspects):
@@ -222,7 +222,7 @@ def _validated(
     ours = np.full(of.human.size, np.nan)
     ours[scored] = combined.predict(rows[scored])
     rivals, reason = _rivals(study, combined, of, by)
-    everyone = np.stack([ours.reshape(of.human.shape), *(own.scores for own in rivals)])
+    everyone = np.stack([ours.reshape(of.human.shape), *(rival.scores for rival in rivals)])
     human = np.where(np.isfinite(everyone).all(axis=0), of.human, np.nan)
     n, lost = int(np.isfinite(human).sum()), int((of.rated & ~np.isfinite(human)).sum())
     if n < 2:
@@ -233,7 +233,7 @@ def _validated(
         comparison=_comparison(combined, rivals, compared, n, confidence),
         gains=_gains(rivals, compared[by], of, human, confidence),
     )
-    told = noted(
+    remarks = noted(
         ("no-best-single", bool(reason), reason),
         ("not-in-common", lost, f"{lost} outputs with human ratings excluded: not all compared metrics rated them"),
         aspect=aspect_of(target),
@@ -243,7 +243,7 @@ def _validated(
     return tables, [
         *chosen_notes,
         *combined.notes_on(study, rows[of.rated.ravel()], items),
-        *told,
+        *remarks,
         *few_clusters_notes(units, 1),
     ]
 
@@ -251,15 +251,15 @@ def _validated(
 def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
     """Refuse a metric whose scores (outputs, columns) are on another scale than in the model."""
     for column, scores in zip(combined.columns, rows.T, strict=True):
-        known = scores[np.isfinite(scores)]
-        if not len(known):
+        finite = scores[np.isfinite(scores)]
+        if not len(finite):
             continue
-        beyond = float(((known < column.low) | (known > column.high)).mean())
-        spread = float(np.ptp(known))
+        beyond = float(((finite < column.low) | (finite > column.high)).mean())
+        spread = float(np.ptp(finite))
         if beyond >= ELSEWHERE or 0 < spread < LEAST_USED * (column.high - column.low):
             side = 1.0 if column.higher_is_better else -1.0
             here, there = (
-                sorted(side * end for end in ends) for ends in ((known.min(), known.max()), (column.low, column.high))
+                sorted(side * end for end in ends) for ends in ((finite.min(), finite.max()), (column.low, column.high))
             )
             raise InputError(
                 f"{study.name}: the scale of {column.label!r} differs, {here[0]:.3g} to {here[1]:.3g} "
@@ -279,7 +279,7 @@ def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
 
 def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> tuple[list[_Rival], str]:
     """The best single metric where the model was fitted, if it is known and here, and the best one here; why not."""
-    found, reason = [], ""
+    rivals, reason = [], ""
     single = combined.validation.get("single")
     if not isinstance(single, dict):
         reason = "the model file does not name the best single metric of the fit; fit it again"
@@ -290,7 +290,7 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
         if raw is None:
             reason = f"{name!r}, the best single metric of the fit, is not in these data; see rename"
         else:
-            found.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
+            rivals.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
     rows = np.flatnonzero(of.rated.ravel())
     item = rows // len(of.design.systems)
     lesson = Lesson(
@@ -303,8 +303,8 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
         rng=np.random.default_rng(0),
     )
     top = int(np.argmax(np.nan_to_num(lesson.score(lesson.filled[0].T), nan=-np.inf)))
-    found.append(_Rival(HINDSIGHT, of.metrics.names[top], of.metrics.scores[top]))
-    return found, reason
+    rivals.append(_Rival(HINDSIGHT, of.metrics.names[top], of.metrics.scores[top]))
+    return rivals, reason
 
 
 def _moves(of: Task, human: Floats, everyone: Floats, by: Objective) -> Moves:
@@ -325,8 +325,8 @@ def _comparison(
     combined: CombinedMetric, rivals: Sequence[_Rival], compared: Mapping[str, Moves], n: int, confidence: float
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "rater": [COMBINED, *(own.part for own in rivals)],
-        "metric": [combined.name, *(own.name for own in rivals)],
+        "rater": [COMBINED, *(rival.part for rival in rivals)],
+        "metric": [combined.name, *(rival.name for rival in rivals)],
         "n": n,
     }
     for name in STATISTICS:
@@ -345,10 +345,10 @@ def _gains(rivals: Sequence[_Rival], compared: Moves, of: Task, human: Floats, c
     low, high = np.array(bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
     if sizes[SYSTEMS] < LEAST_SYSTEMS:
         low[:, 1] = high[:, 1] = np.nan
-    parts = np.repeat([own.part for own in rivals], 2)
+    parts = np.repeat([rival.part for rival in rivals], 2)
     return {
         "rater": parts,
-        "metric": np.repeat([own.name for own in rivals], 2),
+        "metric": np.repeat([rival.name for rival in rivals], 2),
         "unseen": [*sizes] * len(rivals),
         "n": [*sizes.values()] * len(rivals),
         "gain": np.repeat(gain.value, 2),

@@ -46,7 +46,7 @@ def test_pruning_tells_its_steps_and_keeps_what_matters(monkeypatch: pytest.Monk
     monkeypatch.setitem(boost.SETTINGS, "rounds", 40)
     of = lesson(items=40, p=6)
     formula = fitted("xgboost-pruned", replace(of, x=fill(of)))
-    assert [len(step.kept) for step in formula.pruned] == [6, 5, 4, 3, 2, 1]
+    assert [len(step.columns) for step in formula.pruned] == [6, 5, 4, 3, 2, 1]
     assert sorted(step.removed for step in formula.pruned) == list(range(6))
     assert {step.removed for step in formula.pruned[-2:]} == {0, 1}
     best = max(range(6), key=lambda k: (formula.pruned[k].score, k))

@@ -19,11 +19,11 @@ CLEARLY = 2.0
 
 def automatic(methods: Sequence[Method]) -> Method:
     """The method that chooses among others, by `CLEARLY` standard errors of the paired difference from the blend."""
-    among = tuple(own for own in methods if own.by_default)
+    among = tuple(method for method in methods if method.by_default)
 
     def fit(lesson: Lesson) -> Formula:
-        known = lesson.inner or scored(lesson, among)
-        scores = np.stack([np.nan_to_num(known[own.name], nan=-1.0) for own in among])
+        inner_scores = lesson.inner or scored(lesson, among)
+        scores = np.stack([np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in among])
         lead = scores - scores[among.index(BLEND)]
         mean, error = lead.mean(axis=1), lead.std(axis=1, ddof=1) / np.sqrt(lead.shape[1])
         clear = mean > CLEARLY * error
@@ -47,10 +47,10 @@ def automatic(methods: Sequence[Method]) -> Method:
 def scored(lesson: Lesson, among: Sequence[Method]) -> dict[str, Floats]:
     """What methods score on folds of a part that they have not seen, by name (folds,)."""
     fold = lesson.inner_folds()
-    said = {own.name: np.full(len(lesson.y), np.nan) for own in among if not own.mean_of}
+    predicted = {method.name: np.full(len(lesson.y), np.nan) for method in among if not method.mean_of}
     for train, held in splits(fold):
         part = lesson.part(train)
-        for own in among:
-            if not own.mean_of:
-                said[own.name][held] = part.learn(own)[1].predict(lesson.x[held])
-    return {name: lesson.fold_scores(own, fold) for name, own in with_means(among, said).items()}
+        for method in among:
+            if not method.mean_of:
+                predicted[method.name][held] = part.learn(method)[1].predict(lesson.x[held])
+    return {name: lesson.fold_scores(method, fold) for name, method in with_means(among, predicted).items()}

@@ -15,17 +15,17 @@ def gaussian_process(lesson: Lesson) -> Formula:
     """The weights with the highest objective, of the `top` metrics."""
     x, _ = lesson.filled
     scores = np.nan_to_num(lesson.score(x.T), nan=-np.inf)
-    kept = np.sort(np.argsort(-scores, kind="stable")[: lesson.top])
-    columns = np.ascontiguousarray(x[:, kept].T)
-    found = maximise(
+    selected = np.sort(np.argsort(-scores, kind="stable")[: lesson.top])
+    columns = np.ascontiguousarray(x[:, selected].T)
+    optimum = maximise(
         lambda weights: lesson.score(weights @ columns),
-        n_dims=len(kept),
+        n_dims=len(selected),
         n_initial=INITIAL,
         n_iterations=ITERATIONS,
         rng=lesson.rng,
     )
     weights = np.zeros(x.shape[1])
-    weights[kept] = np.nan_to_num(found.point, nan=0.0)  # an objective that is never defined
+    weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # an objective that is never defined
     return lesson.calibrated(weights)
 
 

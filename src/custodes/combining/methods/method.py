@@ -52,9 +52,9 @@ class Formula:
 
 def weighted_sum(x: Floats, weights: Floats) -> Floats:
     """The sum of x (rows, metrics) times weights (metrics,): the same for a row beside any others."""
-    kept = np.flatnonzero(weights)
+    used = np.flatnonzero(weights)
     # The order of a sum follows the layout in memory, which must not matter.
-    return np.asarray(np.ascontiguousarray(x[:, kept] * weights[kept]).sum(axis=1))
+    return np.asarray(np.ascontiguousarray(x[:, used] * weights[used]).sum(axis=1))
 
 
 def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -88,7 +88,7 @@ class Lesson:
 
     def part(self, rows: NDArray[Any]) -> Lesson:
         """Some of the rows."""
-        x, y, items, groups = (own[rows] for own in (self.x, self.y, self.items, self.groups))
+        x, y, items, groups = (values[rows] for values in (self.x, self.y, self.items, self.groups))
         return replace(self, x=x, y=y, items=items, groups=groups, inner={})
 
     def resampled(self, rng: np.random.Generator) -> Lesson:
@@ -188,10 +188,12 @@ class Method:
     takes_top: bool = False
 
 
-def with_means(methods: Sequence[Method], said: Mapping[str, Floats]) -> dict[str, Floats]:
+def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:
     """What methods say by name, those that are the mean of others included: near enough to fitting it for itself, and
     half the trees."""
     return {
-        own.name: np.mean([said[part.name] for part in own.mean_of], axis=0) if own.mean_of else said[own.name]
-        for own in methods
+        method.name: np.mean([predicted[part.name] for part in method.mean_of], axis=0)
+        if method.mean_of
+        else predicted[method.name]
+        for method in methods
     }

@@ -57,8 +57,8 @@ def xgboost_pruned(lesson: Lesson) -> Formula:
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
     y, folds = lesson.standardised[0], lesson.inner_folds()
-    found = boost.pruned(lesson.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
-    return replace(trees_on(lesson, found.best), pruned=found.steps)
+    pruning = boost.pruned(lesson.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
+    return replace(trees_on(lesson, pruning.best), pruned=pruning.steps)
 
 
 def half(lesson: Lesson) -> Formula:
