@@ -332,3 +332,18 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     assert raters["flat"]["with_humans"] is raters["flat"]["with_metrics"] is raters["flat"]["position"] is None
     assert raters["same"]["with_humans"] == pytest.approx(0)
     assert "constant-rater" in rules
+
+
+@pytest.mark.parametrize("name", [name for name in cu.__all__ if inspect.isfunction(getattr(cu, name))])
+def test_a_public_function_has_the_sections_of_numpydoc(name: str) -> None:
+    function = getattr(cu, name)
+    doc = inspect.getdoc(function) or ""
+    sections = re.findall(r"^(\w[\w ]*)\n-+$", doc, re.MULTILINE)
+    assert {"Returns", "Examples"} <= set(sections)
+    assert sections == sorted(
+        sections, key=["Parameters", "Returns", "Raises", "See Also", "Notes", "References", "Examples"].index
+    )
+    if "Parameters" in sections:
+        described = set(re.findall(r"^(\w+(?:, \w+)*) : ", doc, re.MULTILINE))
+        described = {part for names in described for part in names.split(", ")}
+        assert set(inspect.signature(function).parameters) <= described

@@ -98,13 +98,24 @@ class Doctor(Result):
 
 
 def doctor(*, rng: Rng = 0) -> Doctor:
-    """Say what is installed, what each missing extra would give, and whether it works: a test of about 5 seconds.
+    """List the installed packages and extras, and test whether they work (about 5 seconds).
 
-    The tests compare numbers of the demo with those it must give, ask from several threads at once, draw a picture,
-    write tables and read them back, import what each extra that is present needs, score a text and read a verdict.
-    Nothing outside a temporary folder is written, no network is used, and the home folder is shown as ~. All tables
-    and columns: `help(cu.Doctor)`.
+    Parameters
+    ----------
+    rng : int or Generator
+        Random seed or generator of the tests.
 
+    Returns
+    -------
+    Doctor
+        Tables of packages, extras and tests; `status` is 1 if a package does not fit or a test failed.
+
+    Notes
+    -----
+    Nothing is written outside a temporary folder, no network is used, and the home folder is shown as ~.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> found = cu.doctor()
     >>> found.tests["test"].to_list()[:4]

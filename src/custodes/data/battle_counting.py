@@ -30,9 +30,22 @@ def count_battles(
     systems: Sequence[str] | None = None,
     orders: Orders = "mean",
 ) -> OutcomeCounts:
-    """Count the wins, ties and losses of every pair of systems, by people and by every metric, in the engine that holds
-    the table, and of people and each metric on the same item.
+    """Count wins, ties and losses of every pair of systems from verdicts, in the engine of the table.
 
+    Returns
+    -------
+    OutcomeCounts
+        Counts by pair of systems and rater, and of annotators and each metric on the same item.
+
+    Raises
+    ------
+    InputError
+        For a table or verdicts that cannot be read.
+    OptionError
+        For an unknown name.
+
+    Notes
+    -----
     `table` is a long table of verdicts: `item`, two systems (`model_a, model_b` or `system_a, system_b`), `winner` or
     `preference`, and optional `rater` (or `judge`), `kind`, `aspect`, `order` (ab, ba), `repeat`, in any dataframe that
     Narwhals understands. Words of verdicts are those that `read` takes, but for those that speak of the place shown.
@@ -42,8 +55,8 @@ def count_battles(
     person), who vote together; `metrics` the others (default: all). A rater without verdicts of the `aspect` is taken
     by those without one. `orders` settles several verdicts of a rater on one comparison as `leaderboard` does.
 
-    Raises `InputError` for a table that is none and for verdicts that cannot be read, `OptionError` for unknown names.
-
+    Examples
+    --------
     >>> rows = [("1", "A", "B", "model_a"), ("2", "B", "A", "tie"), ("3", "A", "B", "B")]
     >>> table = pl.LazyFrame(rows, schema=["item", "model_a", "model_b", "winner"], orient="row")
     >>> count_battles(table).by_order.row(0)

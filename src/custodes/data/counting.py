@@ -43,8 +43,22 @@ def count_pairs(
     batches: int | None = None,
     progress: Progress = silent,
 ) -> OutcomeCounts:
-    """Count wins, ties and losses of every pair of systems, people against metrics, in the engine that holds the table.
+    """Count wins, ties and losses of every pair of systems, by annotators and metrics, in the engine of the table.
 
+    Returns
+    -------
+    OutcomeCounts
+        Counts by pair of systems.
+
+    Raises
+    ------
+    InputError
+        For a table that cannot be read, or infinite scores.
+    OptionError
+        For an unknown name.
+
+    Notes
+    -----
     `table` is a long table `item, system, rater, score` (optional `aspect`; rows of one rater on one output are
     averaged) in any dataframe that Narwhals understands: a Polars scan, a DuckDB relation, pandas and others. Only one
     row a pair of systems leaves the engine. Rows without a score or without an item are not counted.
@@ -59,8 +73,8 @@ def count_pairs(
     Polars works through the items in `batches` (default: by the number of rows), so its memory does not grow with
     them; each batch scans the table once. DuckDB takes one pass and spills by its own `memory_limit`.
 
-    Raises `InputError` for a table that is none or has infinite scores, `OptionError` for unknown names.
-
+    Examples
+    --------
     >>> rows = [("1", "A", "ann", 5), ("1", "B", "ann", 3), ("1", "A", "bleu", 0.2), ("1", "B", "bleu", 0.4)]
     >>> table = pl.LazyFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins

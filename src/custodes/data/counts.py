@@ -81,10 +81,26 @@ _SHORT = 64  # bytes
 
 @checked
 def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
-    """Keep counts in a file `NAME.counts.json`, which the questions that take counts read.
+    """Write counts to a file `NAME.counts.json`, which questions that take counts can read.
 
-    Raises `OptionError` for another name and where it cannot be written.
+    Parameters
+    ----------
+    counts : OutcomeCounts
+        Counts to write.
+    path : path
+        File; its name must end in .counts.json.
 
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    OptionError
+        For another name, or a file that cannot be written.
+
+    Examples
+    --------
     >>> import tempfile
     >>> rows = [("1", "A", "B", "model_a")]
     >>> table = pl.LazyFrame(rows, schema=["item", "model_a", "model_b", "winner"], orient="row")
@@ -110,11 +126,25 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
 
 @checked
 def read_counts(path: str | Path) -> OutcomeCounts:
-    """The counts of a file that `write_counts` or `custodes count` wrote.
+    """Read the counts of a file that `write_counts` or `custodes count` wrote.
 
-    It may be compressed. Its name, digest and how it was counted are the `origin`. Raises `InputError` where it is
-    none, or was changed by hand.
+    Parameters
+    ----------
+    path : path
+        File NAME.counts.json, optionally compressed.
 
+    Returns
+    -------
+    OutcomeCounts
+        The counts; `origin` has the name, the digest and the options of counting.
+
+    Raises
+    ------
+    InputError
+        For another file, or one that was edited by hand.
+
+    Examples
+    --------
     >>> read_counts("no.counts.json")
     Traceback (most recent call last):
     custodes.errors.InputError: no.counts.json: no such file

@@ -60,18 +60,37 @@ def read(
     schema: str | Path | None = None,
     invalid: Invalid | None = None,
 ) -> Study:
-    """One study from files and dataframes (or one list of them), joined on item and system.
+    """Read one study from files and dataframes, joined on item and system.
 
-    A source is a path, a dataframe (pandas, Polars, PyArrow, DuckDB), '-' for standard input or the word 'demo'.
-    `PATH::PART` names a sheet, a table, a split, or a test set of
-    mt-metrics-eval (`PATH::wmt23/en-de`). The format is found by suffix and columns, or named by `reader` (one of
-    `READERS`). `raters` and `items` are side tables (paths or dataframes, see `Study.describe`); a raters table beside
-    a file by its name (`scores.raters.csv` beside `scores.csv`) is read by itself, and `raters` counts more. `columns`
-    says what your own columns are: role to column, and for `score` also patterns such as 'human_{aspect}_{rater}' (see
-    the page of data). `schema` is a TOML file that keeps all of this and what is asked about; what is said here counts
-    more. `invalid='drop'` drops and counts verdicts that cannot be read, up to 5 % of a source and of each rater;
-    'force' however many (default: 'error'). Raises `InputError`, which says what is wrong, where, and the way out.
+    Parameters
+    ----------
+    sources : path, dataframe, '-', 'demo', or a list of these
+        Files, dataframes (pandas, Polars, PyArrow, DuckDB), '-' for standard input, or the demo. `PATH::PART` names a
+        sheet, a table, a split, or a test set of mt-metrics-eval (`PATH::wmt23/en-de`).
+    reader : str or None
+        Format, one of `READERS` (default: by suffix and columns).
+    raters, items : path, dataframe or None
+        Side tables, see `Study.describe`. A raters table `scores.raters.csv` next to `scores.csv` is read by itself.
+    columns : mapping or None
+        Role to column; for `score` also patterns such as 'human_{aspect}_{rater}'.
+    schema : path or None
+        TOML file with these options; arguments take precedence.
+    invalid : {'error', 'drop', 'force'}, default 'error'
+        What to do with unreadable verdicts: refuse, drop up to 5 % per source and rater, or drop all.
 
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    InputError
+        For a file or table that cannot be read.
+    OptionError
+        For an unknown name, or a value that is not allowed.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> scores = pl.DataFrame({"doc": [1, 1], "model": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})
     >>> read(scores, columns={"item": "doc", "system": "model"}).ratings.frame.height

@@ -141,11 +141,41 @@ def simulate(
 ) -> Simulation:
     """Draw a study from a latent normal model: system + difficulty of the document and item + item by system effect.
 
-    `quality` maps systems to one value per aspect, in the unit of one Likert point; `annotators` map to their
-    reliability in (0, 1]. Items fall into `documents` (clusters; default: none) and those into `groups`. `difficulty`
-    and `spread` are the standard deviations of what the systems share on an item and of what they do not. People round
-    to 1-5, so they tie; a share `missing` of their ratings is absent. Raises `OptionError` for impossible requests.
+    Parameters
+    ----------
+    items : int
+        Number of items.
+    quality : mapping
+        System to one value per aspect, in Likert points.
+    aspects : sequence of str
+        Names of the aspects.
+    annotators : mapping
+        Annotator to reliability in (0, 1]. Ratings are rounded to 1-5.
+    metrics : sequence of SimulatedMetric
+        Metrics.
+    documents, groups : optional
+        Clusters of items (default: none), and groups of documents.
+    difficulty, spread : float
+        Standard deviations of the effects that systems share on an item, and of those they do not.
+    missing : float
+        Proportion of missing human ratings.
+    rng : int or Generator
+        Random seed or generator.
+    name : str
+        Name of the study.
 
+    Returns
+    -------
+    Simulation
+        The study (`study`) and the true values (`truth`).
+
+    Raises
+    ------
+    OptionError
+        For a value that is not allowed.
+
+    Examples
+    --------
     >>> metric = SimulatedMetric(name="m")
     >>> made = simulate(items=50, quality={"A": [1.0], "B": [0.0]}, annotators={"ann": 0.9}, metrics=[metric], rng=0)
     >>> made.study.metrics, made.truth.better.round(2).tolist()  # normal cdf of 1 / (0.7 * sqrt 2)
@@ -279,8 +309,14 @@ def demo_simulation() -> Simulation:
 
 
 def demo_study() -> Study:
-    """The embedded demo: a small study whose answers are known (see `demo_simulation`).
+    """Read the embedded demo: a small study with known answers (see `demo_simulation`).
 
+    Returns
+    -------
+    Study
+
+    Examples
+    --------
     >>> demo_study().systems
     ('Aster', 'Birch', 'Cedar', 'Dogwood', 'Elm', 'Fir')
     """

@@ -53,14 +53,36 @@ def address(base_url: str) -> str:
 
 @checked
 def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0) -> Client:
-    """A client of a server at `base_url` (what stands before `/chat/completions`), with the key of an account or None.
+    """Make the client of a server at `base_url` (the address before `/chat/completions`).
 
-    It is what `judge` takes as `client`. `timeout`: seconds of one try until the whole reply is there. The key is sent
-    in the header of requests to this address and nowhere else: redirects are not followed, and no error, file or repr
-    holds it. Certificates are checked by the trust store of the system; proxies are those of the environment
-    (HTTPS_PROXY, NO_PROXY). Raises OptionError for an address or key that cannot be used, MissingExtraError without
-    httpx2; warns where the key would go over the network unencrypted.
+    Parameters
+    ----------
+    base_url : str
+        Address of the server.
+    key : str or None
+        Key of the account; sent in the header of requests to this address only, and never shown.
+    timeout : float
+        Seconds until the whole reply must be there.
 
+    Returns
+    -------
+    Client
+        What `judge` takes as `client`.
+
+    Raises
+    ------
+    OptionError
+        For an address or key that cannot be used.
+    MissingExtraError
+        Without httpx2.
+
+    Notes
+    -----
+    Redirects are not followed. Certificates are verified with the trust store of the system, and proxies are those of
+    the environment (HTTPS_PROXY, NO_PROXY). A warning is given where the key would be sent unencrypted.
+
+    Examples
+    --------
     >>> http_client("http://127.0.0.1:8000/v1")
     Server('http://127.0.0.1:8000/v1')
     """

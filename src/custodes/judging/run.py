@@ -86,6 +86,11 @@ def judge(
     progress : Progress
         A callable that wraps an iterable.
 
+    Returns
+    -------
+    Judgements
+        Verdicts or ratings, the judge as a rater, failures, cost and details.
+
     Raises
     ------
     InputError
