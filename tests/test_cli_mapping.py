@@ -149,8 +149,11 @@ def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], me
 
 
 def test_a_schema_of_nothing_or_of_a_table_is_refused(custodes: Run, mine: Path) -> None:
-    refused(custodes("convert", "demo", "-o", "new.toml"), "nothing to keep in new.toml; say --column")
-    refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table says nothing here")
+    refused(
+        custodes("convert", "demo", "-o", "new.toml"),
+        "nothing to store in new.toml; give --column, --columns, --reader or --human",
+    )
+    refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table has no effect")
     refused(
         custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"),
         "--human 'nobody': no such rater; raters: ann1, ann2, ann3",

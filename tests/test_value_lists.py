@@ -167,7 +167,9 @@ def test_assignments() -> None:
     assert sampling_of(["temperature=0,max_tokens=64", "stop=a,b"]) == expected
     assert sampling_of(["temperature=0", "max_tokens=64,stop=a,b"]) == expected
     assert sampling_of(['stop=["a","b,seed=1"]', "seed=2"]) == {"stop": ["a", "b,seed=1"], "seed": 2}
-    with pytest.raises(OptionError, match="is no JSON"):  # and not sent as text
+    with pytest.raises(
+        OptionError, match="is not JSON; give a single value, and repeat the option for others"
+    ):  # and not sent as text
         sampling_of(['stop=["a,seed=1'])
     assert Reading(column=["item=doc,system=model", "score=a,b"]).mapping == {
         "item": "doc",
