@@ -104,4 +104,4 @@ def test_the_report_is_made_of_the_study_itself(study: Path, tmp_path: Path) -> 
     assert cli.run(["report", str(study), "-o", str(page), "--resamples", "20"]) == 0
     told = page.read_text(encoding="utf-8")
     assert "Aster" in told
-    assert "The people" in told
+    assert "Annotators" in told

@@ -256,7 +256,7 @@ def test_counts_of_people_and_metrics_on_different_items_are_refused() -> None:
     )
     ask: Any
     for ask in (cu.favoritism, cu.ranking, cu.correction):
-        with pytest.raises(InputError, match=r"^people and metrics \(j\) have no item in common"):
+        with pytest.raises(InputError, match=r"^annotators and metrics \(j\) have no item in common"):
             ask(made)
     assert cu.leaderboard(made).systems.height == 4
 

@@ -120,9 +120,9 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     assert one.equals(other)
     assert cu.ranking(judged, resamples=20, rng=0).to_dict().keys() == cu.ranking(JUDGED, resamples=20).to_dict().keys()
     assert cu.correction(judged, rng=0).pairs.height == cu.correction(JUDGED, rng=0).pairs.height > 0
-    with pytest.raises(OptionError, match=r"^check: counts are not enough for this question"):
+    with pytest.raises(OptionError, match=r"^check: this question needs items, which counts do not hold"):
         cu.check(pairs)
-    with pytest.raises(OptionError, match=r"^systems: counts are already selected"):
+    with pytest.raises(OptionError, match=r"^systems: counts already have a selection and tie rules"):
         cu.leaderboard(battles, systems="A,B")
 
 
@@ -199,14 +199,14 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
     place = str(cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json"))
     assert cli.run(["report", place]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert told.endswith("counts are not enough for this question, which needs items; give the study itself")
+    assert told.endswith("this question needs items, which counts do not hold; give the study itself")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("no.parquet", "no.parquet: no such file; give Parquet, CSV or JSON Lines"),
-        ("s.csv -o a.json", "counts are kept in a file named ….counts.json"),
+        ("s.csv -o a.json", "the name of a counts file must end in .counts.json"),
         ("", "no input: give a file of scores or verdicts"),
         (
             "b.parquet s.parquet",
@@ -222,7 +222,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
             ),
         ),
         ("broken.parquet", "; is the table whole, and still there?"),
-        ("s.csv", "say who are people, as in --human ann"),
+        ("s.csv", "name the annotators, as in --human ann"),
         (
             "s.csv b.parquet",
             (
@@ -230,7 +230,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
                 ".parquet, .csv, .jsonl, .ndjson "
             ),
         ),
-        ("s.csv --human ann --orders mean", "--orders 'mean' would change"),
+        ("s.csv --human ann --orders mean", "--orders 'mean' has no effect"),
         ("b.parquet --lower ann", "--lower {'ann': -1.0} has no effect: the table holds"),
         (
             "s.csv --human ann --lower bleau",
@@ -270,4 +270,4 @@ def test_mistakes_on_the_command_line_are_named(
     assert message in capsys.readouterr().err.replace("\n", " ")
     assert not list(tmp_path.glob("*.counts.json"))
     assert cli.run(["count", "s.csv"]) == 2
-    assert "count: no output: say where the counts go, as in -o NAME" in capsys.readouterr().err
+    assert "count: no output; give the file of the counts, as in -o NAME" in capsys.readouterr().err

@@ -258,7 +258,9 @@ def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
     scoring = [["score", "texts.jsonl", "--metric", "length", "-o", f"s{end}"] for end in (".jsonl", ".raters.csv")]
     for line in (*scoring, judging):
         assert cli.run(line) == 2
-        assert "s.raters.csv: it would be read with s.csv, which stands beside it" in capsys.readouterr().err
+        assert (
+            "s.raters.csv: it would be read as the raters table of s.csv in the same folder" in capsys.readouterr().err
+        )
     assert sorted((path.name, path.read_bytes()) for path in here.iterdir()) == before
     assert scored("length", "s.csv") == 0
     assert said(cu.read("s.csv"), "length")[1] is True
@@ -302,7 +304,7 @@ def test_convert_leaves_no_table_that_says_something_else(here: Path, capsys: py
     write_table(TER, "plain.raters.csv")
     capsys.readouterr()
     assert cli.run(["convert", "old.csv", "-o", "plain.tsv"]) == 2
-    assert "plain.raters.csv: it would be read with plain.csv" in capsys.readouterr().err
+    assert "plain.raters.csv: it would be read as the raters table of plain.csv" in capsys.readouterr().err
     write_table(TER, "third.raters.jsonl")
     assert cli.run(["convert", "old.csv", "-o", "third.csv"]) == 2
     assert "cannot write third.csv: third.raters.jsonl in its folder" in capsys.readouterr().err

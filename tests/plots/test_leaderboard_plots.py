@@ -67,7 +67,7 @@ def test_the_map_shows_each_pair_from_both_sides(board: Leaderboard) -> None:
     for row in board.pairs.filter(rater="judge").iter_rows(named=True):
         for rate in (row["win_rate"], 1 - row["win_rate"]):
             assert any(f">{100 * rate + nudge:.0f}%</text>" in drawn for nudge in (0, 1e-9))  # .5 goes up there
-    assert win_rate_map(board).to_dict()["title"] == "Who wins how often, by human (fluency)"
+    assert win_rate_map(board).to_dict()["title"] == "Win rates of pairs, by human (fluency)"
     with pytest.raises(OptionError, match="rater='judges' is not in the result"):
         win_rate_map(board, rater="judges")
 

@@ -136,10 +136,10 @@ def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> Non
 
 def test_copies_are_not_both_taken_out(made: Report, predicted: Ceiling) -> None:
     html = html_of(CEILING, made.context)
-    assert "take out one, and ask again; the next table does that." in " ".join(html.split())
+    assert "Remove one at a time, as the next table does." in " ".join(html.split())
     assert 'id="table-ceiling-backward"' in html
     alone = context(made, ceiling=replace(predicted, backward=predicted.backward.head(0)))
-    assert "take out one, and ask again." in " ".join(html_of(CEILING, alone).split())
+    assert "Remove one at a time." in " ".join(html_of(CEILING, alone).split())
     assert "ceiling-backward" not in {table.id for table in CEILING.drawn(alone)[1]}
 
 
@@ -161,10 +161,10 @@ def test_one_aspect_has_nothing_beside_metrics() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "phrase"),
     [
-        (0.1, 0.3, "Metrics rank more like each other than like people"),
-        (-0.3, -0.1, "Metrics rank more like people than like each other"),
-        (-0.1, 0.1, "Metrics rank as much like people as like each other"),
-        (None, None, "Without intervals nothing can be said"),
+        (0.1, 0.3, "Metrics rank more like each other than like the annotators"),
+        (-0.3, -0.1, "Metrics rank more like the annotators than like each other"),
+        (-0.1, 0.1, "Metrics do not rank significantly more like the annotators than like each other"),
+        (None, None, "Without intervals, the difference is inconclusive"),
     ],
 )
 def test_the_sentence_follows_the_interval(
@@ -186,7 +186,7 @@ def test_the_dimension_is_told(alike: Complementarity) -> None:
     row = alike.summary.row(0, named=True)
     told = said_of_judges(alike)[-1]
     assert told.startswith(
-        f"{row['dimension']:.0f} directions hold 80 % of how 10 raters differ from the ranking they share"
+        f"{row['dimension']:.0f} directions hold 80 % of the differences of 10 raters from their common ranking"
     )
 
 
@@ -198,11 +198,12 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
     )
     told = said_of_ceiling(replace(predicted, gaps=gaps))
     assert told == [
-        "All metrics together predict people worse than people’s other aspects do: coherence (by 0.20 [0.10, 0.30]).",
-        "Not told apart, these two predictions: fluency.",
-        "People’s other aspects improve what all metrics together predict, so the metrics miss something: coherence (by"
+        "All metrics together predict human ratings worse than the other human aspects do: coherence (by 0.20"
+        " [0.10, 0.30]).",
+        "No significant difference between these two predictions: fluency.",
+        "The other human aspects improve the prediction by all metrics, so the metrics miss something: coherence (by"
         " 0.20 [0.10, 0.30]).",
-        "Not told apart, metrics with and without people’s other aspects: fluency.",
+        "No significant difference between metrics with and without the other human aspects: fluency.",
     ]
 
 
@@ -212,7 +213,7 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
     )
     told = said_of_ceiling(replace(predicted, gaps=gaps))
     assert told[0].endswith(
-        "better than people’s other aspects do: coherence (by 0.20 [0.10, 0.30]) and fluency (by 0.20 [0.10, 0.30])."
+        "better than the other human aspects do: coherence (by 0.20 [0.10, 0.30]) and fluency (by 0.20 [0.10, 0.30])."
     )
 
 
@@ -225,15 +226,15 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
         return reached(replace(predicted, people=bound, prediction=rows))[0][1]
 
     assert told(high=0.8, humans=0.5).endswith("annotators whose errors are independent.")
-    assert told(high=0.8, humans=0.9).endswith("share what is not in the output.")
-    assert told(high=0.4, humans=0.9).endswith("their errors depend on each other.")
+    assert told(high=0.8, humans=0.9).endswith("since the same annotators rated them.")
+    assert told(high=0.4, humans=0.9).endswith("the errors of these annotators depend on each other.")
 
 
 @pytest.mark.parametrize("question", ["complementarity", "ceiling"])
 def test_where_it_was_not_asked_the_section_says_why(made: Report, question: str) -> None:
     section = {"complementarity": COMPLEMENTARITY, "ceiling": CEILING}[question]
     shown = context(made, absent={question: "demo: only verdicts here"})
-    assert "Not asked of this study: demo: only verdicts here" in html_of(section, shown)
+    assert "Not answered for this study: demo: only verdicts here" in html_of(section, shown)
     assert section.drawn(shown) == ((), ())
 
 
@@ -262,7 +263,7 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert second.endswith("or better: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
     (apart,) = halo_sentences(halo(0.31, 0.3, 0.1))
-    assert "not told apart" in apart
+    assert "No significant difference" in apart
     assert apart.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
     assert worse.startswith("The other annotators’ other aspects predict a rating better")

@@ -71,7 +71,7 @@ def test_another_version_is_scored_anew(install: Install, tmp_path: Path) -> Non
     [
         ("METRIC = 3", "it is no Metric but of type int"),
         (CODE.replace('"letters"', '"length"'), "there is a metric 'length' already, so it needs another name"),
-        (CODE.replace('"letters"', '"a:b"'), r"its name 'a:b' is not of letters, digits and \+ . - _"),
+        (CODE.replace('"letters"', '"a:b"'), r"its name 'a:b' may have only letters, digits and \+ . - _"),
     ],
 )
 def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, reason: str) -> None:
@@ -86,7 +86,7 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("return 3", "it made no Scorer but something of type int"),
+        ("return 3", "it returned int, expected Scorer"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
 )

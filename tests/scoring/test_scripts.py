@@ -67,7 +67,7 @@ def test_a_command_of_a_package_needs_no_interpreter(
     assert understood("letters --x")[0] == ["uvx", "letters", "--x"]
     with pytest.raises(OptionError, match="run= is for scripts"):
         understood("run=python letters")
-    with pytest.raises(OptionError, match="'letters' is no script but the command 'uvx letters'"):
+    with pytest.raises(OptionError, match="worker 'letters' is the command 'uvx letters', not a script"):
         script_of("letters")
 
 
@@ -85,7 +85,7 @@ def test_a_script_is_printed_to_be_copied(
         scorer.close()
     assert scorers[0].signature == scorers[1].signature
     assert cli.run(["score", "--script", "comets"]) == 2
-    assert capsys.readouterr().err == "custodes: there is no worker 'comets' (did you mean 'comet'?)\n"
+    assert capsys.readouterr().err == "custodes: unknown worker 'comets' (did you mean 'comet'?)\n"
 
 
 def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,9 +99,9 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("WORKER = WorkerCommand(", "WORKER = dict("), "it is no WorkerCommand but of type dict"),
         (('"letters"', '"comet"'), "there is a worker 'comet' already, so it needs another name"),
-        (("letters_worker.py", "no_worker.py"), r"its script .*no_worker.py is not there"),
-        (("command=(", "command=3 or ("), "its command is 3, not a tuple of words"),
-        (("command=(", "command=() and ("), r"its command is \(\), not a tuple of words"),
+        (("letters_worker.py", "no_worker.py"), r"its script .*no_worker.py does not exist"),
+        (("command=(", "command=3 or ("), "its command is 3, expected a tuple of words"),
+        (("command=(", "command=() and ("), r"its command is \(\), expected a tuple of words"),
     ],
 )
 def test_a_broken_one_is_left_out_with_one_line(install: Install, change: tuple[str, str], reason: str) -> None:

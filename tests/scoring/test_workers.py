@@ -68,7 +68,7 @@ def test_a_function_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.Monke
         "    return [len(row['output']) / len(row['references'][0]) or None for row in rows]\n"
     )
     said = keeps_the_contract("callable mine:score --needs references --each-reference", counts_cuts=False)
-    assert said.why == {3: "the worker gave none"}
+    assert said.why == {3: "the worker returned none"}
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_uv_makes_the_environment_that_a_script_asks_for(tmp_path: Path, monkeyp
 )
 def test_a_library_that_is_not_there_is_named_with_the_way_out(name: str, lacks: str, needs: str) -> None:
     said = f"it ended with .* \"ModuleNotFoundError: No module named '{lacks}'\"; install {needs}, or name a Python"
-    with pytest.raises(InputError, match=f"^worker '.*': {said} that has them by run=PYTHON"):
+    with pytest.raises(InputError, match=f"^worker '.*': {said} that has them with run=PYTHON"):
         WORKER.load(Place(), command=name)
 
 

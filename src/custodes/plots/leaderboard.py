@@ -1,10 +1,10 @@
-"""Pictures: how strong systems are and who cannot be told apart; who wins how often against whom."""
+"""Figures: strengths or win rates of systems with letters of groups, and win rates of pairs of systems."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -14,7 +14,9 @@ from custodes.evaluate.leaderboard.leaderboard import Leaderboard, main_rows
 from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.drawable import drawable
 
-STRENGTH = "Strength: log odds against the mean of all"
+TITLES = {"win_rate": "Win rate: mean over opponents, a tie counts half", "strength": "Strength: log odds, mean 0"}
+"""Axis titles of what a figure of systems shows."""
+Value = Literal["win_rate", "strength"]
 PART = "systems that met: part"
 NUMBERED = 25
 """Up to so many systems the cells of the map hold numbers."""
@@ -27,20 +29,21 @@ def leaderboard_strengths(
     *,
     rater: str | Sequence[str] | None = None,
     aspect: str | None = None,
+    value: Value = "strength",
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
     """A dot and whiskers for each system, the strongest first, and the letters of its group at the right.
 
-    Two that share a letter cannot be told apart. `rater`: one or several beside each other; default: people, and people
-    corrected by the metric that saves most, or everybody where there are few. An arrow: one end is not known. Systems
-    that never met, not even through others, stand in panels of their own. Raises `OptionError` for an unknown rater or
-    aspect.
+    Systems that share a letter do not differ significantly. `rater`: one or several; default: human ratings, and human
+    ratings corrected by the metric with the largest saving, or all raters where there are few. `value`: strengths, or
+    win rates, which corrected ratings do not have. An arrow: one bound is unknown. Systems without connecting
+    comparisons have panels of their own. Raises `OptionError` for an unknown rater or aspect.
 
     >>> import custodes as cu
     >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
     >>> leaderboard_strengths(result, aspect="fluency").to_dict()["title"]
-    'Who is best (fluency)'
+    'Strengths (fluency)'
     """
     who = "leaderboard_strengths"
     rows, aspect = of_aspect(main_rows(result, result.systems) if rater is None else result.systems, aspect, who=who)
@@ -49,10 +52,10 @@ def leaderboard_strengths(
         rows = pl.concat([chosen(rows, "rater", name, who=who) for name in named])
     raters, apart = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
     own = [rows.filter(pl.col("part") == part) for part in apart] if len(apart) > 1 else [rows]
-    charts = [strengths(theme.inline(some), raters=raters).properties(width=width) for some in own]
+    charts = [strengths(theme.inline(some), raters=raters, value=value).properties(width=width) for some in own]
     told = [chart.properties(title=f"{PART} {part}") for chart, part in zip(charts, apart, strict=False)]
     chart = alt.vconcat(*told) if len(apart) > 1 else charts[0]
-    return theme.themed(chart, dark=dark, title=titled("Who is best", aspect))
+    return theme.themed(chart, dark=dark, title=titled("Strengths" if value == "strength" else "Win rates", aspect))
 
 
 def panels(rows: pl.DataFrame) -> list[int]:
@@ -61,13 +64,13 @@ def panels(rows: pl.DataFrame) -> list[int]:
     return sorted(rows["part"].drop_nulls().unique().to_list())
 
 
-def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
-    """Rows of `Leaderboard.systems` of one rater, or of several `raters`, which are told apart by colour."""
+def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength") -> Any:
+    """Rows of `Leaderboard.systems` of one rater, or of several `raters`, which have different colours."""
     several, raters = len(raters) > 1, drawable(raters)
     place = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if several else "datum.strength"
     base = (
         alt.Chart(data)
-        .transform_filter("isValid(datum.strength)")
+        .transform_filter(f"isValid(datum.{value})")
         .transform_calculate(place=place)
         .encode(
             y=alt.Y("system:N", sort=alt.EncodingSortField(field="place", op="max", order="descending")),
@@ -82,23 +85,25 @@ def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
         )
     declared = Leaderboard.declared()["systems"]
     tooltip = theme.tips(declared, "rater", "system", "strength", "rank", "win_rate", "battles", "group")
-    x = alt.X("strength:Q", title=STRENGTH, scale=alt.Scale(zero=False, nice=True))
+    axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
+    x = alt.X(f"{value}:Q", title=TITLES[value], scale=alt.Scale(zero=False, nice=True), axis=axis)
     ends = base.transform_calculate(
-        low="isValid(datum.strength_low) ? datum.strength_low : datum.strength",
-        high="isValid(datum.strength_high) ? datum.strength_high : datum.strength",
+        low=f"isValid(datum.{value}_low) ? datum.{value}_low : datum.{value}",
+        high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
     )
     # Every row has its texts, empty ones where there is nothing to say: a layer without rows has no extent.
-    known = "isValid(datum.strength_low)"
+    known = f"isValid(datum.{value}_low)"
     said = base.transform_calculate(
-        arrow=f"{known} === isValid(datum.strength_high) ? '' : {known} ? '→' : '←'",
+        arrow=f"{known} === isValid(datum.{value}_high) ? '' : {known} ? '→' : '←'",
         dx=f"{known} ? 10 : -10",
         letters="datum.group || ''",
     )
+    middle = 0.5 if value == "win_rate" else 0
     row = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(middle)),
         ends.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2="high:Q"),
-        said.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X("strength:Q"), text="arrow:N"),
+        said.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X(f"{value}:Q"), text="arrow:N"),
         base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
         said.mark_text(align="left", dx=6).encode(x=alt.value("width"), text="letters:N"),
     ).properties(height=alt.Step(row, **{"for": "position"}))
@@ -107,10 +112,11 @@ def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
 def win_rate_map(
     result: Leaderboard, *, rater: str | None = None, aspect: str | None = None, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """System by opponent: the share of the points that the system of the row won, a tie half a point.
+    """Win rate of the system of each row against the system of each column; a tie counts half.
 
-    Orange: over a half, blue: under; the best on top, empty where two never met. `rater`: one of the pairs' (default:
-    the first, people where there are any). Raises `OptionError` for an unknown rater or aspect.
+    Orange: above one half; blue: below. The best system stands on top; a cell without comparisons is empty. `rater`: a
+    rater of the pairs (default: the first, human ratings where there are any). Raises `OptionError` for an unknown
+    rater or aspect.
 
     >>> import custodes as cu
     >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
@@ -122,7 +128,7 @@ def win_rate_map(
     rows = chosen(rows, "rater", rater, who="win_rate_map")
     n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
     chart = heat_map(theme.inline(rows), n_systems=n_systems)
-    return theme.themed(chart, dark=dark, title=titled(f"Who wins how often, by {rater}", aspect))
+    return theme.themed(chart, dark=dark, title=titled(f"Win rates of pairs, by {rater}", aspect))
 
 
 def heat_map(data: Any, *, n_systems: int) -> Any:

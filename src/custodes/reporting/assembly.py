@@ -43,11 +43,12 @@ class Report:
     verdict: Verdict
     context: Context
     sections: Sequence[Section]
+    title: str = ""
 
     @cached_property
     def html(self) -> str:
         """The whole page, which needs nothing else."""
-        return page(self.context.carried(), self.verdict, self.sections)
+        return page(self.context.carried(), self.verdict, self.sections, title=self.title)
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every table of every result, named `question.table`."""
@@ -119,10 +120,14 @@ class Report:
         return charts
 
 
-@documented("custodes report demo -o report.html --figures figures")
+@documented(
+    "custodes report demo -o report.html --figures figures",
+    title="Title of the page (default: the name of the study).",
+)
 def report(
     study: Study,
     *,
+    title: str = "",
     confidence: float = 0.95,
     resamples: int = 1000,
     alpha: float = 0.05,
@@ -159,4 +164,4 @@ def report(
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
     context.study = study  # without the cache
-    return Report(results=context.results, verdict=told, context=context, sections=sections)
+    return Report(results=context.results, verdict=told, context=context, sections=sections, title=title)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
-from custodes.answers.wording import unbroken
+from custodes.answers.wording import names, plural, unbroken
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
@@ -14,8 +15,27 @@ from custodes.reporting.section import TEMPLATES, Context, Section, render
 from custodes.reporting.tables import packed, plain
 
 
-def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str:
-    """The whole HTML page."""
+def study_summary(context: Context) -> str:
+    """The size of the study in one sentence."""
+    summary = context.table("check.summary")
+    aspects = [aspect for aspect in context.aspects if aspect]
+    counts = [
+        plural(int(summary[name].max() or 0), word)  # type: ignore[arg-type]
+        for name, word in (("items", "item"), ("systems", "system"), ("people", "annotator"), ("metrics", "metric"))
+    ]
+    return f"{names(counts)}{f', rated for {names(aspects)}' if aspects else ''}."
+
+
+def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context: Context) -> list[Mapping[str, Any]]:
+    """The first sentence of the verdict on the subject of a section, of each aspect."""
+    if section.question in context.absent:
+        return []
+    rows = [row for row in sentences if row["kind"] == section.finding and row["aspect"] in context.aspects]
+    return list({row["aspect"]: row for row in reversed(rows)}.values())[::-1]
+
+
+def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
+    """The whole HTML page, by default with the name of the study as its title."""
     drawn = [(section, *section.drawn(context)) for section in sections]
     own = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
     data = {
@@ -28,10 +48,13 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         "config": theme.config(theme.PAGE_INK),
         "provenance": {question: str(result.provenance) for question, result in context.results.items()},
     }
+    sentences = [row | {"text": unbroken(row["text"])} for row in verdict.verdict.to_dicts()]
     return render(
         "page.html",
-        study=context.study.name,
-        verdict=[row | {"text": unbroken(row["text"])} for row in verdict.verdict.to_dicts()],
+        title=title or context.study.name,
+        summary=unbroken(study_summary(context)),
+        verdict=sentences,
+        findings={section.question: _findings(section, sentences, context) for section in sections},
         headings=HEADINGS,
         essential=[kind for kind in HEADINGS if kind in ESSENTIAL],
         others=[kind for kind in HEADINGS if kind not in ESSENTIAL],

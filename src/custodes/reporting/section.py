@@ -193,6 +193,8 @@ class Section:
     page draws in it, `build` gives what its template `QUESTION.html` needs beyond those; a section with a `text` needs
     no template: the page shows the text, the pictures, and the `table` that it builds.
 
+    `finding`: the kind of the sentences of the verdict, of which the first opens the section.
+
     `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides. `alone`: it stands
     in the page of a study without metrics, too.
     """
@@ -201,6 +203,7 @@ class Section:
     title: str
     build: Callable[[Context], Mapping[str, Any]]
     text: str = ""
+    finding: str = ""
     ask: Callable[[Context], Result] | None = None
     figures: Callable[[Context], Sequence[Figure]] = nothing
     tables: Callable[[Context], Sequence[ChosenTable]] = nothing

@@ -96,7 +96,7 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="^mine: it has one split only; remove '::train'$"):
         read(f"{path}::train")
     (path / "dataset_dict.json").write_text('{"splits": [".."]}')
-    refused("mine: lists '..', which is no name of a file in it")
+    refused("mine: lists '..', which is not the name of a file in the folder")
 
 
 SHARDS = [f"train-{number:05}-of-00003" for number in range(3)]

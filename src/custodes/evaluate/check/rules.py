@@ -104,7 +104,7 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
         "warning",
         "annotators could not judge over {most:.0%} of the comparisons in {n} of {n_pairs} "
         "pairs: {pairs}. Decisions there rest on the others; read the reasons and the bounds in "
-        "the report ('What stopped the asking')",
+        "the report ('Interim analyses')",
     ),
     "refusals-differ": (
         "warning",

@@ -17,10 +17,10 @@ def _figures(context: Context) -> Sequence[Figure]:
     return [
         Figure(
             id="agreement-intervals",
-            title="Agreement with people, by metric",
-            caption="Dot: the estimate. Whisker: its interval from resampled items. Grey bar: what a metric that knows "
-            "nothing would get. Letters, for the statistic that the metrics stand by: who shares one cannot be told "
-            "apart.",
+            title="Agreement with human ratings",
+            caption="Dot: estimate. Whisker: interval from resampled items. Grey bar: chance level. Metrics that "
+            "share a "
+            "letter do not differ significantly.",
             alt="Dot-and-whisker plot of the chosen statistic for every metric, best first; the table below holds the "
             "same numbers.",
             spec=spec_of(intervals(empty_rows(), label="{statistic}").properties(width="container")),
@@ -41,7 +41,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _tables(context: Context) -> Sequence[ChosenTable]:
     where = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
-    caption = "The chosen metric against every other one"
+    caption = "Differences of the chosen metric from every other one"
     made = chosen_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
     return [made] if context.table("agreement.comparisons").height else []
 
@@ -76,14 +76,15 @@ def _common(context: Context) -> str:
         by_standing(rows, context.table("agreement.standing")),
         context.declared("agreement.common").columns,
         id="agreement-common",
-        caption="The same on the outputs that people and all metrics rated",
+        caption="The same on the outputs that annotators and all metrics rated",
         notes=[],
     )
 
 
 AGREEMENT = Section(
     question="agreement",
-    title="Who agrees with people",
+    title="Agreement with human ratings",
+    finding="trust",
     ask=lambda context: context.ask(agreement),
     figures=_figures,
     tables=_tables,

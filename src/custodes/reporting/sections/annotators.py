@@ -24,31 +24,32 @@ from custodes.reporting.tables import columns_with_values, table_html
 KINDS = ("verdicts", "ratings")
 SHOWN = (
     ("concentration", "Distribution of the answers over annotators"),
-    ("agreement", "How far people agree"),
-    ("annotators", "One by one"),
+    ("agreement", "Agreement between annotators"),
+    ("annotators", "Each annotator"),
 )
 LOOKS = (
     *PAIR,
-    count("looks", "completed so far"),
-    count("n", "answers that it judged", "Answers"),
-    label("said", "better system; = not decided", "Ruling"),
-    flag("is_open", "whether more is asked", "Open"),
+    count("looks", "completed"),
+    count("n", "answers in the last interim analysis", "Answers"),
+    label("said", "better system; = not decided", "Decision"),
+    flag("is_open", "whether more answers are collected", "Open"),
     difference(
         "at_look",
-        "share that prefers system_a less share that prefers system_b, with an interval that holds after looks",
+        "proportion that prefers system_a minus proportion that prefers system_b; the interval holds for repeated "
+        "analyses",
         "Margin",
         interval=True,
     ),
-    count("refused", "times that somebody could not judge a comparison of these looks", "Refused"),
+    count("refused", "refusals to judge a comparison of these analyses", "Refused"),
     difference("least", "margin if all of them had preferred system_b", "Margin at least"),
     difference("most", "margin if all of them had preferred system_a", "Margin at most"),
-    count("n_now", "answers that count now: without people who were excluded later", "Answers now"),
+    count("n_now", "answers without annotators who were excluded later", "Answers now"),
     difference("margin_now", "margin of these", "Margin now"),
 )
 INFLATED = (
-    "Pairs that a look declared different were declared so because their margin looked large: on average it is larger"
-    " than the truth (in simulations of a true margin of .20, .46 among those declared). Take it for a direction, not a"
-    " size."
+    "Pairs that an interim analysis decided have margins that are too large on average (in simulations with a true "
+    "margin"
+    " of .20: .46). Read them as a direction, not as a size."
 )
 REPORTED = (
     *("excluded-people", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
@@ -59,7 +60,7 @@ REPORTED = (
 
 def _ask(context: Context) -> Annotators:
     if len(context.study.humans) < 2:
-        raise InputError("one person or nobody answered, so there is nobody to compare with")
+        raise InputError("fewer than two annotators answered, so agreement cannot be estimated")
     made: Annotators = context.ask(annotators)
     return made
 
@@ -79,10 +80,11 @@ def _figures(context: Context) -> Sequence[Figure]:
     return [
         Figure(
             id=f"annotators-{kind}",
-            title=f"Competence of people: {kind}",
-            caption="How far each person is right by what others answered, too. Whisker: interval over resampled items."
-            f" Red: somebody of whom something is claimed, all tests of all people together.{_left_out(rows, kind)}",
-            alt="Dots with whiskers: competence of every person; the table below has the numbers.",
+            title=f"Competence of annotators: {kind}",
+            caption="Estimated accuracy of each annotator, given the answers of all. Whisker: interval from "
+            "resampled items."
+            f" Red: a significant finding (all tests of all annotators together).{_left_out(rows, kind)}",
+            alt="Dots with whiskers: competence of every annotator; the table below has the numbers.",
             spec=spec_of(competence(empty_rows()).properties(width="container")),
             table="annotators-shown",
             lines=("rater",),
@@ -98,7 +100,7 @@ def _left_out(rows: pl.DataFrame, kind: str) -> str:
     own = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
     counts = own.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
     told = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
-    return f" Left out, since they have no interval: {', '.join(told)}." if told else ""
+    return f" Without an interval, and left out: {', '.join(told)}." if told else ""
 
 
 def looks_of(study: Study) -> pl.DataFrame:
@@ -143,12 +145,11 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
         for rows, beginning in (
             (
                 against,
-                "As judged and after exclusions differ: the answers that count now do not prefer the same system of",
+                "After exclusions, the answers no longer prefer the better system of the decision for",
             ),
             (
                 unsure,
-                "Refusals could have turned it: had all who could not judge preferred the other system, the margin"
-                " would not be for the same one of",
+                "Refusals could have reversed the decision, had all of them preferred the other system, for",
             ),
         )
         if rows.height
@@ -170,7 +171,7 @@ def paid(study: Study) -> str:
         hourly = total / costs.height * 3600 / seconds if isinstance(seconds, float) and seconds > 0 else None
         counted = plural(costs.height, "answer")
         told.append(
-            f"{counted} that count, second opinions among them, cost {number(total)} {unit}".strip()
+            f"{counted} that count, second ratings included, cost {number(total)} {unit}".strip()
             + ("." if hourly is None else f": {number(hourly)} an hour at that time, fees included.")
         )
     return " ".join(told)
@@ -199,9 +200,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             columns = tuple(own for own in columns if own.name not in ("refused", "least", "most"))
         if (looks["n"] == looks["n_now"]).all():
             columns = tuple(own for own in columns if not own.name.endswith("_now"))
-        tables.append(
-            table_html(looks, columns, id="annotators-looks-table", caption="What stopped the asking", by=None)
-        )
+        tables.append(table_html(looks, columns, id="annotators-looks-table", caption="Interim analyses", by=None))
     files = study.name.split(" + ")
     told = [sentence(_without(files, note.message)) for note in study.notes if note.rule in REPORTED]
     told += [sentence(problem.message) for problem in refusals(asked_of(study))]
@@ -213,7 +212,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 ANNOTATORS = Section(
     question="annotators",
-    title="The people",
+    title="Annotators",
     ask=_ask,
     figures=_figures,
     build=_build,

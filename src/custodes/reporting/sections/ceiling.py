@@ -18,8 +18,8 @@ from custodes.reporting.section import ChosenTable, Context, Figure, Section, em
 from custodes.reporting.tables import chosen_table, table_html
 
 CHOSEN = {"target": "{aspect}"}
-ADDED = {"added": ("Alone", "τ-b of the metric alone"), "removed": ("Loss if taken out", "of all metrics")}
-ADDED_IN_USE = {"added": ("Gain if added", "to those in use"), "removed": ("Loss if taken out", "of those in use")}
+ADDED = {"added": ("Alone", "τ-b of the metric alone"), "removed": ("Loss if removed", "of all metrics")}
+ADDED_IN_USE = {"added": ("Gain if added", "to those in use"), "removed": ("Loss if removed", "of those in use")}
 """What the gains of the table `next` are called, without and with metrics in use."""
 
 
@@ -39,9 +39,9 @@ def _of_aspect(context: Context) -> str:
 
 def _tables(context: Context) -> Sequence[ChosenTable]:
     captions = {
-        "halo": "One annotator at a time",
-        "next": "Which metric to add, which to take out",
-        "backward": "Taking out one metric after the other",
+        "halo": "Halo effect by annotator",
+        "next": "Gain and loss of each metric",
+        "backward": "Backward elimination",
     }
     made = {
         name: chosen_table(context, f"ceiling-{name}", caption + _of_aspect(context), f"ceiling.{name}", CHOSEN)
@@ -76,10 +76,10 @@ def _build(context: Context) -> Mapping[str, Any]:
 def _bars(result: Ceiling) -> Figure:
     return Figure(
         id="ceiling-prediction",
-        title="How well people are predicted",
-        caption="Bars: Kendall τ-b between people and a prediction that has not seen these outputs. Whisker: interval "
-        "from resampled items. Grey tick: half of the annotators predicted by the other half. Vermilion tick: what a "
-        "perfect predictor could reach against so many annotators; the rest is noise of people.",
+        title="Prediction of human ratings",
+        caption="Bars: Kendall τ-b of human ratings and held-out predictions. Whisker: interval from resampled items. "
+        "Grey tick: one half of the annotators predicted by the other. Vermilion tick: what a perfect predictor could "
+        "reach; the rest is noise of the human ratings.",
         alt="Bars of the agreement of predictions with people, for every aspect; the table below holds the numbers.",
         spec=spec_of(bars(empty_rows(), result).properties(width="container")),
         table="ceiling.prediction",
@@ -90,9 +90,10 @@ def _bars(result: Ceiling) -> Figure:
 def _ratio() -> Figure:
     return Figure(
         id="ceiling-information",
-        title="What people know and metrics do not",
-        caption="Error of a lasso that sees people’s other aspects beside the metrics, over its error without them. "
-        "Below the dashed line: they hold something about people’s judgement that no metric holds. Band: interval.",
+        title="Information in other aspects that metrics lack",
+        caption="Error of a lasso with the human ratings of other aspects and the metrics, divided by its error with "
+        "the "
+        "metrics alone. Below the dashed line: the other aspects hold information that no metric has. Band: interval.",
         alt="Lines of the ratio of errors against the penalty, one for every aspect.",
         spec=spec_of(ratio_curve(empty_rows()).properties(width="container")),
         table="ceiling.information",
@@ -104,9 +105,10 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
     return [
         Figure(
             id="ceiling-lasso",
-            title=f"Who tells most of people{of_aspect}",
-            caption="From left to right a lasso may use more raters. Who enters early and keeps a large weight says "
-            "what the others do not; among near copies the choice is arbitrary. Coloured: people’s other aspects.",
+            title=f"Lasso weights of the raters{of_aspect}",
+            caption="The penalty decreases from left to right. A rater that enters early and keeps a large weight "
+            "holds "
+            "information that others lack; among near copies the choice is arbitrary. Coloured: other human aspects.",
             alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
             spec=spec_of(paths(empty_rows(), result).properties(width="container")),
             table="ceiling.lasso",
@@ -115,8 +117,8 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
         Figure(
             id="ceiling-forward",
             title=f"Adding one metric at a time{of_aspect}",
-            caption="Each step adds the metric that helps most. Whisker: interval of the whole. Filled: the interval "
-            "of the gain of this step is above 0; vermilion: below 0. Each interval is for one step, not for the path.",
+            caption="Each step adds the metric with the largest gain. Whisker: interval. Filled: the interval of the "
+            "gain of this step is above 0; vermilion: below 0. Each interval is for one step, not for the path.",
             alt="Line of the agreement of predictions with people as metrics are added one by one.",
             spec=spec_of(steps(empty_rows()).properties(width="container")),
             table="ceiling.forward",
@@ -128,7 +130,7 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
 def _history(result: Ceiling) -> Figure:
     return Figure(
         id="ceiling-history",
-        title="Has the ceiling risen?",
+        title="Prediction by release date of the metrics",
         caption="Prediction from all metrics released by each date; metrics without a date are left out.",
         alt="Lines of the agreement of predictions with people against dates of release, one for every aspect.",
         spec=spec_of(released(empty_rows(), result).properties(width="container")),
@@ -162,14 +164,14 @@ def sentences(result: Ceiling) -> list[str]:
         (
             "humans",
             "metrics",
-            "All metrics together predict people worse than people’s other aspects do",
-            "All metrics together predict people better than people’s other aspects do",
+            "All metrics together predict human ratings worse than the other human aspects do",
+            "All metrics together predict human ratings better than the other human aspects do",
         ),
         (
             "both",
             "metrics",
-            "People’s other aspects improve what all metrics together predict, so the metrics miss something",
-            "People’s other aspects beside the metrics make the prediction worse, by chance or for want of data",
+            "The other human aspects improve the prediction by all metrics, so the metrics miss something",
+            "Adding the other human aspects to the metrics makes the prediction worse, by chance or for lack of data",
         ),
     ):
         gaps = result.gaps.filter(features_a=a, features_b=b).drop_nulls("difference_low")
@@ -180,8 +182,8 @@ def sentences(result: Ceiling) -> list[str]:
         told += [f"{text}: {_listed(found)}." for text, found in kinds if found.height]
         rest = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))["target"].to_list()
         if rest:
-            which = "these two predictions" if a == "humans" else "metrics with and without people’s other aspects"
-            told.append(f"Not told apart, {which}: {names(rest)}.")
+            which = "these two predictions" if a == "humans" else "metrics with and without the other human aspects"
+            told.append(f"No significant difference between {which}: {names(rest)}.")
     return told
 
 
@@ -200,20 +202,26 @@ def halo_sentences(result: Ceiling) -> list[str]:
     told = []
     if listed:
         told.append(
-            "Part of what aspects say of each other is halo, the annotator’s own liking. An annotator’s own other"
+            "Part of the agreement between aspects is a halo effect of the annotator. An annotator’s own other"
             f" aspects predict their rating better than the other annotators’ other aspects do: {names(listed)}."
         )
         level = leads.filter(pl.col("lead_high") >= 0, source=metrics)
         level = level.join(own.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left")
         if level.height:
             told.append(
-                "Metrics are not told apart from the other annotators’ other aspects, or better:"
+                "Metrics predict as well as the other annotators’ other aspects, or better:"
                 f" {names(level['target'].to_list())}."
             )
     rest = own.filter(pl.col("lead_low") <= 0)
     for beginning, found in (
-        ("An annotator’s own other aspects are not told apart from the other annotators’", pl.col("lead_high") >= 0),
-        ("The other annotators’ other aspects predict a rating better than one’s own do", pl.col("lead_high") < 0),
+        (
+            "No significant difference between an annotator’s own other aspects and those of the other annotators",
+            pl.col("lead_high") >= 0,
+        ),
+        (
+            "The other annotators’ other aspects predict a rating better than an annotator’s own do",
+            pl.col("lead_high") < 0,
+        ),
     ):
         if targets := rest.filter(found)["target"].to_list():
             told.append(f"{beginning}: {names(targets)}.")
@@ -251,12 +259,9 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
             f" {bound['annotators']} annotators whose errors are independent."
         )
         if _beyond(row, bound):
-            text += " That is more than such annotators leave to predict: here their errors depend on each other."
+            text += " This exceeds the bound, so the errors of these annotators depend on each other."
         elif _beyond(rows.get((aspect, "humans")), bound):
-            text += (
-                " People’s other aspects reach more than that: the same annotators rated them, and share what is not in"
-                " the output."
-            )
+            text += " The other human aspects exceed this bound, since the same annotators rated them."
         told.append((aspect, text))
     return told
 
@@ -270,7 +275,7 @@ def _beyond(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
 
 CEILING = Section(
     question="ceiling",
-    title="The glass ceiling",
+    title="Glass ceiling: human ratings predicted from all metrics",
     ask=lambda context: context.ask(ceiling, model="ridge"),
     figures=_figures,
     tables=_tables,

@@ -14,10 +14,10 @@ def _build(context: Context) -> Mapping[str, str]:
     """Coverage, missing cells, ties, and what would fool a reader."""
     aspect = [label("aspect", "what was rated")] if context.aspects != ("",) else []
     tables = {
-        "summary": ("What was rated", aspect, None),
+        "summary": ("Ratings by aspect", aspect, None),
         "raters": ("Raters", [], "aspect"),
-        "problems": ("What could fool you", aspect, None),
-        "used": ("How each rater counts, and what it is", [], None),
+        "problems": ("Problems of the data", aspect, None),
+        "used": ("Kind, direction and use of each rater", [], None),
     }
     return {
         name: table_html(frame, [*first, *columns_with_values(columns, frame)], id=name, caption=caption, by=by)
@@ -33,7 +33,7 @@ RESAMPLES = 1000
 
 CHECK = Section(
     question="check",
-    title="The study at a glance",
+    title="Data",
     ask=lambda context: context.ask(check, resamples=RESAMPLES),
     build=_build,
     required=True,

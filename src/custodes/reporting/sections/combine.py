@@ -68,9 +68,10 @@ def first_of(result: Combine) -> str:
 def _comparison(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combine-comparison",
-        title=f"Ways of combining metrics{of_aspect}",
-        caption="Kendall τ-b with people on outputs that were not used for learning; whisker: interval from resampled "
-        "items. Dashed: the best single metric, itself chosen without these outputs.",
+        title=f"Agreement of combined metrics{of_aspect}",
+        caption="Kendall τ-b with human ratings on held-out outputs; whisker: interval from resampled items. Dashed: "
+        "the "
+        "best single metric, also chosen without these outputs.",
         alt="Dots with whiskers of the agreement with people of every way of combining; the table below holds the "
         "numbers.",
         spec=spec_of(methods(empty_rows(), objective=objective_of(result)).properties(width="container")),
@@ -83,9 +84,9 @@ def _comparison(result: Combine, of_aspect: str) -> Figure:
 def _favoritism(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combine-favoritism",
-        title=f"Whom a combination favours, beside its accuracy{of_aspect}",
-        caption="To the right: more comparisons of systems decided as people do. Upwards: larger mean |Favi-Score| of "
-        "the errors, which fewer errors raise by chance alone.",
+        title=f"Favoritism and accuracy of combined metrics{of_aspect}",
+        caption="Right: higher sample accuracy. Up: larger mean |Favi-Score| of the errors, which increases by chance "
+        "where errors are few.",
         alt="Points of the mean |Favi-Score| of errors against sample accuracy, for every way of combining.",
         spec=spec_of(favoured(empty_rows(), result).properties(width="container")),
         table="combine.favoritism",
@@ -97,10 +98,11 @@ def _weights(result: Combine, of_aspect: str) -> Figure:
     intervals = result.weights["weight_low"].count() > 0
     return Figure(
         id="combine-weights",
-        title=f"What the combined metric is made of{of_aspect}",
-        caption="Weights of ridge regression on all items: points of people’s scale from the lowest to the highest "
-        "score of a metric, the others kept. Whisker: interval from refits on resampled items. Among near copies the "
-        "shares are arbitrary, and one may get a negative weight that the other makes up for.",
+        title=f"Weights of the combined metric{of_aspect}",
+        caption="Ridge regression on all items: points on the human scale between the lowest and the highest score "
+        "of a "
+        "metric, others constant. Whisker: interval from refits on resampled items. Weights of near copies are "
+        "arbitrary; one may be negative and the other larger instead.",
         alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
         spec=spec_of(weights(empty_rows(), intervals=intervals).properties(width="container")),
         table="weights",
@@ -113,10 +115,9 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
     drawn = costs(empty_rows(), log=wide(result.path), objective=objective_of(result))
     return Figure(
         id="combine-costs",
-        title=f"What each further metric buys{of_aspect}",
-        caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b at each budget is that of "
-        "metrics chosen within it, without the held-out outputs. A metric costs 1 where the raters file names no "
-        "costs. Band: interval.",
+        title=f"Agreement by cost{of_aspect}",
+        caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b on held-out outputs at each "
+        "budget. A metric costs 1 where the raters file has no costs. Band: interval.",
         alt="Steps of Kendall τ-b with people against the total cost of the metrics.",
         spec=spec_of(drawn.properties(width="container")),
         table="costs",
@@ -166,8 +167,9 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         sentences.append(
             (
                 target,
-                f"{_opening(target)}{way['what']} reaches τ-b {with_ends(way, 'kendall')} with people on items it has"
-                f" not seen, the best single metric {with_ends(single, 'kendall')}{claim}.{_others(others)}",
+                f"{_opening(target)}{way['what']} reaches τ-b {with_ends(way, 'kendall')} with human ratings on "
+                f"held-out"
+                f" items, the best single metric {with_ends(single, 'kendall')}{claim}.{_others(others)}",
             )
         )
     return sentences
@@ -176,14 +178,14 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
 def _gain(row: Mapping[str, Any]) -> str:
     """The claim that the interval of a gain allows."""
     if row["gain_low"] is None or row["gain_high"] is None:
-        return f"without an interval of the difference ({number(row['gain'])}) nothing can be said"
+        return f"the difference ({number(row['gain'])}) has no interval, so it is inconclusive"
     size = with_ends(row, "gain")
-    return f"a gain of {size}" if row["conclusion"] == GAIN else f"no gain is shown, {size}"
+    return f"a gain of {size}" if row["conclusion"] == GAIN else f"no significant gain, {size}"
 
 
 def _others(own: pl.DataFrame) -> str:
     scores = names([f"{row['what']} {number(row['kendall'])}" for row in own.iter_rows(named=True)])
-    return f" For comparison, not judged: {scores}." if scores else ""
+    return f" Not tested: {scores}." if scores else ""
 
 
 def errors(result: Combine) -> list[tuple[str, str]]:
@@ -200,10 +202,12 @@ def errors(result: Combine) -> list[tuple[str, str]]:
         told.append(
             (
                 target,
-                f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as people"
+                f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as the "
+                f"annotators"
                 f" do, the best single metric {percent(single['sample_accuracy'])}. The combination’s errors have a"
-                f" mean |Favi-Score| of {sizes[0]}, the single metric’s of {sizes[1]}. Fewer errors make |Favi-Score|"
-                " larger by chance alone, so the two are not to be compared.",
+                f" mean |Favi-Score| of {sizes[0]}, the single metric’s of {sizes[1]}. Do not compare the two: few "
+                f"errors"
+                " make |Favi-Score| larger by chance.",
             )
         )
     return told
@@ -228,7 +232,7 @@ def _opening(target: str) -> str:
 
 COMBINE = Section(
     question="combine",
-    title="A better metric",
+    title="Combined metric",
     ask=_ask,
     figures=_figures,
     build=_build,

@@ -35,9 +35,8 @@ def _figures(context: Context) -> Sequence[Figure]:
 def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
     means = Figure(
         id="complementarity-averages",
-        title="Mean complementarity of two judges",
-        caption="Dot: the mean over pairs. Whisker: its interval from resampled items. Dashed: raters who have "
-        "nothing to do with each other.",
+        title="Mean complementarity of two raters",
+        caption="Dot: mean over pairs. Whisker: interval from resampled items. Dashed: unrelated raters.",
         alt="Dot-and-whisker plot of the mean complementarity among people, between people and metrics, among metrics.",
         spec=spec_of(averages(empty_rows()).properties(width="container")),
         table="complementarity.averages",
@@ -45,9 +44,9 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
     )
     heat = Figure(
         id="complementarity-map",
-        title="Every two raters",
-        caption="Blue: they rank alike, full blue the same. Blank: unrelated. Vermilion: they rank against each other. "
-        "People stand first, then metrics, each in an order that puts like beside like.",
+        title="Complementarity of each pair of raters",
+        caption="Blue: similar rankings. Blank: unrelated. Vermilion: opposite rankings. Human ratings first, then "
+        "metrics, each ordered by similarity.",
         alt="Heat map of the complementarity of every two raters, people first; the table below holds the means.",
         spec=spec_of(heat_map(empty_rows(), result, width=HEAT_WIDTH)),
         table="complementarity.pairs",
@@ -58,7 +57,7 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
 def _variance(result: Complementarity) -> Figure:
     return Figure(
         id="complementarity-variance",
-        title="How many directions raters differ in",
+        title="Number of dimensions in which raters differ",
         caption="The ranking that all raters share is subtracted first. Bars: the share that each principal component "
         "has of what is left, with its interval. Blue line: all up to it. Dashed: as many raters who rank at random. "
         f"Grey rule: {percent(SHARE)}. A steep blue line: raters disagree in few ways, not that they agree.",
@@ -71,10 +70,10 @@ def _variance(result: Complementarity) -> Figure:
 def _places(result: Complementarity, named: Sequence[str]) -> Figure:
     return Figure(
         id="complementarity-places",
-        title="Where judges stand",
-        caption="Close: they differ from the ranking that all share in the same way, as far as two directions show it. "
-        "Triangles: people. Colour: cluster. Of many raters only people are named, the metrics that rank most like "
-        "them, the best and the chosen one (bold), and the ends of the map; the table below has more.",
+        title="Map of the raters",
+        caption="First two principal components of the differences from the common ranking; close raters differ in the "
+        "same way. Triangles: human ratings. Colour: cluster. Of many raters only some are labelled; the table below "
+        "has all.",
         alt="Map of the raters on the first two principal components; the table below holds their clusters.",
         spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=named, metric="{metric}")),
         table="complementarity.coordinates",
@@ -90,34 +89,37 @@ def sentences(result: Complementarity) -> list[str]:
     for within, more, less, same in (
         (
             "metric-metric",
-            "Metrics rank more like each other than like people: many of them together say less than their number"
-            " suggests, and miss something that people see",
-            "Metrics rank more like people than like each other: they err in different ways, so together they may say"
-            " more than any of them",
-            "Metrics rank as much like people as like each other, as far as these items tell",
+            "Metrics rank more like each other than like the annotators: together they hold less information than their"
+            " number suggests, and miss something that annotators see",
+            "Metrics rank more like the annotators than like each other: they err in different ways, so together "
+            "they may"
+            " be better than each alone",
+            "Metrics do not rank significantly more like the annotators than like each other",
         ),
         (
             "human-human",
-            "People’s aspects rank more like each other than like a metric",
-            "People’s aspects rank more like metrics than like each other: they are different questions",
-            "People’s aspects rank as much like metrics as like each other, as far as these items tell",
+            "The human aspects rank more like each other than like the metrics",
+            "The human aspects rank more like the metrics than like each other: the aspects measure different things",
+            "The human aspects do not rank significantly more like each other than like the metrics",
         ),
     ):
         gap = gaps["human-metric", within]
         if gap["difference"] is None:
             continue
         if gap["difference_low"] is None:
-            verdict = "Without intervals nothing can be said of the difference"
+            verdict = "Without intervals, the difference is inconclusive"
         else:
             verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
         told.append(
-            f"{verdict} (complementarity {number(between)} between people and metrics, {number(mean[within])} between"
+            f"{verdict} (complementarity {number(between)} between annotators and metrics, {number(mean[within])} "
+            f"between"
             f" {AVERAGES[within]}; difference {with_ends(gap, 'difference')})."
         )
     told += [
         f"{plural(round(row['dimension']), 'direction')} hold{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of"
-        f" how {plural(row['raters'], 'rater')} differ from the ranking they share; raters who rank at random would"
-        f" take {number(row['dimension_null'], digits=1)}."
+        f" the differences of {plural(row['raters'], 'rater')} from their common ranking; raters who rank at random "
+        f"would"
+        f" need {number(row['dimension_null'], digits=1)}."
         for row in result.summary.iter_rows(named=True)
         if row["dimension"] is not None
     ]
@@ -139,10 +141,10 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
     by_rule = [declared["rules"].column("distance"), *averaged]
     everyone = [*declared["raters"].columns, *(clusters if result.clusters.height else [])]
     shown = [
-        ("raters", raters, everyone, "Every rater, those closest to people first", context.notes("complementarity"))
+        ("raters", raters, everyone, "Raters, those closest to the annotators first", context.notes("complementarity"))
     ]
-    shown += [("rules", rules, by_rule, "The same means under other rules for ties", [])]
-    shown += [("left-out", result.left_out, [*declared["left_out"].columns], "Not among the judges", [])]
+    shown += [("rules", rules, by_rule, "The means with other rules for ties", [])]
+    shown += [("left-out", result.left_out, [*declared["left_out"].columns], "Raters left out", [])]
     return [
         table_html(frame, columns, id=f"complementarity-{name}", caption=caption, notes=notes, by=None)
         for name, frame, columns, caption, notes in shown
@@ -157,7 +159,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 COMPLEMENTARITY = Section(
     question="complementarity",
-    title="How alike the judges are",
+    title="Complementarity of raters",
     ask=lambda context: context.ask(complementarity),
     figures=_figures,
     build=_build,

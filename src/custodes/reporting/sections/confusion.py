@@ -12,7 +12,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     return [
         Figure(
             id="confusion-matrix",
-            title="People against {metric}",
+            title="Human ratings and {metric}",
             caption="Counts of items. Green: same preference. Red: the metric errs.",
             alt="Three by three table of people's preferences against the metric's, for the chosen pair of systems.",
             spec=spec_of(matrix(empty_rows())),
@@ -24,7 +24,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 CONFUSION = Section(
     question="confusion",
-    title="One pair of systems, item by item",
+    title="Confusion matrix of a pair of systems",
     figures=_figures,
     build=lambda context: {
         "pairs": context.table("favoritism.pairs").select("system_a", "system_b").unique(maintain_order=True).rows()

@@ -18,15 +18,15 @@ from custodes.reporting.tables import columns_with_values, table_html
 
 TABLES = ("findings", "orders", "confusion", "reliability")
 CAPTIONS = {
-    POSITION: "Right: what is shown first is preferred to the same output shown second.",
-    LENGTH: "Right: longer outputs are preferred more than people prefer them; people's noise is taken account of.",
-    OWN: "Right: the judge places a system of its own above its quality by people.",
-    CONFIDENCE: "Right: the judge is overconfident: its mean confidence is above its accuracy by human verdicts.",
+    POSITION: "Right: the output shown first is preferred.",
+    LENGTH: "Right: longer outputs are preferred more than by annotators, adjusted for the noise of human ratings.",
+    OWN: "Right: the judge over-rates its own systems, compared with human ratings.",
+    CONFIDENCE: "Right: overconfident; the mean confidence is above the accuracy by human ratings.",
 }
 SHOWN = (
-    ("findings", "What is claimed of judges"),
-    ("orders", "The same comparison in both orders"),
-    ("repeats", "The same comparison again"),
+    ("findings", "Significant faults of judges"),
+    ("orders", "Comparisons judged in both orders"),
+    ("repeats", "Repeated comparisons"),
     ("missing", "Ties and failures"),
     ("length", "Length"),
     ("own_systems", "Own systems"),
@@ -48,7 +48,7 @@ NOTES = {
 def _ask(context: Context) -> Consistency:
     made: Consistency = context.ask(consistency)
     if all(made.to_frame(name).is_empty() for name in EXAMINED):
-        raise InputError("there are no verdicts, no texts, no own systems, and no two judges beside people")
+        raise InputError("there are no verdicts, no texts, no own systems, and no two judges with human ratings")
     return made
 
 
@@ -67,7 +67,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id=f"consistency-{kind.split()[0]}",
             title=AXES[kind],
-            caption=f"{CAPTIONS[kind]} Coloured: beyond chance, all judges and kinds of the study tested together.",
+            caption=f"{CAPTIONS[kind]} Coloured: significant, all judges and kinds of fault tested together.",
             alt=f"Dots with whiskers: {AXES[kind]}, for every judge; the table below has the numbers.",
             spec=spec_of(faults(empty_rows(), title=AXES[kind]).properties(width="container")),
             table="consistency-findings",
@@ -94,8 +94,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         *made,
         Figure(
             id="consistency-flips",
-            title="How often the winner changes with the order",
-            caption="The same comparison shown in both orders. Whisker: interval from resampled items.",
+            title="Flip rate: the winner changes with the order",
+            caption="Comparisons judged in both orders. Whisker: interval from resampled items.",
             alt="Dots with whiskers: share of flips for every judge; the table below has the numbers.",
             spec=spec_of(flips(empty_rows()).properties(width="container")),
             table="consistency-orders",
@@ -105,7 +105,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="consistency-confusion",
             title="Verdicts of {metric} in both orders",
-            caption="Green: the verdict stays. Red: what is shown first gains. Blue: what is shown second gains.",
+            caption="Green: same verdict in both orders. Red: the first position gains. Blue: the second position "
+            "gains.",
             alt="Three by three table: what a system gets when shown first, by what it gets when shown second.",
             spec=spec_of(symmetry(empty_rows())),
             table="consistency-confusion",
@@ -134,11 +135,12 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 CONSISTENCY = Section(
     question="consistency",
-    title="Can a judge be trusted",
-    text="A judge should stay with its verdict when the outputs change places or when it is asked again, and look at"
-    " quality alone. What is claimed of a judge stands first, where anything could be tested: all judges and kinds of"
-    " fault together. Of a judge that is not named there nothing is claimed: no fault was found, or the test is"
-    " inconclusive.",
+    title="Consistency of judges",
+    finding="faults",
+    text="A consistent judge gives the same verdict when the presentation order changes or the query is repeated, "
+    "and does"
+    " not prefer outputs for their length or origin. The first table lists significant faults, all judges and kinds of"
+    " fault tested together. For a judge that is not listed, no fault was found or the test is inconclusive.",
     ask=_ask,
     figures=_figures,
     build=_build,

@@ -31,8 +31,8 @@ def _columns() -> tuple[Column, ...]:
     declared = [own for own in Correction.declared()["pairs"].columns if own.essential or own.kind == "share"]
     place = [own.name for own in declared].index("decision") + 1
     beside = [
-        label("decision_naive", "the metric taken at its word", "Metric"),
-        label("decision_human", "people's annotations alone", "People"),
+        label("decision_naive", "by the metric alone", "Metric"),
+        label("decision_human", "by human ratings alone", "Human"),
     ]
     return tuple(
         own for own in [*declared[:place], *beside, *declared[place:]] if own.name not in ("metric", "estimator")
@@ -56,7 +56,7 @@ def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> 
 def _ask(context: Context) -> Correction:
     metrics = corrected_metrics(list(context.best.values()), list(context.leaders.values()))
     if not metrics:
-        raise InputError("no metric can be ranked, so none is worth correcting.")
+        raise InputError("no metric can be ranked, so none is corrected.")
     made: Correction = context.ask(correction, metrics=metrics)
     return made
 
@@ -65,10 +65,9 @@ def _figures(context: Context) -> Sequence[Figure]:
     return [
         Figure(
             id="correction-margins",
-            title="Margins by {corrected}, by people, and corrected",
-            caption="Right of the line: the first system of the pair is better more often than the second. Whisker: "
-            "interval. Orange square: the metric taken at its word; blue triangle: people's annotations alone; green "
-            "dot: both, with the metric's errors corrected.",
+            title="Margins by {corrected}, by human ratings, and corrected",
+            caption="Right of the line: the first system wins more often. Whisker: interval. Orange square: the metric "
+            "alone; blue triangle: human ratings alone; green dot: both, with the errors of the metric corrected.",
             alt="Three dots with whiskers for every pair of systems; the table below holds the corrected numbers.",
             spec=spec_of(margins(empty_rows()).properties(width="container")),
             table="corrected",
@@ -90,7 +89,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         "corrected": names(metrics),
         "others": len((context.whole or context).metrics) - len(metrics),
         "alone": rows["n_metric"].sum() == 0,
-        "rows": [(CHANGED, "whose decision changes"), (ALL, "all")],
+        "rows": [(CHANGED, "with a changed decision"), (ALL, "all")],
         "which": CHANGED if of_best[CHANGED].is_not_null().any() else ALL,
         "notes": [message for _, message in context.notes("correction")],
     }
@@ -98,7 +97,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 CORRECTION = Section(
     question="correction",
-    title="Corrected decisions",
+    title="Correction of metric errors",
     ask=_ask,
     figures=_figures,
     tables=lambda context: [

@@ -17,10 +17,9 @@ def _figures(context: Context) -> Sequence[Figure]:
     return [
         Figure(
             id="favoritism-accuracy",
-            title="How often a metric errs, and how one-sidedly",
-            caption="Right: errs seldom. Low: errs to both sides alike. Whisker: interval from resampled items. "
-            "Named: the metric that agrees best with people, the chosen one (bold), and the ends of both axes; the "
-            "table below has more.",
+            title="Accuracy and one-sidedness of errors",
+            caption="Right: few errors. Low: errors in both directions alike. Whisker: interval from resampled items. "
+            "Labelled: the metric that agrees best with the annotators, the chosen one (bold), and the extremes.",
             alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point per metric.",
             spec=spec_of(accuracy_scatter(empty_rows(), "{metric}").properties(width="container")),
             table="favoritism-points",
@@ -28,9 +27,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         ),
         Figure(
             id="favoritism-map",
-            title="Every metric and every system",
-            caption="Mean Favi-Score of a system against every other one, from −2 to 2: orange where errors favour it, "
-            "blue where they go against it, colour full at ±1.",
+            title="Mean Favi-Score of each system by each metric",
+            caption="Mean over the other systems, from −2 to 2. Orange: errors favour the system; blue: errors "
+            "disfavour it.",
             alt="Heat map of the mean Favi-Score of every system by every metric, with the numbers in the cells.",
             spec=spec_of(heat_map(empty_rows())),
             table="favoritism.systems",
@@ -38,10 +37,10 @@ def _figures(context: Context) -> Sequence[Figure]:
         ),
         Figure(
             id="favoritism-partiality",
-            title="Partial to whom, beyond errors",
-            caption="Points of a system's win rate that its quality does not explain: orange favoured, blue "
-            "disfavoured. Bold with a star: beyond chance, all metrics and systems tested together. A question mark: "
-            "inconclusive.",
+            title="Partiality of each metric to each system",
+            caption="Points of win rate that quality does not explain. Orange: favoured; blue: disfavoured. Bold "
+            "with a "
+            "star: significant, all metrics and systems tested together. Question mark: inconclusive.",
             alt="Heat map of the partiality of every metric to every system, with the numbers in the cells.",
             spec=spec_of(partial_map(empty_rows())),
             table="favoritism.partiality",
@@ -49,8 +48,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         ),
         Figure(
             id="favoritism-systems",
-            title="Whom {metric} favours",
-            caption="One point per opponent; box: middle half; orange: median. Hollow points may be chance.",
+            title="Favi-Scores of each system by {metric}",
+            caption="One point per opponent; box: quartiles; orange: median. Hollow: not significant.",
             alt="Strip and box plot of the Favi-Scores of every system against every other one, for the chosen metric.",
             spec=spec_of(by_system(empty_rows()).properties(width="container")),
             table="favoritism.pairs",
@@ -75,21 +74,22 @@ def _build(context: Context) -> Mapping[str, str]:
 
 FAVORITISM = Section(
     question="favoritism",
-    title="Who favours whom",
+    title="Favoritism",
+    finding="favours",
     ask=lambda context: context.ask(favoritism),
     figures=_figures,
     tables=lambda context: [
         chosen_table(
             context,
             "favoritism-pairs",
-            "Every pair of systems, by the chosen metric",
+            "Pairs of systems by the chosen metric",
             "favoritism.pairs",
             OF_METRIC,
         ),
         chosen_table(
             context,
             "favoritism-partiality-table",
-            "Partiality to every system, by the chosen metric",
+            "Partiality to each system by the chosen metric",
             "favoritism.partiality",
             OF_METRIC,
         ),

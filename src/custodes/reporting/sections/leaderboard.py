@@ -15,10 +15,10 @@ from custodes.plots.leaderboard import heat_map, panels, strengths
 from custodes.reporting.section import ONE_SIDED, ChosenTable, Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import chosen_table, table_html
 
-PEOPLE, CORRECTED_PEOPLE = "people", "people, corrected by a metric"
+PEOPLE, CORRECTED_PEOPLE = "human ratings", "human ratings, corrected by a metric"
 """Who stands in the first picture."""
 
-WHO = (("people", HUMAN, "people"), ("metric", "{metric}", "{metric}"))
+WHO = (("people", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
 """Whose pictures and tables: the name of the part, the rater, what it is called."""
 
 
@@ -74,16 +74,22 @@ def _figures(context: Context) -> Sequence[Figure]:
     raters = [name for name in (PEOPLE, CORRECTED_PEOPLE) if name in rows["rater"]]
     by_metric = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
-    seen = "Systems that share a letter cannot be told apart. Whisker: interval; an arrow: one end is not known."
+    corrected = CORRECTED_PEOPLE in raters  # has strengths alone
+    of_aspect = " ({aspect})" if any(context.aspects) else ""
+    seen = "Systems that share a letter do not differ significantly. Whisker: interval; arrow: one bound is unknown."
     return [
         *_in_panels(
             rows,
             Figure(
                 id="leaderboard-strengths",
-                title="Who is best by people",
+                title=("Strengths" if corrected else "Win rates") + " by human ratings" + of_aspect,
                 caption=seen,
                 alt="A dot with a whisker for every system, the strongest on top; the table below has the numbers.",
-                spec=spec_of(strengths(empty_rows(), raters=raters).properties(width="container")),
+                spec=spec_of(
+                    strengths(empty_rows(), raters=raters, value="strength" if corrected else "win_rate").properties(
+                        width="container"
+                    )
+                ),
                 table="leaderboard-shown",
                 where={"aspect": "{aspect}"},
                 lines=("system",),
@@ -95,7 +101,7 @@ def _figures(context: Context) -> Sequence[Figure]:
                 by_metric,
                 Figure(
                     id="leaderboard-metric",
-                    title="Who is best by {metric}",
+                    title="Strengths by {metric}",
                     caption=seen,
                     alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
                     spec=spec_of(strengths(empty_rows()).properties(width="container")),
@@ -110,9 +116,10 @@ def _figures(context: Context) -> Sequence[Figure]:
         *(
             Figure(
                 id=f"leaderboard-map-{who}",
-                title=f"Who wins how often by {name}",
-                caption="Share of the points of the system of the row against that of the column, a tie half a point:"
-                " orange over a half, blue under. Empty: the two never met.",
+                title=f"Win rates of pairs by {name}",
+                caption="Win rate of the row’s system against the column’s system; a tie counts half. Orange: above "
+                "one half;"
+                " blue: below. Empty: never compared.",
                 alt="Heat map of the win rate of every system against every other one, with the numbers in the cells.",
                 spec=spec_of(heat_map(empty_rows(), n_systems=n_systems)),
                 table="leaderboard.pairs",
@@ -136,7 +143,7 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
             chosen(f"leaderboard-pairs-{who}", f"Pairs of systems by {name}", "pairs", rater)
             for who, rater, name in _who(context)
         ),
-        chosen("leaderboard-effects", "What else counts, by people", "effects", HUMAN),
+        chosen("leaderboard-effects", "Ties and covariates by human ratings", "effects", HUMAN),
     ]
 
 
@@ -148,7 +155,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             corrected.sort("saving", descending=True, nulls_last=True, maintain_order=True),
             context.declared("leaderboard.corrected").columns,
             id="leaderboard-corrected",
-            caption="People's battles corrected by each metric",
+            caption="Human ratings corrected by each metric",
         )
         if corrected.height
         else "",
@@ -158,7 +165,8 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 LEADERBOARD = Section(
     question="leaderboard",
-    title="Who is best",
+    title="Leaderboard",
+    finding="best",
     ask=_ask,
     figures=_figures,
     tables=_tables,

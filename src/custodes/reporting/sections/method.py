@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from custodes.answers.wording import names
+from custodes.data.notes import Note
+from custodes.evaluate.comparison import label_of
 from custodes.reporting.section import Context, Section
+
+PLACE = "\0"
+"""Stands for the aspect in a message."""
 
 CITATIONS = (
     (
@@ -34,7 +40,7 @@ CITATIONS = (
         "Automated Metrics for Text Generation. Findings of ACL 2023.",
     ),
     (
-        "Boundaries for repeated looks",
+        "Boundaries for interim analyses",
         "S. J. Pocock. Group Sequential Methods in the Design and Analysis of Clinical Trials. Biometrika 64(2), 1977.",
     ),
     (
@@ -54,15 +60,35 @@ CITATIONS = (
 )
 
 
+def joined_notes(notes: Sequence[Note]) -> list[tuple[str, str, int]]:
+    """Rule, message and count of each note; notes that differ in the aspect alone are one.
+
+    >>> joined_notes([
+    ...     Note(rule="few", message="few items for aspect 'a'", count=1, aspect="a"),
+    ...     Note(rule="few", message="few items for aspect 'b'", count=1, aspect="b"),
+    ... ])
+    [('few', 'few items for aspects a and b', 1)]
+    """
+    groups: dict[tuple[str, str, int], dict[str, str]] = {}
+    for note in notes:
+        plain = note.message.replace(label_of(note.aspect), PLACE, 1) if note.aspect else note.message
+        groups.setdefault((note.rule, plain, note.count), {})[note.aspect] = note.message
+    return [
+        (rule, plain.replace(PLACE, f" for aspects {names(list(messages))}"), count)
+        if len(messages) > 1 and PLACE in plain
+        else (rule, next(iter(messages.values())), count)
+        for (rule, plain, count), messages in groups.items()
+    ]
+
+
 def _build(context: Context) -> Mapping[str, Any]:
     """Provenance, formulas in words, citations, and everything left out."""
     alone = not context.metrics
-    noted = {(note.rule, note.message): note.count for result in context.results.values() for note in result.notes}
     return {
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
         "asked": context.results["leaderboard" if alone else "agreement"].provenance.options,
         "alone": alone,
-        "noted": [(rule, message, count) for (rule, message), count in noted.items()],
+        "noted": joined_notes([note for result in context.results.values() for note in result.notes]),
         "citations": CITATIONS,
         "downloads": [
             f"{question}.{name}" for question, result in context.results.items() for name in result.declared()
@@ -70,4 +96,4 @@ def _build(context: Context) -> Mapping[str, Any]:
     }
 
 
-METHOD = Section(question="method", title="How these numbers were made", build=_build, alone=True)
+METHOD = Section(question="method", title="Methods, references and left-out data", build=_build, alone=True)

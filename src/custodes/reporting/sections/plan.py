@@ -19,8 +19,8 @@ def _power(context: Context) -> list[Figure]:
     return [
         Figure(
             id="plan-power",
-            title="What annotations find",
-            caption="By people alone, a pair annotated once: the chance to find the better system. A point per pair of "
+            title="Power by margin",
+            caption="Power to find the better system with human ratings alone, one analysis per pair. Points: pairs of "
             "systems at the margin that this study suggests.",
             alt="Lines of the chance to find the better system against the margin, one for each number of annotations.",
             spec=spec_of(curve(empty_rows()).properties(width="container")),
@@ -32,9 +32,10 @@ def _power(context: Context) -> list[Figure]:
 
 PLAN = Section(
     question="plan",
-    title="Plan of the next study",
-    text="Simulated from what this study leaves possible: pairs of systems that differ as much as these do, annotated "
-    "by people alone under the looks of the section before. Correct is measured against the simulated truth.",
+    title="Planning the next study",
+    text="Simulated from the posterior of this study: pairs of systems that differ as these do, with human ratings "
+    "alone "
+    "and the interim analyses of the previous section. “Correct” refers to the simulated truth.",
     ask=_ask,
     figures=_power,
     build=lambda context: {
@@ -42,7 +43,7 @@ PLAN = Section(
             context.table("plan.plan"),
             [own for own in context.declared("plan.plan").columns if own.name not in ("metric", "estimator")],
             id="plan-table",
-            caption="What a study like this one would take",
+            caption="Annotations that a similar study needs",
         )
     },
     alone=True,

@@ -21,8 +21,8 @@ FEWEST = 20
 """With fewer annotations per pair, stopping early has nothing to save."""
 
 CAPTIONS = {
-    "correct": "A point per look: mean over replications. Pairs still open count as not different.",
-    "kld": "How far shares of wins, ties and losses are from those on all annotations.",
+    "correct": "One point per interim analysis: mean over replications. Undecided pairs count as not different.",
+    "kld": "Distance of the proportions of wins, ties and losses from those on all annotations.",
 }
 
 
@@ -30,8 +30,8 @@ def check_not_stopped(context: Context) -> None:
     """Refuse a study in which answers decided how many were asked: there is no fixed number to replay."""
     if stopped(context.study.looks):
         raise InputError(
-            "answers decided here how many more were asked, so that there is no fixed number to replay or to plan from;"
-            " what stopped the asking stands in the section The people."
+            "the number of answers depended on the answers, so there is no fixed number to replay or to plan from; the"
+            " section Annotators shows the interim analyses."
         )
 
 
@@ -41,8 +41,8 @@ def _ask(context: Context) -> Protocol:
     most = max((row["annotations"] / row["pairs"] for row in result.reference.to_dicts()), default=0.0)
     if most < FEWEST:
         raise InputError(
-            f"people annotated {most:.0f} items of a pair of systems on average, and a replay with looks after"
-            f" {', '.join(map(str, STOPPING.looks or ()))} takes at least {FEWEST}."
+            f"a pair of systems has {most:.0f} human annotations on average, and a replay with interim analyses after"
+            f" {', '.join(map(str, STOPPING.looks or ()))} needs at least {FEWEST}."
         )
     return result
 
@@ -80,7 +80,7 @@ def _build(context: Context) -> Mapping[str, object]:
             rows.with_columns(pl.col("annotations").round()),
             [*columns[:place], again, *columns[place:]],
             id="protocol-table",
-            caption="Where the protocol ends",
+            caption="Results of the protocol",
             notes=context.notes("protocol"),
         ),
     }
@@ -88,7 +88,7 @@ def _build(context: Context) -> Mapping[str, object]:
 
 PROTOCOL = Section(
     question="protocol",
-    title="How few annotations would do",
+    title="Annotation protocol",
     ask=_ask,
     figures=_figures,
     build=_build,

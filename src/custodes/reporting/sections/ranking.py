@@ -14,11 +14,11 @@ from custodes.plots.ranking import crowded, graph_rows, picture, table, table_ro
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import chosen_table, table_html
 
-WINNERS = "Winners on top; edges that follow from others are left out."
-DIFFERENT = "Dotted: people see no difference. Dashed red: people say the opposite."
-SIGNS = "+: the system of the row is significantly better; −: that of the column; the best by people first."
-SHADES = "Orange: people see no difference. Red: people say the opposite. Grey: people see one, the metric does not."
-WHO = (("people", HUMAN, "people", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
+WINNERS = "Better systems on top; implied edges are left out."
+DIFFERENT = "Dotted: no significant difference by human ratings. Dashed red: the opposite by human ratings."
+SIGNS = "+: the row’s system is significantly better; −: the column’s. Best by human ratings first."
+SHADES = "Orange: no difference by human ratings. Red: the opposite. Grey: a difference by human ratings only."
+WHO = (("people", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
 """Whose graph and order: the name of the part, the rater, what it is called, what its graph shows, and its table."""
 
 
@@ -42,9 +42,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         *graphs,
         Figure(
             id="ranking-errors",
-            title="Decisions of every metric against those of people",
-            caption="Share of system pairs. Omission: people see a difference, the metric does not. Insertion: the "
-            "other way round. Inversion: opposite decisions.",
+            title="Decisions of each metric compared with human decisions",
+            caption="Proportion of system pairs. Omission: a human difference that the metric misses. Insertion: a "
+            "difference by the metric only. Inversion: opposite decisions.",
             alt="Stacked bars of correct decisions, omissions, insertions and inversions for every metric.",
             spec=spec_of(stacked_errors(empty_rows()).properties(width="container")),
             table="ranking.errors",
@@ -84,7 +84,8 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 RANKING = Section(
     question="ranking",
-    title="Which decisions flip",
+    title="Rankings and decision errors",
+    finding="flips",
     ask=lambda context: context.ask(ranking),
     figures=_figures,
     tables=_tables,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, up_to_rounding
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, Kinds, kinds
 from custodes.stats.strength.davidson import Fit, fit
@@ -15,6 +15,7 @@ from custodes.stats.strength.strengths import Strengths
 
 _CANDIDATES = 2
 """Systems that may take the lead, those that the first step says to be cheapest."""
+_SAME = 1e-9  # log odds; a smaller difference is rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     same = kinds(rows, rows.weight * rows.often)
     number = kinds(rows, rows.often).outcomes
     estimate = strengths.draws[0]
-    leader = int(np.nanargmax(estimate))
+    leader = int(np.nanargmax(up_to_rounding(estimate)))
     others = np.flatnonzero(strengths.component == strengths.component[leader])
     n_pairs = len(np.unique(same.first * len(estimate) + same.second))
     if len(others) < 2 or not strengths.bounded[leader] or n_pairs > MOST_PAIRS:
@@ -63,7 +64,11 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     first = _refit(same, strengths.component, half=half)
     if first is None:
         return None
-    candidates = [int(system) for system in others[np.argsort(-estimate[others], kind="stable")] if system != leader]
+    candidates = [
+        int(system)
+        for system in others[np.argsort(-up_to_rounding(estimate[others]), kind="stable")]
+        if system != leader
+    ]
     costs = [_removed(first, weight, number, leader, system)[1] for system in candidates]
     nearest = [candidates[place] for place in np.argsort(costs, kind="stable")[:_CANDIDATES]]
     removals = [
@@ -104,7 +109,7 @@ def _search(
         current = refitted
         strength = np.where(component == component[leader], current.coefficients[: len(component)], -np.inf)
         successor = int(strength.argmax())
-        if successor != leader:
+        if strength[successor] - strength[leader] > _SAME:
             return successor, count
 
 
@@ -124,14 +129,14 @@ def _removed(current: Fit, weight: Floats, number: Floats, leader: int, rival: i
     gain = residual[:, :, 0] * (current.design @ direction[:width])[:, np.newaxis]
     if current.has_ties:
         gain = gain + residual[:, :, 1] * direction[-1]
-    gain = np.where(number > 0, weight * gain, 0.0).ravel()
+    gain = up_to_rounding(np.where(number > 0, weight * gain, 0.0).ravel())
     order = np.argsort(-gain, kind="stable")
     order = order[gain[order] > 0]
-    gap = current.coefficients[leader] - current.coefficients[rival]
+    gap = max(0.0, current.coefficients[leader] - current.coefficients[rival] - _SAME)
     reached = np.cumsum(gain[order] * number.ravel()[order])
     place = int(np.searchsorted(reached, gap))
     if place == len(order):
         return order, np.inf
     before = reached[place] - gain[order[place]] * number.ravel()[order[place]]
     counts = number.ravel()[order[:place]].sum()
-    return order, float(counts + np.ceil((gap - before) / gain[order[place]]))
+    return order, float(counts + np.ceil((gap - before) / gain[order[place]] - _SAME))
