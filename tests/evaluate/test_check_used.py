@@ -61,7 +61,7 @@ def test_the_report_shows_signatures_and_leaves_out_what_nobody_said() -> None:
         for section in (CHECK, AGREEMENT):
             section.answer(made)
         html = CHECK.html(made, *CHECK.drawn(made))
-        assert "How each rater counts" in html
+        assert "Kind, direction and use of each rater" in html
         assert ("ter | sacrebleu 2.6.0" in html) == shown
 
 

@@ -46,6 +46,7 @@ class Options:
     """How models are fitted: systems in all, the model of ties, the confidence level and the number of resamples.
 
     `test_pairs`: pairs are tested by their own comparisons, which needs numbers that did not depend on outcomes.
+    `search_removal`: the fewest comparisons that change the leader are searched.
     """
 
     n_systems: int
@@ -53,6 +54,7 @@ class Options:
     confidence: float
     resamples: int
     test_pairs: bool = True
+    search_removal: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,7 +214,7 @@ def _fitted(data: ModelData, rng: np.random.Generator, options: Options) -> Fitt
         rates_high=high,
         pairs=pairs,
         direct=direct_tests(pairs, battles, fit, confidence=confidence) if options.test_pairs else None,
-        removal=smallest_removal(battles, fit),
+        removal=smallest_removal(battles, fit) if options.search_removal else None,
         more_battles=more_battles(fit, pairs, ranked.apart, confidence=confidence),
         battles=_per_system(battles.first, battles.second, n_systems, battles.often),
         opponents=_per_system(pairs.first, pairs.second, n_systems),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Unpack
@@ -153,7 +154,7 @@ class Leaderboard(Result):
         count("systems", "in the group: each beats each other one, directly or through others", essential=False),
     )
     leaders: pl.DataFrame = table(
-        "One row per rater: how few comparisons determine which system is strongest.",
+        "How few comparisons determine which system is strongest: a row for human ratings, or per metric without them.",
         label("rater", "as in `systems`"),
         label("leader", "the system with the greatest strength"),
         label("successor", "the system that leads once the comparisons are removed"),
@@ -317,6 +318,8 @@ def _models(
         rows = {name: table.of_rater(table.raters.index(name)) for name in comparison.compared if name not in excluded}
         of_aspect = partial(fit_comparisons, design=comparison.design, options=options, covariates=covariates[aspect])
         human = rows.pop(HUMAN, None)
+        # Of metrics only where nobody annotated: refits take time.
+        of_metric = partial(of_aspect, options=replace(options, search_removal=human is None))
         if human is not None:
             models[aspect, HUMAN] = RaterModel(rater=HUMAN, aspect=aspect, fit=partial(of_aspect, human))
             for name, metric in rows.items():
@@ -326,7 +329,7 @@ def _models(
                     models[aspect, model.rater] = model
         for name, metric in rows.items():
             whole = overall and name in comparison.overall
-            model = RaterModel(rater=name, aspect="" if whole else aspect, fit=partial(of_aspect, metric))
+            model = RaterModel(rater=name, aspect="" if whole else aspect, fit=partial(of_metric, metric))
             models[aspect, name] = wholes.setdefault(name, model) if whole else model
     return models
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import AT_THRESHOLD
+from custodes.data.comparisons import HUMAN
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
 from custodes.stats.arrays import Floats, Ints, chunks, up_to_rounding
 from custodes.stats.graphs import clearest_cycles, condensation, letters
@@ -37,7 +38,11 @@ def rows_of(
             _pairs(rater, model, names, confidence) for rater, model in models.items() if model.pairs is not None
         ),
         "cycles": _stacked(_cycles(rater, model, names) for rater, model in models.items()),
-        "leaders": _stacked(_leaders(rater, model, names) for rater, model in models.items()),
+        "leaders": _stacked(
+            _leaders(rater, model, names)
+            for rater, model in models.items()
+            if model.pairs is not None and (rater == HUMAN or HUMAN not in models)
+        ),
         "effects": _stacked(_effects(rater, model, confidence) for rater, model in models.items()),
         "corrected": {
             "metric": [correction.metric for correction in corrected],
@@ -196,8 +201,7 @@ def _cycles(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any]
 
 def _leaders(rater: str, model: FittedModel, names: np.ndarray) -> dict[str, Any]:
     removal = model.removal
-    if model.pairs is None:
-        return {"rater": [], "leader": [], "successor": [], "removals": np.empty(0), "proportion": np.empty(0)}
+    assert model.pairs is not None
     number = np.nan if removal is None else float(removal.number)
     return {
         "rater": [rater],
