@@ -58,8 +58,8 @@ class StudyCheck(OfProblems):
     summary: pl.DataFrame = table(
         "One row: the study.",
         label("name", "name of the study, from the plan"),
-        count("items", "systems whose outputs are shown"),
-        count("systems", "items that are compared or rated"),
+        count("items", "items whose outputs are shown"),
+        count("systems", "systems that are compared or rated"),
         count("pairs", "pairs of systems that are compared, or systems that are rated"),
         count("questions", "comparisons that can be asked: items of each pair"),
         count("known", "control questions with a known answer: gold, qualification, attention"),
@@ -340,9 +340,7 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         )
     elif texts.contact not in texts.consent:
         yield Problem(
-            "warning",
-            "consent-without-contact",
-            "the consent text does not contain the contact; write {{contact}} in it",
+            "warning", "consent-without-contact", "the consent text does not contain the contact; write {contact} in it"
         )
     price = f"{plan.money.price:.2f}"
     if plan.money.price and price not in texts.consent:

@@ -295,9 +295,7 @@ class Study:
             allowed = {"@aspect" in tokens, "@noaspect" not in tokens}
             candidates = tuple(c for c in candidates if (c in with_aspect) in allowed)
             if not candidates:
-                raise OptionError(
-                    f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects by the metric's aspect"
-                )
+                raise OptionError(f"metrics={metrics!r} excludes every metric; {listed(tokens)} selects by its aspect")
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
 
@@ -307,10 +305,7 @@ class Study:
         unknown = [name for name in judges if not kinds[name]]
         beside = beside_people(unknown, people)
         likely = [name for name in unknown if looks_human(name) or name in beside]
-        message = (
-            f"raters that look human are read as metrics: {listed(likely)}; if they are human, name "
-            "them in human as well, or leave them out of metrics"
-        )
+        message = f"raters that look human are read as metrics: {listed(likely)}; name them in human, or exclude them"
         return noted(("people-as-metrics", len(likely), message))
 
     def _pooled(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:

@@ -109,7 +109,7 @@ class Leaderboard(Result):
         *PAIR,
         count("battles", "comparisons of the two"),
         count("wins", "of system_a", "A better"),
-        count("ties", "of the two, ties"),
+        count("ties", "ties of the two"),
         count("losses", "of system_a", "B better"),
         share("win_rate", "win rate of system_a, a tie half a win", interval=True),
         share("expected", "win rate expected from the strengths, at equal covariates"),
