@@ -17,7 +17,7 @@ def pooled() -> Study:
 
 def test_people_who_become_metrics_are_told_in_every_question() -> None:
     study = pooled()
-    told = "raters that look human are read as metrics: human_fluency_ann1, human_fluency_ann2; if they are human, nam"
+    told = "raters that look human are read as metrics: human_fluency_ann1, human_fluency_ann2; name them in human"
     for question in (cu.agreement, cu.favoritism, cu.ranking, cu.leaderboard):
         notes = question(study, human="human_coherence*", resamples=20).notes  # type: ignore[operator]
         assert [note.message[: len(told)] for note in notes if note.rule == "people-as-metrics"] == [told]
