@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.data import comparisons as module
+from custodes.data import comparison_rules as module
 from custodes.data.cells import OutcomeCounts
-from custodes.data.comparisons import ABSENT, Comparisons, compare_in_memory, human_threshold, pair_codes, pairs_of
+from custodes.data.comparison_rules import compare_in_memory, human_threshold
+from custodes.data.comparisons import ABSENT, Comparisons, pair_codes, pairs_of
 from custodes.data.study import Study
 from custodes.evaluate.comparison import HUMAN, Comparison, all_raters, compare
 from tests.random_studies import study

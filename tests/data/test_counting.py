@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from custodes.data.cells import OutcomeCounts
-from custodes.data.comparisons import Aggregate
+from custodes.data.comparison_rules import Aggregate
 from custodes.data.counting import count_pairs
 from custodes.data.simulate import demo_study
 from custodes.errors import InputError, OptionError

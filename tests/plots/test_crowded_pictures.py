@@ -17,6 +17,7 @@ from custodes.evaluate.favoritism import Favoritism
 from custodes.evaluate.ranking import Ranking
 from custodes.plots import theme
 from custodes.plots.favoritism import ENDS
+from custodes.plots.labels import extremes
 from custodes.plots.ranking import GRAPH_UP_TO, crowded, table_rows
 
 SYSTEMS = [f"system-{i:02d}" for i in range(16)]
@@ -142,3 +143,22 @@ def test_maps_and_dots_name_every_system(study: cu.Study, favoured: Favoritism, 
         assert [name for name in SYSTEMS if words.count(name) != times] == []
         sizes = re.findall(r'font-size="([0-9.]+)px"', (tmp_path / "x.svg").read_text(encoding="utf-8"))
         assert min(map(float, sizes)) >= theme.TEXT
+
+
+def test_places_follow_net_wins_by_human_ratings_then_the_name() -> None:
+    rows = [("human", "A", "B", "-"), ("human", "A", "C", "="), ("human", "B", "C", "+"), ("m", "A", "B", "+")]
+    decisions = pl.DataFrame(
+        [("quality", *row) for row in rows],
+        schema=["aspect", "rater", "system_a", "system_b", "decision"],
+        orient="row",
+    )
+    table = table_rows(decisions)
+    places = {r["system_a"]: r["place_a"] for r in table.rows(named=True)} | {
+        r["system_b"]: r["place_b"] for r in table.rows(named=True)
+    }
+    assert places == {"B": 0, "A": 1, "C": 2}  # net wins 2, -1 and -1: ties by name
+    assert table.filter(rater="m")["reading"].to_list() == ["invert"]
+
+
+def test_extremes_alternate_between_the_highest_and_the_lowest() -> None:
+    assert extremes(np.array([0.2, np.nan, 0.9, 0.5, 0.1]), 2) == [2, 4, 3, 0]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import value_list
-from custodes.data.comparisons import FLOAT_NOISE
+from custodes.data.comparison_rules import FLOAT_NOISE
 from custodes.data.loading import check_exists
 from custodes.data.panel import label_codes
 from custodes.data.patterns import Patterns, select_labels

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from custodes.arguments import FEWEST_RESAMPLES, is_number, one_of
-from custodes.data.comparisons import Aggregate, Orders
+from custodes.data.comparison_rules import Aggregate, Orders
 from custodes.data.patterns import Patterns
 from custodes.errors import OptionError, suggestion
 

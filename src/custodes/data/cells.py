@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.comparisons import HUMAN, OUTPUTS, Comparisons, pair_codes, pairs_of
+from custodes.data.comparison_rules import OUTPUTS
+from custodes.data.comparisons import HUMAN, Comparisons, pair_codes, pairs_of
 from custodes.data.engines import collected
 from custodes.data.notes import Note
 from custodes.data.origin import Origin

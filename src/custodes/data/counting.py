@@ -14,7 +14,8 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.cells import OutcomeCounts, count_cells, summed
-from custodes.data.comparisons import FLOAT_NOISE, HUMAN, Aggregate, mean_preference, preference, vote_preference
+from custodes.data.comparison_rules import FLOAT_NOISE, Aggregate, mean_preference, tie_rule, vote_preference
+from custodes.data.comparisons import HUMAN
 from custodes.data.engines import check_known, collected, in_engine, indicator, lazy_rows, names_of
 from custodes.data.origin import counted_by
 from custodes.data.table import check_columns
@@ -192,7 +193,7 @@ class _Plan:
     def _sign(self, column: str, threshold: float) -> nw.Expr:
         """The sign of a difference; null where there is none."""
         present = ~nw.col(column).is_null()
-        return nw.when(present).then(preference(nw.col(column), nw.lit(threshold)))
+        return nw.when(present).then(tie_rule(nw.col(column), nw.lit(threshold)))
 
     def _human(self, columns: Sequence[str]) -> nw.Expr:
         """The preference of annotators combined; null where nobody rated both outputs."""

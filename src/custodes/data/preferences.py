@@ -1,4 +1,4 @@
-"""Preferences: the long table of pairwise verdicts, read as such; signs made from scores live in `pairs`."""
+"""Preferences: the long table of pairwise verdicts, as read from a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from custodes.data.comparisons import Orders, merge_orders
+from custodes.data.comparison_rules import Orders, merge_orders
 from custodes.data.mapping.words import named
 from custodes.data.notes import Note, noted
 from custodes.data.table import (
@@ -180,7 +180,7 @@ class Preferences:
         return self._merged("mean").filter(pl.col("half") == 1).select(COMPARISON)
 
     def settled(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
-        """Merge the verdicts in both presentation orders and all repeats (`comparisons.merge_orders`), with notes.
+        """Merge the verdicts in both presentation orders and all repeats (`comparison_rules.merge_orders`), with notes.
 
         Returns
         -------

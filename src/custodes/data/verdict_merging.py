@@ -11,7 +11,8 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.comparisons import HUMAN, OUTPUTS, combine_annotators, merge_orders
+from custodes.data.comparison_rules import OUTPUTS, combine_annotators, merge_orders
+from custodes.data.comparisons import HUMAN
 from custodes.data.engines import collected
 from custodes.data.notes import Note, noted
 from custodes.data.verdict_rows import WHERE

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from custodes.answers.setting import Setting, Ties, selection_of, settings
 from custodes.data.cells import ClusterCells
-from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons, compare_in_memory, human_threshold
+from custodes.data.comparison_rules import compare_in_memory, human_threshold
+from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect

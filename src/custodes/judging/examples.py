@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import polars as pl
 
-from custodes.data.comparisons import OUTPUTS, combine_annotators, human_threshold, score_differences
+from custodes.data.comparison_rules import OUTPUTS, combine_annotators, human_threshold, score_differences
 from custodes.data.notes import Note
 from custodes.data.reading import read
 from custodes.data.study import Study

@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 from custodes.stats import ABSENT
-from custodes.stats.judging.length import LengthBias, length_bias, logit_slopes
+from custodes.stats.judging.length import MODEL_ERROR, LengthBias, _bounded, _Moments, length_bias, logit_slopes
 
 RNG = np.random.default_rng(4)
 
@@ -143,3 +143,20 @@ def test_a_fair_judge_steeper_or_flatter_than_people_is_rarely_accused(steep: fl
         accused.append(asked(verdicts(steep * quality + rng.normal(size=300)), people, length).p_value <= 0.05)
     share = float(np.mean(accused))
     assert share - 1.645 * np.sqrt(share * (1 - share) / 100) <= 0.05
+
+
+def test_bounds_with_one_annotator_follow_the_formula_with_the_data_in_row_0() -> None:
+    rng = np.random.default_rng(6)
+    judge, human, both = 0.4 + rng.normal(0, 0.02, 6), 0.3 + rng.normal(0, 0.02, 6), 0.5 + rng.normal(0, 0.02, 6)
+    empty = np.zeros((6, 0))
+    result = _bounded(_Moments(judge, human, both[:, None], empty, empty, empty, empty), 2.0)
+    partial = (both - judge * human) / np.sqrt((1 - judge**2) * (1 - human**2))
+    bounds = []
+    for reliability in (np.ones(6), human**2 + partial**2 * (1 - human**2)):
+        values = (judge * reliability - both * human) / (1 - human[0] ** 2)
+        jackknife = np.sqrt(4 / 5 * ((values[1:] - values[1:].mean()) ** 2).sum())
+        error = np.hypot(jackknife, MODEL_ERROR)
+        bounds += [values[0] - 2 * error, values[0] + 2 * error]
+    assert result.low == pytest.approx(min(bounds), abs=1e-12)
+    assert result.high == pytest.approx(max(bounds), abs=1e-12)
+    assert result.excess == pytest.approx((judge[0] - both[0] * human[0]) / (1 - human[0] ** 2), abs=1e-12)

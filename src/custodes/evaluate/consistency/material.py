@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.setting import Setting
-from custodes.data.comparisons import Comparisons, pair_codes, score_differences
+from custodes.data.comparison_rules import score_differences
+from custodes.data.comparisons import Comparisons, pair_codes
 from custodes.data.panel import label_codes
 from custodes.data.preferences import SHOWN
 from custodes.data.study import Study

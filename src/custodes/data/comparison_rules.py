@@ -1,0 +1,261 @@
+"""Rules that turn scores and verdicts into preferences: ties, presentation orders, and the combination of annotators.
+
+Every rule stands here once, as an expression on a table. A study applies them in memory, `count` in the engine that
+holds the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from custodes.data.engines import indicator, otherwise
+from custodes.stats.arrays import Floats
+
+Aggregate = Literal["mean", "vote"]
+"""How several annotators are combined: the sign of the mean difference of scores, or the side that more prefer."""
+
+Orders = Literal["mean", "consistent", "first"]
+"""How verdicts in both presentation orders (and repeats) are merged: the sign of their mean (a flip is a tie), only
+those that no other verdict contradicts, or the first in the file."""
+
+Table = nw.LazyFrame[Any]
+
+OUTPUTS = ("item", "system_a", "system_b")
+"""The columns that name two outputs of one item."""
+
+FLOAT_NOISE = 1e-9
+"""Human ratings tie up to this share of their range: a mean of several annotators carries float noise."""
+
+BATCH_ROWS = 1_000_000
+"""Pairs of scores that are joined at a time in memory."""
+
+
+def tie_rule(difference: nw.Expr, threshold: nw.Expr) -> nw.Expr:
+    """Preference: 1 or -1 where a difference exceeds the threshold on either side, else 0.
+
+    Parameters
+    ----------
+    difference, threshold : expressions
+        Score of `system_a` minus score of `system_b`, and the largest difference that ties, in score units.
+    """
+    return nw.when(difference > threshold).then(nw.lit(1)).otherwise(otherwise(difference < -threshold, -1, 0))
+
+
+def score_differences(scores: Table) -> Table:
+    """Compare every two outputs of an item that a rater scored.
+
+    Parameters
+    ----------
+    scores : table
+        Columns rater, item, system, score and threshold (the largest difference that ties); one row per output.
+
+    Returns
+    -------
+    table
+        Columns rater, item, system_a, system_b (system_a < system_b), difference, threshold, sign and order (0).
+    """
+    pairs = scores.join(scores, on=["rater", "item"], how="inner", suffix="_b")
+    pairs = pairs.filter(nw.col("system") < nw.col("system_b")).select(
+        "rater",
+        "item",
+        nw.col("system").alias("system_a"),
+        "system_b",
+        (nw.col("score") - nw.col("score_b")).alias("difference"),
+        "threshold",
+    )
+    sign = tie_rule(nw.col("difference"), nw.col("threshold")).cast(nw.Int8)
+    return pairs.with_columns(sign.alias("sign"), nw.lit(0.0).alias("order"))
+
+
+def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
+    """Preferences of each rater: by its scores, and by its verdicts on outputs that it did not score both.
+
+    Parameters
+    ----------
+    scores : table
+        As for `score_differences`.
+    verdicts : table or None
+        Columns rater, item, system_a, system_b, sign and order; one row per comparison (see `merge_orders`).
+
+    Returns
+    -------
+    table
+        Columns rater, item, system_a, system_b, sign, order, difference and threshold (null for verdicts).
+    """
+    columns = ("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
+    scored = score_differences(scores).select(*columns)
+    if verdicts is None:
+        return scored
+    alone = verdicts.join(scored, on=["rater", *OUTPUTS], how="anti")
+    unknown = nw.lit(None).cast(nw.Float64)
+    alone = alone.with_columns(
+        nw.col("sign").cast(nw.Int8),
+        nw.col("order").cast(nw.Float64),
+        unknown.alias("difference"),
+        unknown.alias("threshold"),
+    )
+    return nw.concat([scored, alone.select(*columns)])
+
+
+def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
+    """Combine the preferences of several annotators into one per comparison.
+
+    Parameters
+    ----------
+    comparisons : table
+        Rows of annotators alone, as from `rater_comparisons`.
+    aggregate : {'mean', 'vote'}
+        'mean': the sign of the mean difference of those who scored both outputs. 'vote': the side that more of them
+        prefer, else a tie.
+
+    Returns
+    -------
+    table
+        Columns item, system_a, system_b, sign and order (the mean over annotators).
+    """
+    grouped, order = comparisons.group_by(*OUTPUTS), nw.col("order").mean()
+    if aggregate == "vote":
+        sums = grouped.agg(nw.col("sign").cast(nw.Int64).sum(), order)
+        sign = vote_preference(nw.col("sign"))
+    else:
+        n = nw.col("difference").count().alias("n")
+        sums = grouped.agg(nw.col("difference").sum(), n, nw.col("threshold").max(), order)
+        sign = mean_preference(*map(nw.col, ("difference", "n", "threshold")))
+    return sums.with_columns(sign.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
+
+
+def vote_preference(balance: nw.Expr) -> nw.Expr:
+    """The side that more annotators prefer, else a tie: the sign of the sum of their signs."""
+    return tie_rule(balance, nw.lit(0))
+
+
+def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.Expr:
+    """The sign of the mean difference of n annotators, from the sum of their score differences."""
+    return tie_rule(difference / n, threshold)
+
+
+def merge_orders(verdicts: Table, orders: Orders, *, keys: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
+    """Merge verdicts of a rater in both presentation orders, and repeats, into one per comparison.
+
+    Parameters
+    ----------
+    verdicts : table
+        Columns rater, item, system_a, system_b, sign (null: unreadable or not answered) and order (1 where system_a
+        was shown first, -1 where system_b was, 0 unknown); for 'first' also `row`, the place in the file.
+    orders : {'mean', 'consistent', 'first'}
+        'mean': the sign of the mean over orders, each order first averaged over its repeats. 'consistent': only where
+        all verdicts agree. 'first': the first verdict in the file.
+    keys : sequence of str
+        The columns that name a comparison.
+
+    Returns
+    -------
+    table
+        The keys, sign, order (the mean over orders), and 0 or 1 in `half` (asked in
+        both orders and answered in one, which holds the rater's preference for a position) and `contradictory`. A
+        comparison that is left out has no sign.
+    """
+    answered, order = ~nw.col("sign").is_null(), nw.col("order")
+    if orders == "first":
+        rows = verdicts.filter(answered).with_columns(nw.col("row").min().over(*keys).alias("first"))
+        return rows.filter(nw.col("row") == nw.col("first")).select(
+            *keys, "sign", order.cast(nw.Float64), nw.lit(0).alias("half"), nw.lit(0).alias("contradictory")
+        )
+    sums = dict[str, nw.Expr]()
+    for name, value in (("ab", 1), ("ba", -1), ("unknown", 0)):
+        in_order = order == value
+        sums |= {
+            f"n_{name}": indicator(in_order & answered),
+            f"sum_{name}": nw.when(in_order & answered).then(nw.col("sign")).otherwise(nw.lit(0)),
+            f"lost_{name}": indicator(in_order & ~answered),
+        }
+    sums["decided"] = nw.when(answered).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
+    added = (
+        verdicts.select(*keys, **{name: summand.cast(nw.Int64) for name, summand in sums.items()})
+        .group_by(*keys)
+        .agg(*(nw.col(name).sum() for name in sums))
+        .with_columns(*(nw.col(name).cast(nw.Int64) for name in sums))
+    )
+    n, total = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum"))
+    least = {o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in n.items()}
+    # The sign of the sum over orders of the mean of each, in whole numbers.
+    balance = (
+        total["ab"] * least["ba"] * least["unknown"]
+        + total["ba"] * least["ab"] * least["unknown"]
+        + total["unknown"] * least["ab"] * least["ba"]
+    )
+    n_all, sum_all = n["ab"] + n["ba"] + n["unknown"], total["ab"] + total["ba"] + total["unknown"]
+    torn = ~((nw.col("decided") == 0) | (sum_all == n_all) | (sum_all == -n_all))
+    half = ((n["ab"] > 0) & (n["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
+        (n["ba"] > 0) & (n["ab"] == 0) & (nw.col("lost_ab") > 0)
+    )
+    present = indicator(n["ab"] > 0) + indicator(n["ba"] > 0) + indicator(n["unknown"] > 0)
+    shown_first = indicator(n["ab"] > 0) - indicator(n["ba"] > 0)
+    left_out = half | torn if orders == "consistent" else half
+    return added.filter(n_all > 0).select(
+        *keys,
+        nw.when(~left_out).then(tie_rule(balance, nw.lit(0))).alias("sign"),
+        # Of one order it is 1 or -1, of both 0, of one and an unknown one a half.
+        nw.when(present == 2).then(shown_first / 2).otherwise(shown_first / 1).alias("order"),
+        indicator(half).alias("half"),
+        indicator(torn & ~half).alias("contradictory"),
+    )
+
+
+def compare_in_memory(
+    scores: pl.DataFrame, verdicts: pl.DataFrame, *, annotators: int, aggregate: Aggregate
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Apply the rules above to the rows of a study, some items at a time.
+
+    Parameters
+    ----------
+    scores, verdicts : data frames
+        As for `rater_comparisons`, with positions instead of labels; the first `annotators` raters are annotators.
+    annotators : int
+        Number of annotators.
+    aggregate : {'mean', 'vote'}
+        As for `combine_annotators`. Annotators of whom any gave verdicts vote.
+
+    Returns
+    -------
+    tuple of data frames
+        Rows rater, item, system_a, system_b, sign and order of every rater, and the same of all annotators combined
+        (rater 0).
+    """
+    has_verdicts = verdicts.filter(pl.col("rater") < annotators).height > 0
+    human = nw.col("rater") < annotators
+    each, combined = [], []
+    for some, verdict_rows in _batches(scores, verdicts):
+        rows = rater_comparisons(nw.from_native(some.lazy()), _lazy(verdict_rows)).collect().lazy()
+        each.append(rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
+        people = rows.filter(human)
+        if annotators > 1:
+            people = combine_annotators(people, "vote" if has_verdicts else aggregate)
+        combined.append(people.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native())
+    return pl.concat(each), pl.concat(combined)
+
+
+def _lazy(verdicts: pl.DataFrame) -> Table | None:
+    return nw.from_native(verdicts.lazy()) if verdicts.height else None
+
+
+def _batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Scores and verdicts of all items, or of some items at a time where joining them takes much memory."""
+    rows = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
+    n = 1 + int((rows * rows).sum() or 0) // BATCH_ROWS
+    if n == 1:
+        yield scores, verdicts
+        return
+    for k in range(n):
+        yield tuple(frame.filter(pl.col("item") % n == k) for frame in (scores, verdicts))  # type: ignore[misc]
+
+
+def human_threshold(scores: Floats, ties: float | None) -> float:
+    """The difference up to which human scores tie: `ties` (None: 0) and float noise on top, in score units."""
+    spread = np.nanmax(scores) - np.nanmin(scores) if np.isfinite(scores).any() else 0.0
+    return float((ties or 0.0) + FLOAT_NOISE * spread)
