@@ -11,6 +11,7 @@ QUESTIONS: Mapping[str, str] = {
     "leaderboard": "Which system is best, by annotators and by each metric",
     "agreement": "How well each metric agrees with the annotators",
     "annotators": "Agreement and reliability of the annotators",
+    "rates": "Pass rates by a judge's labels, corrected by human labels",
     "favoritism": "Which systems each metric over-rates or under-rates",
     "consistency": "Position bias, length bias and self-preference of LLM judges",
     "ranking": "Which decisions about pairs of systems a metric gets wrong",

@@ -218,7 +218,10 @@ def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
     if isinstance(values, np.ndarray):
         values = pl.Series(np.ascontiguousarray(values).ravel())
         values = values.fill_nan(None) if values.dtype.is_float() else values
-    return pl.Series(name, values).cast(kind) if isinstance(values, pl.Series) else pl.Series(name, values, dtype=kind)
+    if isinstance(values, pl.Series):
+        return pl.Series(name, values).cast(kind)
+    column = pl.Series(name, values, dtype=kind)
+    return column.fill_nan(None) if kind == pl.Float64 else column
 
 
 def with_interval(

@@ -25,11 +25,13 @@ from custodes.data.loading import (
 )
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import suggested
+from custodes.data.mapping.labels import label_layout
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.words import NAMES, named, sides
 from custodes.data.notes import noted
 from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
+from custodes.data.readers.labels import read_labels
 from custodes.data.readers.logs import top_keys
 from custodes.data.readers.plugins import plugged_readers
 from custodes.data.readers.ratings import read_ratings
@@ -247,6 +249,10 @@ def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Co
 
 
 def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+    if reader in (None, "labels"):
+        labels = _labels(table, columns, required=reader is not None)
+        if labels is not None:
+            return labels
     mapped = columns.apply(table.frame, where=table.name)
     table = replace(table, frame=mapped.frame)
     if mapped.wide and reader not in (None, "wide", "ratings"):
@@ -287,6 +293,22 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
             f"{table.name}: the reader {chosen.name} gives {listed(mapped.items.columns[1:])} of items itself"
         )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
+
+
+def _labels(table: LoadedTable, columns: Columns, *, required: bool) -> Study | None:
+    """The study of a table of labels that no other reader takes (or that is `required` to be one); else None."""
+    names = list(columns._renamed(table.frame.columns))
+    fitting = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
+    if fitting not in (None, TABLE_READERS["wide"], TABLE_READERS["ratings"]) and not required:
+        return None
+    layout = label_layout(table.frame, columns, certain=not required and fitting is not None)
+    if layout is None:
+        return None
+    if not required and fitting is TABLE_READERS["ratings"]:
+        return None
+    study = read_labels(table.frame, layout, where=table.name, guessed=not columns.patterns)
+    digest = digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest
+    return replace(study, digest=digest, notes=(*table.notes, *study.notes))
 
 
 def _path_reader(path: Path) -> PathReader | None:

@@ -13,6 +13,7 @@ import polars as pl
 from custodes.arguments import checked, value_list
 from custodes.data.annotator_tastes import CLEAR, assignment
 from custodes.data.items import Items
+from custodes.data.labels import LabelScale
 from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.people import beside_people, pooled_aspects
 from custodes.data.mapping.words import looks_human
@@ -53,6 +54,8 @@ class Study:
     (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
     second opinions on what others were asked first; they say something of people and nothing of systems, so that no
     question of systems counts them. `looks`: what stopped the asking, where the answers did (see `data.looks`).
+    `labels`: the words of codes, by aspect, where ratings are labels. `attributes`: further columns of outputs (item
+    and system first), by which answers can be sliced.
     `cache`: results that several questions share, of a study `with_cache`; a study made from this one starts without.
     """
 
@@ -69,6 +72,8 @@ class Study:
     digest: str = ""
     selection: Mapping[str, Patterns] = field(default_factory=dict)
     sides: bool = False
+    labels: Mapping[str, LabelScale] = field(default_factory=dict)
+    attributes: pl.DataFrame | None = None
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -400,6 +405,8 @@ def join(studies: Sequence[Study]) -> Study:
             name=f"{joined.name} + {other.name}",
             digest=digest_of(joined.fingerprint(), other.fingerprint()),
             sides=joined.sides or other.sides,
+            labels={**other.labels, **joined.labels},
+            attributes=joined.attributes if other.attributes is None else other.attributes,
         )
     return joined
 

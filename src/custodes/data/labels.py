@@ -1,0 +1,156 @@
+"""Labels: which words are binary, which of them is positive, and their codes in a table of ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from custodes.data.table import MISSING_TOKENS
+from custodes.errors import InputError, listed
+
+BINARY: Sequence[tuple[str, str]] = (
+    ("fail", "pass"),
+    ("failed", "passed"),
+    ("no", "yes"),
+    ("n", "y"),
+    ("false", "true"),
+    ("f", "t"),
+    ("0", "1"),
+    ("bad", "good"),
+    ("incorrect", "correct"),
+    ("wrong", "right"),
+    ("unsafe", "safe"),
+    ("unacceptable", "acceptable"),
+    ("reject", "accept"),
+    ("rejected", "accepted"),
+    ("negative", "positive"),
+    ("irrelevant", "relevant"),
+    ("unfaithful", "faithful"),
+    ("unhelpful", "helpful"),
+    ("ungrounded", "grounded"),
+    ("invalid", "valid"),
+    ("ko", "ok"),
+    ("down", "up"),
+    ("dislike", "like"),
+    ("thumbs_down", "thumbs_up"),
+    ("not_resolved", "resolved"),
+    ("unresolved", "resolved"),
+    ("failure", "success"),
+)
+"""Known pairs of labels, the positive one second."""
+
+POLARITY: Mapping[str, int] = {word: code for pair in BINARY for code, word in enumerate(pair)}
+"""Known label to 0 (negative) or 1 (positive)."""
+
+MOST_LABELS = 20
+"""Distinct words up to which a column holds labels, and not names or texts."""
+
+MOST_STEPS = 11
+"""Distinct whole numbers up to which a column holds ordinal labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelScale:
+    """The labels of an aspect: `words` in the order of their codes 0, 1, ...; of two the second is positive.
+
+    `ordered`: the codes have an order. `scores`: raters whose ratings are numbers to be compared with a threshold, and
+    no codes.
+    """
+
+    words: tuple[str, ...]
+    ordered: bool = False
+    scores: frozenset[str] = frozenset()
+
+    @property
+    def binary(self) -> bool:
+        """Whether there are two labels."""
+        return len(self.words) == 2
+
+
+def label_words(column: pl.Series) -> pl.Series:
+    """Cells of a column as words in lower case; null where empty, and whole numbers without a decimal point."""
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+        whole = (column == column.round()).fill_null(True).all()
+        column = column.cast(pl.Int64) if whole else column
+    words = column.cast(pl.String).str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    words = words.str.replace(r"^(\d+)\.0+$", "$1")
+    return words.set(words.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
+
+
+def is_binary(words: Iterable[str]) -> bool:
+    """Whether all words are known labels of two, and none is both (`false` beside `pass` is binary)."""
+    distinct = set(words)
+    return bool(distinct) and distinct <= POLARITY.keys()
+
+
+def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: str) -> LabelScale:
+    """The scale of some columns of words (`label_words`), of which `gold` hold human labels.
+
+    Known words of two labels are binary, whatever pair they are of. Whole numbers are ordinal; other words nominal, in
+    alphabetical order. A column of numbers beside binary human labels holds scores.
+
+    Raises
+    ------
+    InputError
+        Where human labels are neither words nor whole numbers.
+    """
+    reference = list(gold) or list(columns)
+    words: list[str] = sorted({word for name in reference for word in columns[name].drop_nulls().unique()})
+    if not words:
+        words = sorted({word for column in columns.values() for word in column.drop_nulls().unique()})
+    everyone = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
+    if is_binary(words):
+        scores = frozenset(name for name, seen in everyone.items() if not is_binary(seen) and seen and _numbers(seen))
+        return LabelScale(words=binary_words(words), scores=scores)
+    labels = set(words).union(*(seen for name, seen in everyone.items() if not _numbers(seen) or _numbers(words)))
+    if _numbers(labels):
+        values = sorted({float(word) for word in words})
+        if any(value != int(value) for value in values) or len(values) > MOST_STEPS:
+            raise InputError(
+                f"{where}: human labels {listed(words, limit=4)} are scores; labels are words or at most {MOST_STEPS} "
+                "whole numbers"
+            )
+        scores = frozenset(name for name, seen in everyone.items() if not seen <= set(words))
+        return LabelScale(words=tuple(str(int(value)) for value in values), ordered=True, scores=scores)
+    if len(labels) > MOST_LABELS:
+        raise InputError(
+            f"{where}: {len(labels)} different labels ({listed(sorted(labels), limit=4)}); at most "
+            f"{MOST_LABELS} are allowed"
+        )
+    return LabelScale(words=tuple(sorted(labels)))
+
+
+def _numbers(words: Iterable[str]) -> bool:
+    return all(_is_number(word) for word in words)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def binary_words(words: Sequence[str]) -> tuple[str, str]:
+    """The negative and the positive word: those that occur, else their partners."""
+    pair = {POLARITY[word]: word for word in sorted(words, reverse=True)}
+    for code in (0, 1):
+        if code not in pair:
+            pair[code] = next(couple[code] for couple in BINARY if pair[1 - code] in couple)
+    return pair[0], pair[1]
+
+
+def codes(column: pl.Series, scale: LabelScale) -> pl.Series:
+    """Codes (or scores) of words, as floats; null where empty."""
+    numbers = column.cast(pl.Float64, strict=False)
+    if column.name in scale.scores:
+        return numbers
+    if scale.binary and is_binary(scale.words):
+        mapping: dict[str, int] = dict(POLARITY)
+    else:
+        mapping = {word: code for code, word in enumerate(scale.words)}
+    return column.replace_strict(mapping, default=None, return_dtype=pl.Float64)

@@ -1,0 +1,326 @@
+"""Layouts of labels: which columns of a table hold the labels of annotators and of judges, guessed or declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from custodes.data.labels import MOST_LABELS, is_binary, label_words
+from custodes.data.mapping.columns import Columns
+from custodes.data.mapping.guess import MOST_SYSTEMS, flags
+from custodes.data.mapping.pattern import literal
+from custodes.data.mapping.words import _words, looks_human, named, normalised, parts
+from custodes.data.table import counted_cells
+from custodes.errors import OptionError
+
+HUMAN = frozenset(
+    _words("gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth")
+)
+"""Parts of names of columns with human labels, beside those of human ratings."""
+
+JUDGE = frozenset(_words("judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto"))
+"""Parts of names of columns with labels of a judge."""
+
+NOT_LABELS = frozenset(
+    _words(
+        "latency ms seconds sec time duration cost usd price token tokens reason reasoning comment explanation"
+        " rationale critique model version name prompt id timestamp date created updated"
+    )
+)
+"""Parts of names of columns that describe a judgement and are no label."""
+
+SCORE = frozenset(_words("score scores prob probability logit confidence rating value"))
+"""Parts of names of judges' scores beside their labels."""
+
+VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
+"""Columns of versions of one application."""
+
+CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
+"""First parts of columns whose rows belong together."""
+
+LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "value", "rating", "annotation")
+LONG_KIND = ("kind", "source", "rater_type", "annotator_kind", "evaluator_kind", "type")
+LONG_ASPECT = ("aspect", "criterion", "criteria", "name", "metric", "metric_name", "score_name", "dimension")
+KINDS = {
+    **dict.fromkeys(("human", "annotation", "annotator", "expert", "person", "user", "manual", "reviewer"), "human"),
+    **dict.fromkeys(
+        ("metric", "judge", "llm", "eval", "model", "auto", "automatic", "api", "code", "llm_judge", "evaluator"),
+        "metric",
+    ),
+}
+"""Words of a column of kinds."""
+
+LOOKED_AT = 20_000
+"""Rows from which a layout is guessed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelLayout:
+    """Columns of a table of labels.
+
+    Attributes
+    ----------
+    item : str
+        Column of the item; '' for the number of the row.
+    systems : tuple of str
+        Columns whose labels together name the system; empty for one system without a name.
+    human, metrics : tuple of str
+        Columns of labels (wide table).
+    label, rater, kind, aspect : str
+        Columns of a table with a row for each label; `label` is '' in a wide table.
+    cluster, probability, repeat : str
+        Columns of clusters of outputs, inclusion probabilities and repeats; '' where there are none.
+    """
+
+    item: str = ""
+    systems: tuple[str, ...] = ()
+    human: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    label: str = ""
+    rater: str = ""
+    kind: str = ""
+    aspect: str = ""
+    cluster: str = ""
+    probability: str = ""
+    repeat: str = ""
+
+    @property
+    def used(self) -> set[str]:
+        """The columns with a role; clusters may still be slices."""
+        single = (self.item, self.label, self.rater, self.kind, self.aspect, self.probability, self.repeat)
+        return {name for name in (*single, *self.human, *self.metrics) if name}
+
+    @property
+    def columns(self) -> Columns:
+        """The mapping that reads the table in the same way."""
+        roles = {"item": self.item, "cluster": self.cluster, "probability": self.probability, "repeat": self.repeat}
+        if len(self.systems) == 1:
+            roles["system"] = self.systems[0]
+        if self.label:
+            roles |= {"score": self.label, "rater": self.rater, "kind": self.kind, "aspect": self.aspect}
+        patterns = [
+            f"{kind}:{{rater:{','.join(map(literal, names))}}}"
+            for kind, names in (("human", self.human), ("metric", self.metrics))
+            if names
+        ]
+        return Columns(roles={role: name for role, name in roles.items() if name}, patterns=tuple(patterns))
+
+    def __str__(self) -> str:
+        return flags(self.columns)
+
+
+def label_layout(frame: pl.DataFrame, declared: Columns, *, certain: bool) -> LabelLayout | None:
+    """The layout of a table of labels; None where it is not one.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    declared : Columns
+        Roles and patterns from the caller, which every guess keeps.
+    certain : bool
+        Whether only labels of two known words count, so that no table of ratings is taken for one of labels.
+    """
+    if not set(declared.roles) <= {
+        "item",
+        "system",
+        "cluster",
+        "probability",
+        "repeat",
+        "rater",
+        "kind",
+        "score",
+        "aspect",
+    }:
+        return None
+    head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
+    words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
+    layout = _long(head, words, declared) or _wide(head, words, declared, certain=certain)
+    if layout is None:
+        return None
+    return _with_places(frame, layout, declared)
+
+
+def _may_hold_labels(column: pl.Series) -> bool:
+    if column.dtype.is_nested() or column.dtype.is_temporal():
+        return False
+    return column.dtype != pl.String or column.n_unique() <= 200
+
+
+def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *, certain: bool) -> LabelLayout | None:
+    if "rater" in declared.roles or "score" in declared.roles:
+        return None
+    split = {
+        name: (pattern.kind or labels.get("kind", ""))
+        for name, (pattern, labels) in declared._split(frame.columns).items()
+    }
+    if split and not set(split.values()) <= {"human", "metric"}:
+        return None
+    if split:
+        human = [name for name, kind in split.items() if kind == "human"]
+        metrics = [name for name, kind in split.items() if kind == "metric"]
+        missing = [name for name in human if name not in words]
+        if missing:
+            raise OptionError(f"columns: {missing[0]!r} holds no labels; name columns with at most {MOST_LABELS} words")
+        return LabelLayout(human=tuple(human), metrics=tuple(metrics))
+    taken = set(declared.roles.values())
+    free = [name for name in words if name not in taken and not NOT_LABELS & set(parts(name))]
+    human = [name for name in free if _human(name) and _labels(words[name])]
+    judges = [name for name in free if name not in human and JUDGE & set(parts(name)) and not _human_first(name)]
+    binary = {name for name in (*human, *judges) if is_binary(words[name].drop_nulls().unique())}
+    if any(name in binary for name in human):
+        human = [name for name in human if name in binary]
+    elif certain and human and not _all_words(words[name] for name in human):
+        return None
+    if any(name in binary for name in judges):
+        judges = [name for name in judges if name in binary or SCORE & set(parts(name))]
+    judges = [name for name in judges if _labels(words[name]) or _is_number(frame[name])]
+    if not judges or (not human and not any(name in binary for name in judges)):
+        return None
+    if not human:
+        judges = [name for name in judges if name in binary]
+    return LabelLayout(human=tuple(human), metrics=tuple(judges))
+
+
+def _human(name: str) -> bool:
+    return (looks_human(name) or bool(HUMAN & set(parts(name)))) and not JUDGE & set(parts(name)[:1])
+
+
+def _human_first(name: str) -> bool:
+    return looks_human(name) and parts(name)[0] not in JUDGE
+
+
+def _labels(column: pl.Series) -> bool:
+    """Whether a column of words has few different ones, or none at all."""
+    return column.drop_nulls().n_unique() <= MOST_LABELS
+
+
+def _all_words(columns: Iterable[pl.Series]) -> bool:
+    return all(counted_cells(column)[1] == 0 for column in columns)
+
+
+def _is_number(column: pl.Series) -> bool:
+    cells, numbers = counted_cells(column)
+    return 0 < cells == numbers
+
+
+def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
+    """A row for each label, with its rater or kind."""
+    if declared.patterns:
+        return None
+    roles, names = declared.roles, list(words)
+
+    def called(candidates: Sequence[str], among: Sequence[str]) -> list[str]:
+        exact = [name for candidate in candidates for name in among if normalised(name) == candidate]
+        return list(dict.fromkeys(exact))
+
+    kinds = [roles["kind"]] if "kind" in roles else called(LONG_KIND, names)
+    kinds = [name for name in kinds if set(words[name].drop_nulls().unique()) <= KINDS.keys()]
+    kinds = [name for name in kinds if words[name].null_count() == 0]
+    if not kinds:
+        return None
+    taken = {*roles.values(), kinds[0]}
+    labels = [roles["score"]] if "score" in roles else [n for n in called(LONG_LABEL, names) if n not in taken]
+    labels = [name for name in labels if name in words and words[name].drop_nulls().len()]
+    binary = [name for name in labels if is_binary(words[name].drop_nulls().unique())]
+    chosen = sorted(binary, key=lambda name: _is_number(frame[name])) or (labels if "score" in roles else [])
+    if not chosen:
+        return None
+    taken.add(chosen[0])
+    raters = (
+        [roles["rater"]]
+        if "rater" in roles
+        else [name for name in named("rater", names) if name not in taken and normalised(name) not in LONG_ASPECT]
+    )
+    aspects = (
+        [roles["aspect"]]
+        if "aspect" in roles
+        else [n for n in called(LONG_ASPECT, names) if n not in {*taken, *raters[:1]} and words[n].null_count() == 0]
+    )
+    aspects = [name for name in aspects if _shared(words[name], words[kinds[0]])]
+    return LabelLayout(
+        label=chosen[0],
+        kind=kinds[0],
+        rater=raters[0] if raters else "",
+        aspect=aspects[0] if aspects else "",
+        item=roles.get("item") or _shared_item(frame, words[kinds[0]], taken),
+    )
+
+
+def _shared(column: pl.Series, kind: pl.Series) -> bool:
+    """Whether some value of a column occurs with both kinds, or there is one kind only."""
+    of_kind = pl.DataFrame({"value": column, "kind": kind}).unique()
+    return of_kind["kind"].n_unique() < 2 or bool(of_kind["value"].is_duplicated().any())
+
+
+def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
+    """The column whose values most often occur with both kinds: the item."""
+    best, most = "", 0
+    candidates = [name for name in frame.columns if name not in set(taken)]
+    likely = [*named("item", candidates), *(name for name in candidates if "id" in parts(name))]
+    for name in dict.fromkeys([*likely, *candidates]):
+        if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
+            continue
+        rows = pl.DataFrame({"value": frame[name].cast(pl.String), "kind": kind.replace_strict(KINDS)}).drop_nulls()
+        both = int(rows.unique()["value"].is_duplicated().sum()) // 2
+        if both > most and rows["value"].n_unique() > most:
+            best, most = name, both
+    return best or next(iter(likely), "")
+
+
+def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
+    """The layout with its item, its systems, clusters and inclusion probabilities."""
+    roles, used = declared.roles, layout.used
+    free = [name for name in frame.columns if name not in used and not frame[name].dtype.is_nested()]
+    if "system" in roles:
+        systems: tuple[str, ...] = (roles["system"],)
+    else:
+        models = [name for name in named("system", free) if name not in roles.values()]
+        versions = [name for version in VERSIONS for name in free if normalised(name) == version]
+        systems = _systems(frame, models, versions)
+    rows = [layout.rater or layout.kind, layout.aspect] if layout.label else []
+    repeat = roles.get("repeat", "")
+    key = [name for name in (*systems, *rows, repeat) if name]
+    if "item" in roles or layout.item:
+        item = roles.get("item") or layout.item
+    else:
+        others = [name for name in free if name not in systems and name not in roles.values()]
+        likely = list(named("item", others))
+        likely += [name for name in others if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS)]
+        item = next((name for name in dict.fromkeys(likely) if _unique(frame, [name, *key])), "")
+    cluster = roles.get("cluster") or next(
+        (
+            name
+            for name in free
+            if name not in (item, *systems)
+            and parts(name)[0] in CLUSTERS
+            and ("id" in parts(name) or len(parts(name)) == 1)
+            and 1 < frame[name].n_unique() < frame.height
+        ),
+        "",
+    )
+    return LabelLayout(
+        **{name: getattr(layout, name) for name in ("human", "metrics", "label", "rater", "kind", "aspect")},
+        item=item,
+        systems=systems,
+        cluster=cluster,
+        probability=roles.get("probability", ""),
+        repeat=repeat,
+    )
+
+
+def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:
+    rows = frame.select(key)
+    return rows.null_count().row(0)[0] == 0 and not bool(rows.is_duplicated().any())
+
+
+def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]) -> tuple[str, ...]:
+    """The model where it varies, the version where it does, both where both do; else the model's only name."""
+    varying = {name: 1 < frame[name].n_unique() <= MOST_SYSTEMS for name in (*models, *versions)}
+    model = next((name for name in models if varying[name]), "")
+    version = next((name for name in versions if varying[name]), "")
+    if model or version:
+        return tuple(filter(None, (model, version)))
+    constant = next((name for name in models if frame[name].n_unique() == 1), "")
+    return (constant,) if constant else ()

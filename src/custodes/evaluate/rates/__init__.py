@@ -1,0 +1,1 @@
+"""Rates of labels; the parts of the question `rates`."""

@@ -1,0 +1,181 @@
+"""Rates of two systems, or of a slice and all other outputs, compared by posterior draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from custodes.evaluate.rates.estimates import Interval, JudgeRates, bounded
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.bootstrap import unit_sums
+from custodes.stats.rates.measures import sensitivity, specificity
+from custodes.stats.rates.posterior import PRIOR, copula_correlated, two_sided_p
+from custodes.stats.sign_test import adjust
+
+EQUIVALENCE_MARGIN = 0.05
+"""Difference of TPR and of TNR up to which systems may share error rates."""
+
+
+def estimate_with_bounds(name: str, value: Interval) -> dict[str, float]:
+    """An interval as columns."""
+    return {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+
+
+def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Floats]:
+    """Differences of TPR and of TNR, each (1 + draws,); human labels of the two count as independent."""
+    parts = (first.agreement.values, second.agreement.values)
+    tpr, tnr = ([measure(part) for part in parts] for measure in (sensitivity, specificity))
+    return np.asarray(tpr[0] - tpr[1]), np.asarray(tnr[0] - tnr[1])
+
+
+def correlation(first: Floats, second: Floats, units: Ints) -> float:
+    """Correlation of two estimates from the influences of outputs (n,) on each, in shared clusters `units`.
+
+    >>> correlation(np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0]), np.array([0, 0, 1, 1]))
+    1.0
+    """
+    n_units = int(units.max(initial=-1)) + 1
+    one, other = (unit_sums(part, units=units, n_units=n_units) for part in (first, second))
+    spread = np.sqrt((one**2).sum() * (other**2).sum())
+    return float(np.clip((one * other).sum() / spread, -0.99, 0.99) + 0.0) if spread > 0 else 0.0
+
+
+def rate_difference(first: JudgeRates, second: JudgeRates, units: Ints, rng: np.random.Generator) -> Floats:
+    """Corrected difference, (1 + draws,): draws of both rates with the correlation of their shared clusters."""
+    shared = correlation(first.influence, second.influence, units)
+    draws = copula_correlated(first.rate_draws, second.rate_draws, shared, rng)
+    return np.append(first.corrected.value - second.corrected.value, first.rate_draws - draws)
+
+
+def human_difference(first: JudgeRates, second: JudgeRates, units: Ints, rng: np.random.Generator) -> Floats:
+    """Difference of the rates by human labels alone, (1 + draws,), NaN where one is undefined."""
+    if not np.isfinite(first.human.value + second.human.value):
+        return np.full(2, np.nan)
+    draws = []
+    for part in (first, second):
+        n, rate = part.human_n, part.human.value
+        draws.append(rng.beta(n * rate + PRIOR, n * (1 - rate) + PRIOR, size=len(part.rate_draws)))
+    shared = correlation(first.human_influence, second.human_influence, units)
+    return np.append(
+        first.human.value - second.human.value, draws[0] - copula_correlated(draws[0], draws[1], shared, rng)
+    )
+
+
+def difference_rows(
+    metric: str,
+    label: str,
+    by_system: Mapping[str, JudgeRates],
+    units: Ints,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Rows of the table `differences` of one metric, with unadjusted p-values."""
+    rows = []
+    for (name_a, a), (name_b, b) in combinations(by_system.items(), 2):
+        corrected = rate_difference(a, b, units, rng)
+        human = human_difference(a, b, units, rng)
+        tpr, tnr = error_differences(a, b)
+        rows.append(
+            {
+                "metric": metric,
+                "system_a": name_a,
+                "system_b": name_b,
+                "label": label,
+                "judge_difference": a.judge.value - b.judge.value,
+                **estimate_with_bounds("human_difference", bounded(human, confidence)),
+                **estimate_with_bounds("corrected_difference", bounded(corrected, confidence)),
+                "p_value": _p_value(corrected),
+                **estimate_with_bounds("tpr_difference", bounded(tpr, confidence)),
+                **estimate_with_bounds("tnr_difference", bounded(tnr, confidence)),
+                "p_tpr": _p_value(tpr),
+                "p_tnr": _p_value(tnr),
+            }
+        )
+    return rows
+
+
+def _p_value(values: Floats) -> float:
+    return float(two_sided_p(values[1:])) if np.isfinite(values).all() else np.nan
+
+
+def decided(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
+    """Rows of all metrics with p-values adjusted (Holm), decisions and the favoured system.
+
+    Tests of the corrected difference are adjusted over the pairs and labels of a metric, tests of error rates over
+    all metrics, pairs and both error rates.
+    """
+    by_metric: dict[str, list[int]] = {}
+    for k, row in enumerate(rows):
+        by_metric.setdefault(row["metric"], []).append(k)
+    adjusted = np.full(len(rows), np.nan)
+    for places in by_metric.values():
+        adjusted[places] = adjust(np.array([rows[k]["p_value"] for k in places]), correction="holm")
+    errors = adjust(np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm").reshape(-1, 2)
+    result = []
+    for row, p, (p_tpr, p_tnr) in zip(rows, adjusted, errors, strict=True):
+        size = row["corrected_difference"]
+        decision = "" if np.isnan(p) else "=" if p > alpha else "+" if size > 0 else "-"
+        # A higher TPR and a lower TNR both raise the judge's rate.
+        signs = {np.sign(row["tpr_difference"])} if p_tpr <= alpha else set()
+        signs |= {-np.sign(row["tnr_difference"])} if p_tnr <= alpha else set()
+        favoured = {1.0: row["system_a"], -1.0: row["system_b"]}.get(signs.pop(), "") if len(signs) == 1 else ""
+        result.append(
+            row | {"p_adjusted": p, "p_tpr": p_tpr, "p_tnr": p_tnr, "decision": decision, "favoured": favoured}
+        )
+    return result
+
+
+def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
+    """Whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
+    for a, b in combinations(by_system, 2):
+        for values in error_differences(a, b):
+            interval = bounded(values, 1 - 2 * alpha)
+            if not (interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN):
+                return False
+    return True
+
+
+def slice_row(metric: str, name: str, inside: JudgeRates, outside: JudgeRates, *, confidence: float) -> dict[str, Any]:
+    """A row of the table `slices`, with unadjusted p-values against the other outputs."""
+    tpr, tnr = error_differences(inside, outside)
+    rate = np.append(inside.corrected.value - outside.corrected.value, inside.rate_draws - outside.rate_draws)
+    agreement = inside.agreement.values
+    return {
+        "metric": metric,
+        "slice": name,
+        "n": inside.n_judged,
+        "n_labelled": inside.n_labelled,
+        **estimate_with_bounds("judge_rate", inside.judge),
+        **estimate_with_bounds("corrected_rate", inside.corrected),
+        **estimate_with_bounds("tpr", bounded(sensitivity(agreement), confidence)),
+        **estimate_with_bounds("tnr", bounded(specificity(agreement), confidence)),
+        "p_rate": _p_value(rate),
+        "p_tpr": _p_value(tpr),
+        "p_tnr": _p_value(tnr),
+        "signs": {"p_rate": rate[0], "p_tpr": tpr[0], "p_tnr": tnr[0]},
+    }
+
+
+FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
+
+
+def with_findings(rows: list[dict[str, Any]], *, alpha: float) -> list[dict[str, Any]]:
+    """Rows of slices of all metrics with p-values adjusted over slices and tests (Holm), and what differs."""
+    names = list(FINDINGS)
+    p_values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
+    adjusted = adjust(p_values.ravel(), correction="holm").reshape(-1, len(names))
+    result = []
+    for row, p in zip(rows, adjusted, strict=True):
+        significant: Bools = p <= alpha
+        words = [
+            f"{'higher' if row['signs'][name] > 0 else 'lower'} {FINDINGS[name]}"
+            for name, is_significant in zip(names, significant, strict=True)
+            if is_significant
+        ]
+        values = {key: value for key, value in row.items() if key != "signs"}
+        result.append(values | dict(zip(names, p.tolist(), strict=True)) | {"finding": ", ".join(words)})
+    return result

@@ -1,0 +1,286 @@
+"""Labels of one aspect as arrays: human labels and judges' labels or scores of each output."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from custodes.data.labels import MOST_STEPS, POLARITY, LabelScale
+from custodes.data.notes import Note, noted
+from custodes.data.study import Study, of_aspect
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.stats.annotator_models import UNKNOWN, AnnotatorLabels, dawid_skene, majority_label, vote_shares
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.ratios import ratio
+from custodes.stats.reliability import alpha, coincidences
+
+Consensus = Literal["vote", "dawid-skene", "kept"]
+"""How several annotators of an output give one label: the majority (a draw is no label), the most probable label of
+Dawid and Skene's model, or the proportion of annotators with each label."""
+
+KEY = ["item", "system"]
+DAWID_SKENE_ITERATIONS = 200
+CONTINUOUS_SLICES = 4
+"""Slices of a column of numbers with many values."""
+MOST_SLICES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledOutputs:
+    """Outputs of one aspect.
+
+    Attributes
+    ----------
+    aspect : str
+    words : tuple of str
+        Labels in the order of their codes.
+    ordered : bool
+        Whether the labels have an order.
+    systems, metrics, annotators : tuple of str
+        Names.
+    system, unit : int arrays of shape (n,)
+        Position of the system of each output, and its cluster.
+    gold : array of shape (n, labels)
+        Human label as proportions of annotators; a row of NaN: not labelled.
+    judged : array of shape (metrics, n)
+        Code or score by each metric; NaN: none.
+    is_score : bool array of shape (metrics,)
+        Whether a metric gives scores.
+    weight : array of shape (n,)
+        Inverse inclusion probability; 1 where none is given.
+    table : DataFrame
+        Item and system of each output.
+    human_agreement, human_alpha : float
+        Proportion of equal labels of two annotators of an output, and Krippendorff's alpha; NaN with one annotator.
+    notes : list of Note
+    """
+
+    aspect: str
+    words: tuple[str, ...]
+    ordered: bool
+    systems: tuple[str, ...]
+    metrics: tuple[str, ...]
+    annotators: tuple[str, ...]
+    system: Ints
+    unit: Ints
+    gold: Floats
+    judged: Floats
+    is_score: Bools
+    weight: Floats
+    table: pl.DataFrame
+    human_agreement: float
+    human_alpha: float
+    notes: list[Note]
+
+    @property
+    def labelled(self) -> Bools:
+        """(n,): whether an output has a human label."""
+        return ~np.isnan(self.gold[:, 0])
+
+    @property
+    def clustered(self) -> bool:
+        """Whether outputs share clusters."""
+        return len(np.unique(self.unit)) < len(self.unit)
+
+    def only(self, rows: Bools) -> LabelledOutputs:
+        """The outputs of some rows."""
+        return replace(
+            self,
+            system=self.system[rows],
+            unit=self.unit[rows],
+            gold=self.gold[rows],
+            judged=self.judged[:, rows],
+            weight=self.weight[rows],
+            table=self.table.filter(pl.Series(rows)),
+        )
+
+    def as_binary(self, positive: str) -> LabelledOutputs:
+        """Two labels: `positive` (a label, or for ordered labels a rule such as '>=4') and all others."""
+        wanted = _positive_codes(self, positive)
+        gold = np.stack([self.gold[:, ~wanted].sum(axis=1), self.gold[:, wanted].sum(axis=1)], axis=1)
+        judged = self.judged.copy()
+        for k in np.flatnonzero(~self.is_score):
+            known = ~np.isnan(judged[k])
+            judged[k, known] = wanted[judged[k, known].astype(np.intp)]
+        other = [word for word, chosen in zip(self.words, wanted, strict=True) if not chosen]
+        name = other[0] if len(other) == 1 else f"not {positive}"
+        return replace(self, words=(name, positive), ordered=False, gold=gold, judged=judged)
+
+
+def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
+    words = outputs.words
+    rule = re.fullmatch(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)", positive.strip())
+    if rule and outputs.ordered:
+        values, at = np.array([float(word) for word in words]), float(rule[2])
+        chosen = {">=": values >= at, "<=": values <= at, ">": values > at, "<": values < at}[rule[1]]
+    else:
+        chosen = np.array([word == positive.strip().lower() for word in words])
+    if not chosen.any() or chosen.all():
+        allowed = f"a label ({listed(words)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
+        raise OptionError(
+            f"positive={positive!r} selects {'no' if not chosen.any() else 'every'} label; allowed: {allowed}"
+            f"{suggestion(positive, words)}"
+        )
+    return np.asarray(chosen)
+
+
+def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutputs]:
+    """The outputs of each aspect of a selected study.
+
+    Raises
+    ------
+    InputError
+        Where no rater gave labels.
+    """
+    if study.ratings.frame.is_empty():
+        raise InputError(f"{study.name}: rates needs labels or scores of outputs, and the study has none")
+    return [_of_aspect(study, aspect, consensus) for aspect in study.aspects]
+
+
+def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutputs:
+    rows = of_aspect(study.ratings.frame, aspect).filter(pl.col("item") != "")
+    scale = study.labels.get(aspect)
+    if scale is None:
+        scale, rows = _from_numbers(study, rows, aspect)
+    outputs = rows.select(KEY).unique(maintain_order=True)
+    numbers = {name: _of_rater(rows, outputs, name, is_score=name in scale.scores) for name in study.raters.kind}
+    annotators = [name for name in study.humans if not np.isnan(numbers[name]).all()]
+    metrics = [name for name in study.metrics if not np.isnan(numbers[name]).all()]
+    gold, agreement, reliability, undecided = _gold([numbers[name] for name in annotators], scale, consensus)
+    facts = study.items.for_items(outputs["item"])
+    cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
+    cluster = facts.select(cluster_label).to_series()
+    systems = outputs["system"].unique().sort()
+    notes = noted(
+        (
+            "annotators-undecided",
+            undecided,
+            f"{undecided} outputs have no majority among annotators and count as not labelled",
+        ),
+        aspect=aspect,
+    )
+    probability = facts["probability"].fill_null(1.0).to_numpy()
+    return LabelledOutputs(
+        aspect=aspect,
+        words=scale.words,
+        ordered=scale.ordered,
+        systems=tuple(systems),
+        metrics=tuple(metrics),
+        annotators=tuple(annotators),
+        system=outputs["system"].cast(pl.Enum(systems)).to_physical().to_numpy().astype(np.intp),
+        unit=cluster.rank("dense").to_numpy().astype(np.intp) - 1,
+        gold=gold,
+        judged=np.array([numbers[name] for name in metrics]).reshape(len(metrics), outputs.height),
+        is_score=np.array([name in scale.scores for name in metrics], dtype=bool),
+        weight=1 / probability,
+        table=outputs,
+        human_agreement=agreement,
+        human_alpha=reliability,
+        notes=notes,
+    )
+
+
+def _of_rater(rows: pl.DataFrame, outputs: pl.DataFrame, rater: str, *, is_score: bool) -> Floats:
+    """Code or score of each output; of repeats the mean score, or the most frequent label (a draw is none)."""
+    of_rater = rows.filter(pl.col("rater") == rater).select(*KEY, "score")
+    if of_rater.select(KEY).is_duplicated().any():
+        grouped = of_rater.group_by(KEY)
+        value = pl.col("score").mean() if is_score else pl.col("score").mode()
+        of_rater = grouped.agg(value)
+        if not is_score:
+            of_rater = of_rater.select(
+                *KEY, pl.when(pl.col("score").list.len() == 1).then(pl.col("score").list.first()).alias("score")
+            )
+    joined = outputs.join(of_rater, on=KEY, how="left", maintain_order="left")
+    return joined["score"].fill_null(np.nan).to_numpy().astype(np.float64)
+
+
+def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelScale, pl.DataFrame]:
+    """The scale of ratings that were read as numbers, whole numbers of annotators (or metrics); the rows with codes."""
+    who = study.humans or study.metrics
+    values = rows.filter(pl.col("rater").is_in(list(who)))["score"].unique().sort()
+    if not values.len() or (values != values.round()).any() or values.len() > MOST_STEPS:
+        where = f"{study.name}{f' ({aspect})' if aspect else ''}"
+        raise InputError(
+            f"{where}: ratings are scores with {values.len()} different values; rates needs labels, or at most "
+            f"{MOST_STEPS} whole numbers (leaderboard and agreement answer scores)"
+        )
+    steps = [0, 1] if set(values) <= {0, 1} else [int(value) for value in values]
+    distinct = rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
+    scores = {rater for rater, seen in distinct.iter_rows() if not set(seen) <= set(steps)}
+    codes = {float(step): float(code) for code, step in enumerate(steps)}
+    coded = pl.col("score").replace_strict(codes, default=None)
+    rows = rows.with_columns(score=pl.when(pl.col("rater").is_in(list(scores))).then("score").otherwise(coded))
+    scale = LabelScale(words=tuple(map(str, steps)), ordered=len(steps) > 2, scores=frozenset(scores))
+    return scale, rows
+
+
+def _gold(labels: list[Floats], scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
+    """Human labels as proportions, agreement and alpha of annotators, and how many outputs have no majority."""
+    n = len(labels[0]) if labels else 0
+    k = len(scale.words)
+    if not labels:
+        return np.empty((0, k)), np.nan, np.nan, 0
+    given = np.array(labels)
+    worker, task = np.nonzero(~np.isnan(given))
+    rows = AnnotatorLabels.of(
+        task, worker, given[worker, task].astype(np.int64), n_tasks=n, n_workers=len(labels), n_labels=k
+    )
+    shares, several = vote_shares(rows), int((rows.n_votes > 1).sum())
+    if not several:
+        return shares, np.nan, np.nan, 0
+    pairs = coincidences(rows, units=np.zeros(n, dtype=np.intp), n_units=1)[0]
+    agreement = float(ratio(np.trace(pairs), pairs.sum()))
+    reliability = float(alpha(pairs, scale="ordinal" if scale.ordered else "nominal"))
+    if consensus == "kept":
+        return shares, agreement, reliability, 0
+    votes = dawid_skene(rows, iterations=DAWID_SKENE_ITERATIONS).posterior if consensus == "dawid-skene" else rows.votes
+    votes = np.where(rows.n_votes[:, None] > 0, votes, 0.0)
+    label = np.where(rows.n_votes > 0, majority_label(votes), UNKNOWN)
+    gold = np.full((n, k), np.nan)
+    gold[label != UNKNOWN] = np.eye(k)[label[label != UNKNOWN]]
+    return gold, agreement, reliability, int(((label == UNKNOWN) & (rows.n_votes > 0)).sum())
+
+
+def slices_of(study: Study, outputs: LabelledOutputs, column: str) -> tuple[tuple[str, ...], Ints]:
+    """The slices of outputs by a column, and the position of the slice of each output (-1: empty).
+
+    Text and few numbers give a slice for each value, many numbers quartiles.
+    """
+    attributes = study.attributes
+    facts = [name for name in ("group", "dataset", "cluster") if name in study.items.frame.columns]
+    columns = [] if attributes is None else [name for name in attributes.columns if name not in KEY]
+    if column == "system":
+        values = outputs.table["system"]
+    elif attributes is not None and column in columns:
+        values = outputs.table.join(attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
+    elif column in facts:
+        values = study.items.for_items(outputs.table["item"])[column].replace("", None)
+    else:
+        allowed = ["system", *columns, *facts]
+        raise OptionError(f"by={column!r}: no such column{suggestion(column, allowed)}; columns: {listed(allowed)}")
+    if values.dtype.is_numeric() and values.drop_nulls().n_unique() > MOST_STEPS:
+        numbers = values.cast(pl.Float64)
+        quantiles = (numbers.quantile(q / CONTINUOUS_SLICES) for q in range(1, CONTINUOUS_SLICES))
+        edges = sorted({float(quantile or 0.0) for quantile in quantiles})
+        position = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
+        position[numbers.is_null().to_numpy()] = -1
+        bounds = ["", *(f"{edge:g}" for edge in edges), ""]
+        between = [f"{low} to {high}" for low, high in pairwise(bounds[1:-1])]
+        return (f"<= {bounds[1]}", *between, f"> {bounds[-2]}"), position
+    texts = values.cast(pl.String)
+    names = texts.drop_nulls().unique().sort().to_list()
+    if len(names) > MOST_SLICES:
+        raise OptionError(f"by={column!r}: {len(names)} different values; at most {MOST_SLICES} slices are allowed")
+    places = texts.replace_strict({name: k for k, name in enumerate(names)}, default=-1, return_dtype=pl.Int64)
+    return tuple(names), places.to_numpy().astype(np.intp)
+
+
+def known_binary(words: tuple[str, ...]) -> bool:
+    """Whether the two labels are known words, so that the positive one is certain."""
+    return len(words) == 2 and set(words) <= POLARITY.keys()

@@ -1,0 +1,494 @@
+"""Pass rates: may a judge's labels be trusted, what is the true rate, and which version is better?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Selection
+from custodes.answers.tables import count, difference, flag, label, p_value, score, share, table
+from custodes.arguments import between, one_of
+from custodes.data.comparisons import HUMAN
+from custodes.data.notes import Note, noted
+from custodes.data.study import Study
+from custodes.errors import OptionError
+from custodes.evaluate.parallel import each
+from custodes.evaluate.rates.comparisons import (
+    EQUIVALENCE_MARGIN,
+    decided,
+    difference_rows,
+    equivalent,
+    estimate_with_bounds,
+    slice_row,
+    with_findings,
+)
+from custodes.evaluate.rates.estimates import (
+    UNDEFINED,
+    Interval,
+    JudgeLabels,
+    JudgeRates,
+    judge_rates,
+    judges_of,
+    sampling_p_value,
+)
+from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, known_binary, labelled_outputs, slices_of
+from custodes.evaluate.rates.thresholds import calibration_rows, roc_rows
+from custodes.progress import Progress, silent
+from custodes.stats.rates.posterior import Sampling
+from custodes.stats.rates.scores import area_under_roc
+
+SAMPLING_ALPHA = 0.01
+"""Level of the test that the labelled part is a random sample."""
+
+FEW_LABELS = 3
+"""Human labels of the rarer class below which bounds are known to be too narrow."""
+
+FEW_CLUSTERS = 40
+"""Labelled clusters below which bounds are known to be too narrow."""
+
+Calibration = Literal["within", "shared"]
+"""Where a judge's error rates come from: each system's own labels, or all systems together."""
+
+MEASURES = {
+    "tpr": "sensitivity: the judge's label is positive given a positive human label",
+    "tnr": "specificity: the judge's label is negative given a negative human label",
+    "ppv": "the human label is positive given a positive label of the judge",
+    "npv": "the human label is negative given a negative label of the judge",
+    "accuracy": "proportion of equal labels",
+    "balanced_accuracy": "mean recall over the human labels",
+    "f1": "F1 of the positive label; with more labels the mean over labels",
+    "mcc": "Matthews correlation coefficient",
+    "kappa": "Cohen's kappa; quadratic weights for ordered labels",
+    "ac1": "Gwet's AC1",
+    "alpha": "Krippendorff's alpha of judge and human labels",
+    "auc": "area under the ROC curve of a judge that gives scores",
+}
+PROPORTIONS = ("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "auc")
+ESSENTIAL = ("tpr", "tnr", "accuracy", "kappa")
+
+
+@result
+class Rates(Result):
+    """Rates of labels by judges and annotators; see `rates`."""
+
+    PICTURE = "rates"
+
+    rates: pl.DataFrame = table(
+        "One row per metric, system and label: how often the label is given.",
+        label("metric", "its name; `human` without a metric"),
+        label("system", "its name"),
+        label("label", "the label whose rate is given"),
+        count("n", "outputs with a label by the metric"),
+        count("n_labelled", "of these, outputs with a human label", "Human labels"),
+        share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
+        share("human_rate", "rate by human labels alone", "Human labels alone", interval=True),
+        share("corrected_rate", "rate by human and metric labels together", "Corrected rate", interval=True),
+        label("method", "`post-stratified`, `rogan-gladen` or `wilson`; `, shared` where systems share error rates"),
+        count(
+            "labels_saved",
+            "human labels that human labels alone would need more for an interval as narrow",
+            "Labels saved",
+        ),
+        label("reason", "why a rate is undefined or uncertain", essential=False),
+    )
+    judges: pl.DataFrame = table(
+        "One row per metric: how well its labels agree with human labels.",
+        label("metric", "its name"),
+        label("label", "the positive label; empty where labels are compared one by one"),
+        count("n_labelled", "outputs with both labels", "Human labels"),
+        *(
+            (share if name in PROPORTIONS else score)(
+                name, doc, name.upper() if len(name) <= 3 else "", interval=True, essential=name in ESSENTIAL
+            )
+            for name, doc in MEASURES.items()
+        ),
+        score("threshold", "score from which the judge's label is positive", essential=False),
+        share("human_agreement", "proportion of equal labels of two annotators of an output", "Annotators agree"),
+        score("human_alpha", "Krippendorff's alpha of the annotators", essential=False),
+        label("reason", "why a measure is undefined", essential=False),
+    )
+    differences: pl.DataFrame = table(
+        "One row per metric and pair of systems: which has the higher rate.",
+        label("metric", "its name"),
+        label("system_a", "first of the pair"),
+        label("system_b", "second of the pair"),
+        label("label", "the label whose rate is compared"),
+        difference("judge_difference", "rate of system_a minus system_b by the metric's labels alone", "Judge alone"),
+        difference(
+            "human_difference", "the same by human labels alone", "Human labels alone", interval=True, essential=False
+        ),
+        difference("corrected_difference", "the same corrected", "Corrected difference", interval=True),
+        p_value("p_value", "test of no corrected difference", "p"),
+        p_value("p_adjusted", "the same for all pairs (Holm)", "p, all pairs"),
+        label("decision", "`+` system_a has the higher rate, `-` system_b, `=` no significant difference"),
+        difference("tpr_difference", "TPR for system_a minus TPR for system_b", "TPR difference", interval=True),
+        difference("tnr_difference", "TNR for system_a minus TNR for system_b", "TNR difference", interval=True),
+        p_value("p_tpr", "test of equal TPR, all pairs and both error rates (Holm)", "p of TPR", essential=False),
+        p_value("p_tnr", "test of equal TNR, all pairs and both error rates (Holm)", "p of TNR", essential=False),
+        label(
+            "favoured",
+            "the system that the judge over-rates relative to the other: `p_tpr` or `p_tnr` is at most alpha",
+        ),
+    )
+    slices: pl.DataFrame = table(
+        "One row per metric and slice (`by`), each against all other outputs.",
+        label("metric", "its name"),
+        label("slice", "the value of the column"),
+        count("n", "outputs with a label by the metric"),
+        count("n_labelled", "of these, outputs with a human label", "Human labels"),
+        share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),
+        share("corrected_rate", "corrected rate", "Corrected rate", interval=True),
+        share("tpr", MEASURES["tpr"], "TPR", interval=True),
+        share("tnr", MEASURES["tnr"], "TNR", interval=True),
+        p_value("p_rate", "test of the same corrected rate elsewhere, all slices and tests (Holm)", essential=False),
+        p_value("p_tpr", "test of the same TPR elsewhere, all slices and tests (Holm)", essential=False),
+        p_value("p_tnr", "test of the same TNR elsewhere, all slices and tests (Holm)", essential=False),
+        label("finding", "what differs significantly from the other outputs"),
+    )
+    confusion: pl.DataFrame = table(
+        "One row per metric and pair of labels.",
+        label("metric", "its name"),
+        label("label", "by the metric"),
+        label("human_label", "by the annotators"),
+        score("n", "outputs; fractions where annotators differ and all are kept"),
+        share("proportion", "estimated proportion of all outputs"),
+        essential=False,
+    )
+    roc: pl.DataFrame = table(
+        "One row per metric that gives scores and threshold.",
+        label("metric", "its name"),
+        score("threshold", "outputs with at least this score are positive"),
+        share("tpr", "sensitivity at the threshold"),
+        share("fpr", "1 - specificity at the threshold"),
+        flag("chosen", "whether it is the threshold used"),
+        essential=False,
+    )
+    calibration: pl.DataFrame = table(
+        "One row per metric that gives scores and bin of scores.",
+        label("metric", "its name"),
+        score("score", "mean score of the bin"),
+        count("n_labelled", "human labels in the bin"),
+        share("human_rate", "proportion of positive human labels", interval=True),
+        essential=False,
+    )
+
+
+@question("custodes rates labels.csv --by category")
+def rates(
+    study: Study,
+    *,
+    positive: str | None = None,
+    by: str | None = None,
+    sampling: Sampling = "random",
+    consensus: Consensus = "vote",
+    threshold: str = "youden",
+    calibration: Calibration = "within",
+    confidence: float = 0.95,
+    alpha: float = 0.05,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Selection],
+) -> Rates:
+    """Rates of labels: how often a judge errs, the corrected rate of each system, and which system is better.
+
+    Parameters
+    ----------
+    positive : str, optional
+        The label that counts as success, or for ordered labels a rule such as '>=4' (default: by known words).
+    by : str, optional
+        Column whose values are slices; `system` for the systems.
+    sampling : {'random', 'by-judge', 'by-label'}, default 'random'
+        How outputs were selected for human labels: at random, within the judge's labels, or by their human label.
+    consensus : {'vote', 'dawid-skene', 'kept'}, default 'vote'
+        How several annotators of an output give one label; 'kept': in proportion.
+    threshold : str, default 'youden'
+        Threshold of a judge that gives scores: a number, 'youden', 'tpr>=R' or 'tnr>=R'.
+    calibration : {'within', 'shared'}, default 'within'
+        Error rates of the judge by system, or one for all systems.
+
+    Notes
+    -----
+    Human labels within each label of the judge, weighted by how often the judge gives that label (post-stratification),
+    give the corrected rate; its interval is that of the posterior under Jeffreys' prior. With `sampling='by-label'` the
+    judge's rate is corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities
+    (columns `cluster` and `probability` of items) reduce counts to effective counts. Differences and error rates of
+    two systems are compared by the same draws as their intervals; p-values are adjusted by Holm's method.
+
+    References
+    ----------
+    Rogan and Gladen 1978; Holt and Smith 1979; Brown, Cai and DasGupta 2001; Fiedler 2026, arXiv 2605.06939
+    (differential error).
+
+    Examples
+    --------
+    >>> import custodes as cu, polars as pl
+    >>> labels = pl.DataFrame({"id": range(6), "judge": ["pass"] * 4 + ["fail"] * 2,
+    ...                        "human": ["pass", "fail", "pass", None, "fail", None]})
+    >>> cu.rates(labels).rates["corrected_rate"].round(2).to_list()
+    [0.44]
+    """
+    between("confidence", confidence, 0, 1)
+    between("alpha", alpha, 0, 1)
+    one_of("sampling", sampling, ("random", "by-judge", "by-label"))
+    one_of("consensus", consensus, ("vote", "dawid-skene", "kept"))
+    one_of("calibration", calibration, ("within", "shared"))
+    selected = study.select(**setting, one_side=True)
+    answer = partial(
+        _answer,
+        study=selected,
+        positive=positive,
+        by=by,
+        sampling=sampling,
+        threshold=threshold,
+        calibration=calibration,
+        confidence=confidence,
+        alpha=alpha,
+    )
+    parts = labelled_outputs(selected, consensus=consensus)
+    answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rates"))
+    return Rates.of(
+        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
+    )
+
+
+def _answer(
+    outputs: LabelledOutputs,
+    rng: np.random.Generator,
+    *,
+    study: Study,
+    positive: str | None,
+    by: str | None,
+    sampling: Sampling,
+    threshold: str,
+    calibration: Calibration,
+    confidence: float,
+    alpha: float,
+) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+    chosen = outputs.as_binary(positive) if positive else outputs
+    binary = len(chosen.words) == 2
+    if sampling == "by-label" and not binary:
+        raise OptionError(
+            f"sampling='by-label' needs two labels, not {len(chosen.words)}; name one with positive=LABEL"
+        )
+    estimate = partial(judge_rates, sampling=sampling, confidence=confidence, rng=rng)
+    views = [chosen] if binary else [outputs.as_binary(word) for word in outputs.words]
+    rate_rows, pair_rows, part_rows = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    judge_rows, tables_of_scores, cells = list[dict[str, Any]](), list[tuple[Any, Any]](), list[dict[str, Any]]()
+    notes = [*outputs.notes, *_label_notes(chosen, positive, sampling)]
+    for view in views:
+        if not view.metrics:
+            rate_rows += _human_rows(view, confidence)
+        for judge in judges_of(view, threshold):
+            by_system, method = _by_system(view, judge, estimate, calibration, alpha=alpha)
+            rate_rows += [_rate_row(judge.name, name, view.words[1], part, method) for name, part in by_system.items()]
+            pair_rows += difference_rows(
+                judge.name, view.words[1], by_system, view.unit, confidence=confidence, rng=rng
+            )
+            if binary:
+                whole = estimate(view, judge.evaluated, strata=None)
+                judge_rows.append(_judge_row(view, judge, whole, confidence=confidence))
+                cells += _cells(view, judge.name, whole)
+                notes += _judge_notes(view, judge, whole, sampling, method, calibration)
+                if judge.scores is not None:
+                    tables_of_scores.append(
+                        (roc_rows(view, judge), calibration_rows(view, judge, confidence=confidence))
+                    )
+                if by:
+                    part_rows += _slice_rows(study, view, judge, by, estimate, confidence=confidence)
+    if not binary:
+        for name, values, is_score in zip(chosen.metrics, chosen.judged, chosen.is_score, strict=True):
+            if not is_score:
+                whole = estimate(chosen, values)
+                judge = JudgeLabels(
+                    name=name, labels=values, evaluated=values, strata=None, scores=None, threshold=np.nan
+                )
+                judge_rows.append(_judge_row(chosen, judge, whole, confidence=confidence))
+                cells += _cells(chosen, name, whole)
+    tables = Rates.part(
+        outputs.aspect,
+        rates=rate_rows,
+        judges=judge_rows,
+        differences=decided(pair_rows, alpha=alpha) if pair_rows else (),
+        slices=with_findings(part_rows, alpha=alpha) if part_rows else (),
+        confusion=cells,
+    )
+    for name, place in (("roc", 0), ("calibration", 1)):
+        frames = [Rates.part(outputs.aspect, **{name: part[place]})[name] for part in tables_of_scores if part[place]]
+        tables[name] = pl.concat(frames) if frames else tables[name]
+    return tables, notes
+
+
+def _by_system(
+    outputs: LabelledOutputs, judge: JudgeLabels, estimate: Any, calibration: Calibration, *, alpha: float
+) -> tuple[dict[str, JudgeRates], str]:
+    """Estimates of each system, and the method: error rates shared by systems where they are equivalent."""
+    rates_of = {}
+    for k, name in enumerate(outputs.systems):
+        rows = outputs.system == k
+        # Rows keep their place, so that influences of two systems can be compared by cluster.
+        rates_of[name] = estimate(outputs, np.where(rows, judge.labels, np.nan), strata=judge.strata)
+    method = "rogan-gladen" if estimate.keywords["sampling"] == "by-label" else "post-stratified"
+    several = len(rates_of) > 1 and calibration == "shared" and len(outputs.words) == 2
+    if several and equivalent(list(rates_of.values()), alpha=alpha):
+        pooled = estimate(outputs, judge.labels, strata=None)
+        return {name: part.with_error_rates(pooled, **estimate.keywords) for name, part in rates_of.items()}, (
+            "rogan-gladen, shared"
+        )
+    return rates_of, method
+
+
+def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, method: str) -> dict[str, Any]:
+    human, corrected = part.human, part.corrected
+    saved = np.nan
+    if human.high > human.low and corrected.high > corrected.low:
+        saved = part.n_labelled * (((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
+    reason = "" if part.n_labelled else "no human labels"
+    if part.n_labelled and part.rarer < FEW_LABELS:
+        reason = f"fewer than {FEW_LABELS} human labels of one kind"
+    return {
+        "metric": metric,
+        "system": system,
+        "label": label_name,
+        "n": part.n_judged,
+        "n_labelled": part.n_labelled,
+        **estimate_with_bounds("judge_rate", part.judge),
+        **estimate_with_bounds("human_rate", human),
+        **estimate_with_bounds("corrected_rate", corrected),
+        "method": method if part.n_labelled else "",
+        "labels_saved": round(saved) if np.isfinite(saved) else None,
+        "reason": reason,
+    }
+
+
+def _human_rows(outputs: LabelledOutputs, confidence: float) -> Iterator[dict[str, Any]]:
+    """Rates by human labels where there is no metric."""
+    for k, name in enumerate(outputs.systems):
+        part = judge_rates(
+            outputs,
+            np.where((outputs.system == k) & outputs.labelled, 0.0, np.nan),
+            sampling="random",
+            confidence=confidence,
+            rng=np.random.default_rng(0),
+        )
+        row = _rate_row(HUMAN, name, outputs.words[1], part, "wilson")
+        yield row | estimate_with_bounds("judge_rate", UNDEFINED) | estimate_with_bounds("corrected_rate", UNDEFINED)
+
+
+def _judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
+    measures = part.measures(confidence=confidence, ordered=outputs.ordered)
+    area = UNDEFINED
+    if judge.scores is not None:
+        usable = outputs.labelled & ~np.isnan(judge.scores)
+        area = Interval(
+            *area_under_roc(
+                judge.scores[usable],
+                outputs.gold[usable, 1] > 0.5,
+                units=outputs.unit[usable],
+                confidence=confidence,
+            )
+        )
+    return {
+        "metric": judge.name,
+        "label": outputs.words[1] if len(outputs.words) == 2 else "",
+        "n_labelled": part.n_labelled,
+        **{
+            key: value
+            for name, interval in {**measures, "auc": area}.items()
+            for key, value in estimate_with_bounds(name, interval).items()
+        },
+        "threshold": judge.threshold,
+        "human_agreement": outputs.human_agreement,
+        "human_alpha": outputs.human_alpha,
+        "reason": "" if part.n_labelled else "no human labels",
+    }
+
+
+def _cells(outputs: LabelledOutputs, metric: str, part: JudgeRates) -> Iterator[dict[str, Any]]:
+    for i, word in enumerate(outputs.words):
+        for j, human_word in enumerate(outputs.words):
+            yield {
+                "metric": metric,
+                "label": word,
+                "human_label": human_word,
+                "n": part.counts.labelled[i, j],
+                "proportion": part.posterior.estimate[i, j] if part.n_labelled else np.nan,
+            }
+
+
+def _slice_rows(
+    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, estimate: Any, *, confidence: float
+) -> Iterator[dict[str, Any]]:
+    names, position = slices_of(study, outputs, by)
+    for k, name in enumerate(names):
+        inside = np.where(position == k, judge.evaluated, np.nan)
+        outside = np.where((position != k) & (position >= 0), judge.evaluated, np.nan)
+        if np.isfinite(inside).any():
+            yield slice_row(
+                judge.name, name, estimate(outputs, inside), estimate(outputs, outside), confidence=confidence
+            )
+
+
+def _label_notes(outputs: LabelledOutputs, positive: str | None, sampling: Sampling) -> list[Note]:
+    n, n_labelled = len(outputs.system), int(outputs.labelled.sum())
+    clusters = len(np.unique(outputs.unit[outputs.labelled]))
+    words, binary = outputs.words, len(outputs.words) == 2
+    return noted(
+        (
+            "no-human-labels",
+            not n_labelled,
+            "no output has a human label: rates are those of the judge and may be wrong; label a random part",
+        ),
+        ("all-labelled", n_labelled == n, "every output has a human label; the judge's labels hardly add to them"),
+        (
+            "positive-by-order",
+            binary and positive is None and not known_binary(words),
+            f"{words[-1]!r} counts as the positive label; if it is {words[0]!r}, give positive={words[0]!r}",
+        ),
+        (
+            "few-labelled-clusters",
+            outputs.clustered and 0 < clusters < FEW_CLUSTERS and clusters < n_labelled,
+            f"human labels come from {clusters} clusters; with fewer than {FEW_CLUSTERS} the bounds may be too narrow",
+        ),
+        aspect=outputs.aspect,
+    )
+
+
+def _judge_notes(
+    outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, sampling: Sampling, method: str, calibration: str
+) -> list[Note]:
+    p = sampling_p_value(outputs, judge.labels) if sampling == "random" else np.nan
+    measures = part.measures(confidence=0.99, ordered=False)
+    equal = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
+    opposite = measures["mcc"].high < 0
+    return noted(
+        (
+            "labelled-part-not-random",
+            p < SAMPLING_ALPHA,
+            f"the outputs with a human label are not a random sample by the labels of {judge.name} (p = {p:.2g}); "
+            "name how they were selected: sampling='by-judge' or 'by-label', or a column of inclusion probabilities",
+        ),
+        (
+            "judge-equals-human",
+            equal,
+            f"{judge.name} equals the human label on all {part.n_labelled} outputs; check that it is not a copy of it",
+        ),
+        (
+            "judge-contradicts-human",
+            opposite,
+            f"the labels of {judge.name} contradict the human labels (MCC {measures['mcc'].value:.2f}); check which "
+            "label is positive and whether higher scores are better",
+        ),
+        (
+            "error-rates-not-shared",
+            calibration == "shared" and "shared" not in method and len(outputs.systems) > 1,
+            f"{judge.name}: TPR and TNR of the systems are not shown to differ by less than {EQUIVALENCE_MARGIN}, so "
+            "each system is corrected by its own labels",
+        ),
+        aspect=outputs.aspect,
+    )

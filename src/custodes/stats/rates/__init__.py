@@ -1,0 +1,1 @@
+"""Rates of labels: a judge's errors, corrected rates, agreement of labels, thresholds of scores, sample sizes."""

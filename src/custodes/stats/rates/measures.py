@@ -1,0 +1,128 @@
+"""Agreement of a judge's labels with human labels, from tables (..., judge's label, human label)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+
+from custodes.stats.arrays import Floats
+from custodes.stats.ratios import mean_of_defined, ratio
+from custodes.stats.reliability import alpha, of_two
+
+Weighting = Literal["none", "linear", "quadratic"]
+"""How much of the disagreement of two ordered labels counts: all, by their distance, or by its square."""
+
+
+def accuracy(table: Floats) -> Floats:
+    """Proportion of equal labels: (..., k, k) -> (...)."""
+    return ratio(np.trace(table, axis1=-2, axis2=-1), table.sum(axis=(-2, -1)))
+
+
+def sensitivity(table: Floats) -> Floats:
+    """TPR (sensitivity, recall): the judge is positive given a positive human label: (..., 2, 2) -> (...)."""
+    return ratio(table[..., 1, 1], table[..., :, 1].sum(axis=-1))
+
+
+def specificity(table: Floats) -> Floats:
+    """TNR (specificity): the judge is negative given a negative human label: (..., 2, 2) -> (...)."""
+    return ratio(table[..., 0, 0], table[..., :, 0].sum(axis=-1))
+
+
+def positive_value(table: Floats) -> Floats:
+    """PPV (precision): the human label is positive given that the judge is: (..., 2, 2) -> (...)."""
+    return ratio(table[..., 1, 1], table[..., 1, :].sum(axis=-1))
+
+
+def negative_value(table: Floats) -> Floats:
+    """NPV: the human label is negative given that the judge is: (..., 2, 2) -> (...)."""
+    return ratio(table[..., 0, 0], table[..., 0, :].sum(axis=-1))
+
+
+def balanced_accuracy(table: Floats) -> Floats:
+    """Mean recall over the human labels that occur: (..., k, k) -> (...)."""
+    return mean_of_defined(ratio(np.diagonal(table, axis1=-2, axis2=-1), table.sum(axis=-2)))
+
+
+def f1(table: Floats) -> Floats:
+    """F1 of the positive label; with more than two labels the mean over labels that occur: (..., k, k) -> (...)."""
+    both = table.sum(axis=-1) + table.sum(axis=-2)
+    by_label = ratio(2 * np.diagonal(table, axis1=-2, axis2=-1), both)
+    return by_label[..., 1] if table.shape[-1] == 2 else mean_of_defined(by_label)
+
+
+def mcc(table: Floats) -> Floats:
+    """Matthews correlation coefficient; NaN where a rater has one label only: (..., k, k) -> (...).
+
+    >>> mcc(np.array([[40.0, 10.0], [10.0, 40.0]])).round(3).item()
+    0.6
+
+    References
+    ----------
+    Matthews 1975; Gorodkin 2004 (several labels).
+    """
+    n, equal = table.sum(axis=(-2, -1)), np.trace(table, axis1=-2, axis2=-1)
+    judge, human = table.sum(axis=-1), table.sum(axis=-2)
+    spread = (n**2 - (judge**2).sum(axis=-1)) * (n**2 - (human**2).sum(axis=-1))
+    return ratio(equal * n - (judge * human).sum(axis=-1), np.sqrt(np.maximum(spread, 0.0)))
+
+
+def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
+    """Cohen's kappa, weighted for ordered labels; NaN where both raters have one label only: (..., k, k) -> (...).
+
+    >>> kappa(np.array([[40.0, 10.0], [10.0, 40.0]])).round(3).item()
+    0.6
+
+    References
+    ----------
+    Cohen 1960, 1968.
+    """
+    k = table.shape[-1]
+    distance = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(np.float64)
+    if weighting == "none":
+        distance = 1 - np.eye(k)
+    elif weighting == "quadratic":
+        distance = distance**2
+    n = table.sum(axis=(-2, -1))[..., None, None]
+    expected = ratio(table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], n)
+    return 1 - ratio((distance * table).sum(axis=(-2, -1)), (distance * expected).sum(axis=(-2, -1)))
+
+
+def ac1(table: Floats) -> Floats:
+    """Gwet's AC1: (..., k, k) -> (...).
+
+    >>> ac1(np.array([[90.0, 5.0], [5.0, 0.0]])).round(3).item()
+    0.89
+
+    References
+    ----------
+    Gwet 2008.
+    """
+    n, k = table.sum(axis=(-2, -1)), table.shape[-1]
+    share = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n[..., None])
+    chance = (share * (1 - share)).sum(axis=-1) / (k - 1)
+    return ratio(accuracy(table) - chance, 1 - chance)
+
+
+def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
+    """Krippendorff's alpha of `n` outputs labelled by both, from proportions: (..., k, k) -> (...)."""
+    return alpha(of_two(table) * n, scale="ordinal" if ordered else "nominal")
+
+
+BINARY: Mapping[str, Callable[[Floats], Floats]] = {
+    "tpr": sensitivity,
+    "tnr": specificity,
+    "ppv": positive_value,
+    "npv": negative_value,
+}
+"""Measures of two labels, the second positive."""
+
+GENERAL: Mapping[str, Callable[[Floats], Floats]] = {
+    "accuracy": accuracy,
+    "balanced_accuracy": balanced_accuracy,
+    "f1": f1,
+    "mcc": mcc,
+    "ac1": ac1,
+}
+"""Measures of two or more labels; kappa and alpha depend on whether labels are ordered."""

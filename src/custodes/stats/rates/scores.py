@@ -1,0 +1,173 @@
+"""Scores of a judge against binary human labels: ROC curve, area under it, thresholds, calibration, strata."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from custodes.errors import OptionError
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.intervals import student_quantile
+from custodes.stats.ranks import mid_ranks
+from custodes.stats.rates.posterior import influence_design_effect
+from custodes.stats.ratios import ratio
+
+FEWEST_IN_BIN = 10
+"""Human labels that each stratum of scores has on average."""
+
+MOST_BINS = 5
+
+
+class Area(NamedTuple):
+    """Area under the ROC curve with its bounds."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Roc(NamedTuple):
+    """`threshold` (k,), highest first, with the rates of outputs that reach it among positive labels (`tpr`) and
+    negative ones (`fpr`)."""
+
+    threshold: Floats
+    tpr: Floats
+    fpr: Floats
+
+
+def area_under_roc(scores: Floats, positive: Bools, *, units: Ints, confidence: float) -> Area:
+    """Probability that a positive output has the higher score, ties by half, with an interval on the logit scale.
+
+    Parameters
+    ----------
+    scores, positive, units : arrays of shape (n,)
+        Score, binary human label and cluster of each labelled output.
+    confidence : float
+
+    Returns
+    -------
+    Area
+        NaN with one label only. Where the scores separate the labels the lower bound is that of as many outputs of the
+        rarer label without an error (rule of three).
+
+    Examples
+    --------
+    >>> area_under_roc(
+    ...     np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]), units=np.arange(4), confidence=0.95
+    ... ).value
+    0.75
+
+    References
+    ----------
+    DeLong, DeLong and Clarke-Pearson 1988; Obuchowski 1997 (clusters).
+    """
+    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+    if not n_positive or not n_negative:
+        return Area(np.nan, np.nan, np.nan)
+    placement = mid_ranks(scores[np.newaxis])[0] - 1
+    within = np.where(
+        positive,
+        _ranks_within(scores, positive),
+        _ranks_within(scores, ~positive),
+    )
+    # share of the other label that an output beats
+    beaten = np.where(positive, (placement - within) / n_negative, 1 - (placement - within) / n_positive)
+    value = float(beaten[positive].mean())
+    influence = (beaten - value) / np.where(positive, n_positive, n_negative)
+    effect = influence_design_effect(influence, units)
+    divisor = float(effect.divisor(confidence))
+    error = float(np.sqrt((influence**2).sum() * divisor))
+    quantile = student_quantile(confidence, min(n_positive, n_negative))
+    if not 0 < value < 1 or not error:
+        reach = 1 - ((1 - confidence) / 2) ** (1 / min(n_positive, n_negative))
+        return Area(value, max(value - reach, 0.0), min(value + reach, 1.0))
+    logit, spread = np.log(value / (1 - value)), quantile * error / (value * (1 - value))
+    low, high = (float(1 / (1 + np.exp(-at))) for at in (logit - spread, logit + spread))
+    return Area(value, low, high)
+
+
+def _ranks_within(scores: Floats, chosen: Bools) -> Floats:
+    """Mid-ranks from 0 among the chosen outputs, 0 elsewhere."""
+    ranks = np.zeros(len(scores))
+    ranks[chosen] = mid_ranks(scores[chosen][np.newaxis])[0] - 1
+    return ranks
+
+
+def roc(scores: Floats, positive: Bools) -> Roc:
+    """ROC curve: an output is positive by the judge where its score reaches the threshold.
+
+    >>> roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])).tpr.tolist()
+    [0.5, 0.5, 1.0, 1.0]
+
+    References
+    ----------
+    Fawcett 2006.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
+    hits, misses = np.cumsum(positive[order])[last], np.cumsum(~positive[order])[last]
+    return Roc(ordered[last], ratio(hits, positive.sum()), ratio(misses, (~positive).sum()))
+
+
+class Target(NamedTuple):
+    """What a threshold aims at: `youden` (the largest TPR + TNR), or a least TPR or TNR at the best other rate."""
+
+    rate: str
+    least: float
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """From text.
+
+        >>> Target.parse("tpr>=0.9")
+        Target(rate='tpr', least=0.9)
+        """
+        if text == "youden":
+            return cls("youden", 0.0)
+        match = re.fullmatch(r"(tpr|tnr)>=(0?\.\d+|1|1\.0)", text.replace(" ", ""))
+        if not match:
+            raise OptionError(f"threshold={text!r}: allowed are a number, youden, tpr>=R and tnr>=R with R from 0 to 1")
+        return cls(match[1], float(match[2]))
+
+    def threshold(self, scores: Floats, positive: Bools) -> float:
+        """The threshold on these outputs; NaN with one label only."""
+        curve = roc(scores, positive)
+        if not len(curve.tpr) or np.isnan(curve.tpr[0]) or np.isnan(curve.fpr[0]):
+            return np.nan
+        tnr = 1 - curve.fpr
+        if self.rate == "youden":
+            value = curve.tpr + tnr
+        elif self.rate == "tpr":
+            value = np.where(curve.tpr >= self.least, 1 + tnr, curve.tpr - 1)
+        else:
+            value = np.where(tnr >= self.least, 1 + curve.tpr, tnr - 1)
+        best = int(np.argmax(value >= value.max() - 1e-12))
+        following = curve.threshold[best + 1] if best + 1 < len(curve.threshold) else curve.threshold[best]
+        return float((curve.threshold[best] + following) / 2)
+
+
+def cross_fitted_labels(scores: Floats, positive: Bools, target: Target, *, fold: Ints) -> Floats:
+    """The judge's label of each output (1.0 or 0.0) by the threshold of the other folds: (n,) -> (n,).
+
+    The rates of these labels are honest estimates for the threshold chosen on all outputs.
+    """
+    labels = np.full(len(scores), np.nan)
+    for k in np.unique(fold):
+        rest = fold != k
+        threshold = target.threshold(scores[rest], positive[rest])
+        labels[~rest] = np.where(np.isnan(threshold), np.nan, scores[~rest] >= threshold)
+    return labels
+
+
+def score_strata(scores: Floats, *, n_labelled: int) -> Ints:
+    """Strata of equal size by the judge's scores, few enough that each has about ten human labels: (n,) -> (n,).
+
+    >>> score_strata(np.arange(6.0), n_labelled=30).tolist()
+    [0, 0, 1, 1, 2, 2]
+    """
+    n_bins = int(np.clip(n_labelled // FEWEST_IN_BIN, 1, MOST_BINS))
+    edges = np.quantile(scores, np.arange(1, n_bins) / n_bins) if len(scores) else np.empty(0)
+    return np.searchsorted(np.unique(edges), scores, side="right" if n_bins > 1 else "left")
