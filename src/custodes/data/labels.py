@@ -75,7 +75,10 @@ def label_words(column: pl.Series) -> pl.Series:
         column = column.fill_nan(None)
         whole = (column == column.round()).fill_null(True).all()
         column = column.cast(pl.Int64) if whole else column
-    words = column.cast(pl.String).str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    if not column.dtype.is_numeric():
+        is_text = words.cast(pl.Float64, strict=False).is_null()
+        words = words.zip_with(~is_text, words.str.replace_all(r"[\s-]+", "_"))
     words = words.str.replace(r"^(\d+)\.0+$", "$1")
     return words.set(words.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
 
@@ -105,16 +108,16 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
     if is_binary(words):
         scores = frozenset(name for name, seen in everyone.items() if not is_binary(seen) and seen and _numbers(seen))
         return LabelScale(words=binary_words(words), scores=scores)
-    labels = set(words).union(*(seen for name, seen in everyone.items() if not _numbers(seen) or _numbers(words)))
-    if _numbers(labels):
+    if _numbers(words):
         values = sorted({float(word) for word in words})
         if any(value != int(value) for value in values) or len(values) > MOST_STEPS:
             raise InputError(
                 f"{where}: human labels {listed(words, limit=4)} are scores; labels are words or at most {MOST_STEPS} "
                 "whole numbers"
             )
-        scores = frozenset(name for name, seen in everyone.items() if not seen <= set(words))
+        scores = frozenset(name for name, seen in everyone.items() if not seen <= set(words) and _numbers(seen))
         return LabelScale(words=tuple(str(int(value)) for value in values), ordered=True, scores=scores)
+    labels = set(words).union(*(seen for seen in everyone.values() if not _numbers(seen)))
     if len(labels) > MOST_LABELS:
         raise InputError(
             f"{where}: {len(labels)} different labels ({listed(sorted(labels), limit=4)}); at most "

@@ -44,8 +44,10 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     others = [name for name in study.raters.kind if name not in people]
     by_text, with_text = _by_text(study)
     groups = list(by_text)
-    sides = [_cells(study, raters) for raters in (people, others)]
-    sets = [*_everywhere(pl.concat(sides)), *(copies for cells in sides for copies in _by_cells(cells))]
+    # Labels have few values, so equal ones mean nothing.
+    sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
+    sets = [copies for cells in sides for copies in _by_cells(cells)]
+    sets += _everywhere(pl.concat(sides)) if sides else []
     groups += [copies for copies in sets if not with_text.issuperset(copies)]
     clusters = dict(study.items.frame.select("item", "cluster").iter_rows())
     clusters_of = ({clusters.get(item) or item for item in group} for group in groups)

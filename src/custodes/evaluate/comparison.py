@@ -202,6 +202,8 @@ def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
 
 def too_few(chosen: Study, needed: str) -> str:
     """What to say of a study with fewer than two systems."""
+    if chosen.labels and len(chosen.systems) == 1:
+        return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second one"
     if chosen.systems:
         return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
     return (

@@ -34,6 +34,7 @@ from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.plan import power_curve
 from custodes.plots.protocol import budget_curve
 from custodes.plots.ranking import ranking_graphs
+from custodes.plots.rates import error_rates_by_slice, label_matrix, rates, reliability_curve, roc_curve
 from custodes.plots.saving import FORMATS, save
 from custodes.plots.theme import COLUMN_WIDTH, PAGE_WIDTH
 
@@ -51,6 +52,7 @@ __all__ = [
     "confusion_matrix",
     "correction_margins",
     "cost_curve",
+    "error_rates_by_slice",
     "error_types",
     "explained_variance",
     "favoritism_and_accuracy",
@@ -62,6 +64,7 @@ __all__ = [
     "judge_calibration",
     "judge_faults",
     "judges_map",
+    "label_matrix",
     "lasso_paths",
     "leaderboard_strengths",
     "method_comparison",
@@ -73,7 +76,10 @@ __all__ = [
     "prediction_bars",
     "pruning_curve",
     "ranking_graphs",
+    "rates",
     "release_history",
+    "reliability_curve",
+    "roc_curve",
     "save",
     "win_rate_map",
 ]

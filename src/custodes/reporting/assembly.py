@@ -26,6 +26,7 @@ from custodes.reporting.file_names import file_names
 from custodes.reporting.page import page
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
+from custodes.reporting.sections.rates import RATES
 from custodes.visible import visible
 
 SECTION_PROGRESS = "sections"
@@ -102,7 +103,7 @@ class Report:
     def _charts(self) -> dict[tuple[str, ...], Any]:
         """What a picture shows to the picture, each once: what does not depend on the aspect is not repeated."""
         context, charts = self.context.carried(), dict[tuple[str, ...], Any]()
-        for section in (own for own in SECTIONS if own.alone or context.metrics):
+        for section in self.sections:
             for figure in section.drawn(context)[0]:
                 needs = str((figure.where, figure.fields, figure.title))
                 for aspect in context.aspects if "{aspect}" in needs else context.aspects[:1]:
@@ -141,7 +142,8 @@ def report(
     -----
     The page contains `check`, `leaderboard`, `agreement`, `favoritism`, `consistency` and `ranking` with the same
     arguments and seed, then `complementarity`, `ceiling` (ridge regression), `combine` for each aspect (fast methods),
-    `correction` by the best metrics, and `protocol` and `plan` with annotators only. A question that the study does not
+    `correction` by the best metrics, and `protocol` and `plan` with annotators only. A study of labels has `check`,
+    `rates` and `annotators`. A question that the study does not
     allow is missing in `results`, and the page gives the reason.
 
     Examples
@@ -154,14 +156,18 @@ def report(
     source, _ = recorded(rng)
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
     context = Context(study=study.with_cache(), options=options | {"rng": source, "progress": progress})
-    people_alone = not context.study.select(**selection_of(setting), one_side=True).metrics
-    sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
+    labels = bool(study.labels)
+    people_alone = not labels and not context.study.select(**selection_of(setting), one_side=True).metrics
+    if labels:
+        sections = tuple(section for section in SECTIONS if section.labels)
+    else:
+        sections = tuple(section for section in SECTIONS if section.alone or not (people_alone or section is RATES))
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
         if people_alone and "leaderboard" in context.absent:  # of people alone no page makes sense without it
             raise InputError(f"{study.name}: {context.absent['leaderboard']}")
     told = verdict_of(context.results)
-    first = context.results["leaderboard" if people_alone else "agreement"]
+    first = context.results["rates" if labels else "leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
     context.study = study  # without the cache
     return Report(results=context.results, verdict=told, context=context, sections=sections, title=title)

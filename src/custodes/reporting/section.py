@@ -144,15 +144,15 @@ class Context:
     @cached_property
     def aspects(self) -> tuple[str, ...]:
         """The aspects that people rated."""
-        of = "agreement.metrics" if "agreement" in self.results else "leaderboard.systems"
+        first = next(name for name in ("agreement", "leaderboard", "rates") if name in self.results)
+        of = {"agreement": "agreement.metrics", "leaderboard": "leaderboard.systems", "rates": "rates.rates"}[first]
         return tuple(self.table(of)["aspect"].unique(maintain_order=True))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The metrics, in the order of the study; none where people are alone."""
-        if "agreement" not in self.results:
-            return ()
-        return tuple(self.table("agreement.metrics")["metric"].unique(maintain_order=True))
+        of = next((name for name in ("agreement.metrics", "rates.judges") if name.split(".")[0] in self.results), "")
+        return tuple(self.table(of)["metric"].unique(maintain_order=True)) if of else ()
 
     @cached_property
     def best(self) -> dict[str, str]:
@@ -170,9 +170,9 @@ class Context:
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
         """What a reader would have chosen to see this: the first pair of systems, all pairs of a correction."""
-        of = "favoritism.pairs" if "favoritism" in self.results else "leaderboard.pairs"
-        first = self.table(of).row(0, named=True)
-        pair = {name: first[name] for name in ("system_a", "system_b")}
+        of = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
+        rows = self.table(next(name for name in of if name.split(".")[0] in self.results)).head(1).to_dicts()
+        pair = {name: row[name] for row in rows for name in ("system_a", "system_b")}
         return {"aspect": aspect, "metric": metric, "corrected": metric, "statistic": statistic, "which": "all", **pair}
 
     @property
@@ -196,7 +196,7 @@ class Section:
     `finding`: the kind of the sentences of the verdict, of which the first opens the section.
 
     `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides. `alone`: it stands
-    in the page of a study without metrics, too.
+    in the page of a study without metrics, too; where it has `labels`, in that of a study of labels.
     """
 
     question: str
@@ -211,6 +211,7 @@ class Section:
     compares_systems: bool = True
     required: bool = False
     alone: bool = False
+    labels: bool = False
 
     def answer(self, context: Context) -> None:
         """Ask the question, or keep why it cannot be answered; raises where no page makes sense without it."""

@@ -52,6 +52,9 @@ KINDS = {
 }
 """Words of a column of kinds."""
 
+LONGEST_KEY = 64
+"""Characters of a label of an item."""
+
 LOOKED_AT = 20_000
 """Rows from which a layout is guessed."""
 
@@ -288,6 +291,7 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
         others = [name for name in free if name not in systems and name not in roles.values()]
         likely = list(named("item", others))
         likely += [name for name in others if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS)]
+        likely += [name for name in others if _may_be_key(frame[name])]
         item = next((name for name in dict.fromkeys(likely) if _unique(frame, [name, *key])), "")
     cluster = roles.get("cluster") or next(
         (
@@ -308,6 +312,13 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
         probability=roles.get("probability", ""),
         repeat=repeat,
     )
+
+
+def _may_be_key(column: pl.Series) -> bool:
+    """Whether cells may be labels of items: whole numbers, or short texts."""
+    if column.dtype == pl.String:
+        return bool((column.str.len_chars() <= LONGEST_KEY).all())
+    return column.dtype.is_integer()
 
 
 def _unique(frame: pl.DataFrame, key: Sequence[str]) -> bool:

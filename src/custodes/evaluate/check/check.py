@@ -18,6 +18,7 @@ from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.evaluate.check.aspect import alone_problems, compared_problems, either_problems
 from custodes.evaluate.check.data_summary import raters_of, summary_of, tie_rates
+from custodes.evaluate.check.labels import label_problems
 from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
 from custodes.evaluate.check.study import study_problems
@@ -134,7 +135,8 @@ def check(
         "highest": frame["high"],
         **{name: frame[name].fill_null("") for name in ("cost_unit", "signature")},
     }
-    everywhere = Check.part(used=used, problems=columns_of(study_problems(study, chosen, notes)))
+    problems = [*study_problems(study, chosen, notes), *(label_problems(chosen, rng) if chosen.labels else ())]
+    everywhere = Check.part(used=used, problems=columns_of(problems))
     return Check.of([*parts, everywhere], notes)
 
 
@@ -178,6 +180,6 @@ def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
     except ScalesDifferError as error:
         comparison, comparable, why = all_raters(chosen, aspect, setting), False, why or str(error)
     problems = [problem("nothing-compared", why=why)] if why and several else []
-    problems += alone_problems(comparison)
+    problems += () if chosen.labels else alone_problems(comparison)
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
     return _Examined(comparison=comparison, compared=False, comparable=comparable, notes=notes, problems=problems)

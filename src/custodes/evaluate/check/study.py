@@ -29,7 +29,7 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
         yield problem("no-metrics", why=NO_METRIC)
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
         yield problem("no-people", why=chosen.whose_people())
-    if len(chosen.systems) < 2:
+    if len(chosen.systems) < 2 and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
     names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
     yield from (Problem("warning", *row) for row in names)

@@ -20,7 +20,7 @@ from custodes.stats.rates.posterior import (
     joint_posterior,
     rate_influence,
 )
-from custodes.stats.rates.scores import Target, cross_fitted_labels, score_strata
+from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, score_strata
 from custodes.stats.ratios import ratio
 
 FOLDS = 5
@@ -143,7 +143,7 @@ def judge_rates(
     n_strata = k if stratum is codes else int(stratum.max(initial=0)) + 1
     counts = _counts(stratum, rows.gold, rows.weight, n_strata)
     corrected, human = rate_influence(stratum, rows.gold, rows.weight, counts, column=1)
-    effect, human_effect = (_divisor(outputs, part, rows.unit, confidence) for part in (corrected, human))
+    effect, human_effect = (_divisor(rows, part, confidence) for part in (corrected, human))
     kish = _kish(rows.weight[rows.labelled])
     posterior = joint_posterior(
         LabelCounts(counts.labelled / (effect * kish), counts.total / effect), sampling=sampling, rng=rng
@@ -161,7 +161,7 @@ def judge_rates(
         human_rate = _wilson(value, human_n, confidence)
     if len(codes):
         positive = (codes == 1).astype(np.float64)
-        judge_effect = _divisor(outputs, positive - positive.mean(), rows.unit, confidence)
+        judge_effect = _divisor(rows, positive - positive.mean(), confidence, by_label=False)
         judge = _wilson(float(positive.mean()), len(codes) / judge_effect, confidence)
     full = np.zeros((2, len(judged)))
     full[:, judged] = corrected, human
@@ -182,10 +182,12 @@ def judge_rates(
 
 def _counts(stratum: Ints, gold: Floats, weight: Floats, n_strata: int) -> LabelCounts:
     """Weighted counts of human labels in each stratum, their sum the number of labelled outputs, and of all outputs."""
-    known = ~np.isnan(gold[:, 0])
-    weights = gold[known] * (weight[known] * ratio(known.sum(), weight[known].sum()))[:, np.newaxis]
-    labelled = [np.bincount(stratum[known], weights=part, minlength=n_strata) for part in weights.T]
-    return LabelCounts(np.stack(labelled, axis=1).astype(np.float64), np.bincount(stratum, minlength=n_strata).astype(np.float64))
+    has_value = ~np.isnan(gold[:, 0])
+    weights = gold[has_value] * (weight[has_value] * ratio(has_value.sum(), weight[has_value].sum()))[:, np.newaxis]
+    labelled = [np.bincount(stratum[has_value], weights=part, minlength=n_strata) for part in weights.T]
+    return LabelCounts(
+        np.stack(labelled, axis=1).astype(np.float64), np.bincount(stratum, minlength=n_strata).astype(np.float64)
+    )
 
 
 def _kish(weights: Floats) -> float:
@@ -193,12 +195,13 @@ def _kish(weights: Floats) -> float:
     return float(len(weights) * (weights**2).sum() / weights.sum() ** 2) if len(weights) else 1.0
 
 
-def _divisor(outputs: LabelledOutputs, influence: Floats, units: Ints, confidence: float) -> float:
+def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, by_label: bool = True) -> float:
     """What counts are divided by because outputs share clusters; 1 where they do not."""
     if not outputs.clustered:
         return 1.0
-    divisor = float(influence_design_effect(influence, units).divisor(confidence))
-    return divisor if np.isfinite(divisor) else float(len(units))
+    kind = outputs.labelled if by_label else None
+    divisor = float(influence_design_effect(influence, outputs.unit, kind=kind).divisor(confidence))
+    return divisor if np.isfinite(divisor) else float(len(influence))
 
 
 def _wilson(value: float, n: float, confidence: float) -> Interval:
@@ -222,26 +225,29 @@ class JudgeLabels:
 
 
 def judges_of(outputs: LabelledOutputs, threshold: str) -> Iterator[JudgeLabels]:
-    """Each judge of outputs with two labels; scores become labels by a number or by a cross-fitted `Target`."""
+    """Each judge of outputs with two labels.
+
+    Scores become labels by a number or by a cross-fitted `ThresholdTarget`; with `threshold` '' they only form strata.
+    """
     for name, values, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
         if not is_score:
             yield JudgeLabels(name=name, labels=values, evaluated=values, strata=None, scores=None, threshold=np.nan)
             continue
-        known = ~np.isnan(values)
-        usable = known & outputs.labelled
+        has_value = ~np.isnan(values)
+        usable = has_value & outputs.labelled
         positive = outputs.gold[usable, 1] > 0.5
-        at = _number(threshold)
+        at = _number(threshold) if threshold else np.nan
         evaluated = np.full(len(values), np.nan)
         if at is None:
-            target = Target.parse(threshold)
+            target = ThresholdTarget.parse(threshold)
             at = target.threshold(values[usable], positive)
-            evaluated[known] = values[known] >= at
+            evaluated[has_value] = values[has_value] >= at
             evaluated[usable] = cross_fitted_labels(values[usable], positive, target, fold=outputs.unit[usable] % FOLDS)
         else:
-            evaluated[known] = values[known] >= at
-        labels = np.where(known, values >= at, np.nan) if np.isfinite(at) else np.full(len(values), np.nan)
+            evaluated[has_value] = values[has_value] >= at
+        labels = np.where(has_value, values >= at, np.nan)  # all negative without a threshold
         strata = np.zeros(len(values), dtype=np.intp)
-        strata[known] = score_strata(values[known], n_labelled=int(usable.sum()))
+        strata[has_value] = score_strata(values[has_value], n_labelled=int(usable.sum()))
         yield JudgeLabels(name=name, labels=labels, evaluated=evaluated, strata=strata, scores=values, threshold=at)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -82,10 +83,10 @@ class LabelledOutputs:
         """(n,): whether an output has a human label."""
         return ~np.isnan(self.gold[:, 0])
 
-    @property
+    @cached_property
     def clustered(self) -> bool:
         """Whether outputs share clusters."""
-        return len(np.unique(self.unit)) < len(self.unit)
+        return bool(np.bincount(self.unit).max(initial=0) > 1)
 
     def only(self, rows: Bools) -> LabelledOutputs:
         """The outputs of some rows."""
@@ -101,13 +102,13 @@ class LabelledOutputs:
 
     def as_binary(self, positive: str) -> LabelledOutputs:
         """Two labels: `positive` (a label, or for ordered labels a rule such as '>=4') and all others."""
-        wanted = _positive_codes(self, positive)
-        gold = np.stack([self.gold[:, ~wanted].sum(axis=1), self.gold[:, wanted].sum(axis=1)], axis=1)
+        is_positive = _positive_codes(self, positive)
+        gold = np.stack([self.gold[:, ~is_positive].sum(axis=1), self.gold[:, is_positive].sum(axis=1)], axis=1)
         judged = self.judged.copy()
         for k in np.flatnonzero(~self.is_score):
-            known = ~np.isnan(judged[k])
-            judged[k, known] = wanted[judged[k, known].astype(np.intp)]
-        other = [word for word, chosen in zip(self.words, wanted, strict=True) if not chosen]
+            has_label = ~np.isnan(judged[k])
+            judged[k, has_label] = is_positive[judged[k, has_label].astype(np.intp)]
+        other = [word for word, chosen in zip(self.words, is_positive, strict=True) if not chosen]
         name = other[0] if len(other) == 1 else f"not {positive}"
         return replace(self, words=(name, positive), ordered=False, gold=gold, judged=judged)
 
@@ -151,7 +152,9 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     numbers = {name: _of_rater(rows, outputs, name, is_score=name in scale.scores) for name in study.raters.kind}
     annotators = [name for name in study.humans if not np.isnan(numbers[name]).all()]
     metrics = [name for name in study.metrics if not np.isnan(numbers[name]).all()]
-    gold, agreement, reliability, undecided = _gold([numbers[name] for name in annotators], scale, consensus)
+    gold, agreement, reliability, undecided = _gold(
+        np.array([numbers[name] for name in annotators]).reshape(len(annotators), outputs.height), scale, consensus
+    )
     facts = study.items.for_items(outputs["item"])
     cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
     cluster = facts.select(cluster_label).to_series()
@@ -220,16 +223,15 @@ def _from_numbers(study: Study, rows: pl.DataFrame, aspect: str) -> tuple[LabelS
     return scale, rows
 
 
-def _gold(labels: list[Floats], scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
-    """Human labels as proportions, agreement and alpha of annotators, and how many outputs have no majority."""
-    n = len(labels[0]) if labels else 0
-    k = len(scale.words)
-    if not labels:
-        return np.empty((0, k)), np.nan, np.nan, 0
-    given = np.array(labels)
-    worker, task = np.nonzero(~np.isnan(given))
+def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
+    """Human labels (n, labels) as proportions, from codes (annotators, n); agreement and alpha of the annotators, and
+    how many outputs have no majority."""
+    n, k = labels.shape[1], len(scale.words)
+    worker, task = np.nonzero(~np.isnan(labels))
+    if not len(task):
+        return np.full((n, k), np.nan), np.nan, np.nan, 0
     rows = AnnotatorLabels.of(
-        task, worker, given[worker, task].astype(np.int64), n_tasks=n, n_workers=len(labels), n_labels=k
+        task, worker, labels[worker, task].astype(np.int64), n_tasks=n, n_workers=len(labels), n_labels=k
     )
     shares, several = vote_shares(rows), int((rows.n_votes > 1).sum())
     if not several:

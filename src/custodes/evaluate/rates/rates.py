@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -52,6 +53,16 @@ FEW_LABELS = 3
 FEW_CLUSTERS = 40
 """Labelled clusters below which bounds are known to be too narrow."""
 
+WARNINGS = (
+    "no-human-labels",
+    "labelled-part-not-random",
+    "judge-equals-human",
+    "judge-contradicts-human",
+    "few-of-a-label",
+    "few-labelled-clusters",
+)
+"""Notes that may reverse a conclusion."""
+
 Calibration = Literal["within", "shared"]
 """Where a judge's error rates come from: each system's own labels, or all systems together."""
 
@@ -89,7 +100,11 @@ class Rates(Result):
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
         share("human_rate", "rate by human labels alone", "Human labels alone", interval=True),
         share("corrected_rate", "rate by human and metric labels together", "Corrected rate", interval=True),
-        label("method", "`post-stratified`, `rogan-gladen` or `wilson`; `, shared` where systems share error rates"),
+        label(
+            "method",
+            "`post-stratified`, `rogan-gladen` or `wilson`; `, shared` where systems share error rates",
+            essential=False,
+        ),
         count(
             "labels_saved",
             "human labels that human labels alone would need more for an interval as narrow",
@@ -284,8 +299,10 @@ def _answer(
     for view in views:
         if not view.metrics:
             rate_rows += _human_rows(view, confidence)
-        for judge in judges_of(view, threshold):
+        for judge in judges_of(view, threshold if binary else ""):
             by_system, method = _by_system(view, judge, estimate, calibration, alpha=alpha)
+            if judge.scores is not None and not np.isfinite(judge.threshold):
+                by_system = {name: replace(part, judge=UNDEFINED) for name, part in by_system.items()}
             rate_rows += [_rate_row(judge.name, name, view.words[1], part, method) for name, part in by_system.items()]
             pair_rows += difference_rows(
                 judge.name, view.words[1], by_system, view.unit, confidence=confidence, rng=rng
@@ -438,6 +455,8 @@ def _label_notes(outputs: LabelledOutputs, positive: str | None, sampling: Sampl
     n, n_labelled = len(outputs.system), int(outputs.labelled.sum())
     clusters = len(np.unique(outputs.unit[outputs.labelled]))
     words, binary = outputs.words, len(outputs.words) == 2
+    counts = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(words))
+    rarer = float(counts.min())
     return noted(
         (
             "no-human-labels",
@@ -449,6 +468,12 @@ def _label_notes(outputs: LabelledOutputs, positive: str | None, sampling: Sampl
             "positive-by-order",
             binary and positive is None and not known_binary(words),
             f"{words[-1]!r} counts as the positive label; if it is {words[0]!r}, give positive={words[0]!r}",
+        ),
+        (
+            "few-of-a-label",
+            bool(n_labelled) and binary and rarer < FEW_LABELS,
+            f"{rarer:.0f} human labels are {words[int(np.argmin(counts))]!r}; with fewer than {FEW_LABELS} the error "
+            "rates of a judge are hardly known: label more of the outputs that a judge gives this label",
         ),
         (
             "few-labelled-clusters",

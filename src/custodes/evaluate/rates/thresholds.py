@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from custodes.evaluate.rates.estimates import JudgeLabels
 from custodes.evaluate.rates.outputs import LabelledOutputs
@@ -36,6 +35,8 @@ def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> dict[str, Any]:
 
 def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence: float) -> dict[str, Any]:
     """Columns of the table `calibration`: the proportion of positive human labels in bins of equal size."""
+    from scipy.special import ndtri
+
     scores, positive = _labelled(outputs, judge)
     if not len(scores):
         return {}
@@ -55,6 +56,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
 
 def _labelled(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Any, Any]:
     """Scores and binary human labels of the outputs with both."""
-    assert judge.scores is not None
+    if judge.scores is None:
+        return np.empty(0), np.empty(0, dtype=bool)
     usable = outputs.labelled & ~np.isnan(judge.scores)
     return judge.scores[usable], outputs.gold[usable, 1] > 0.5

@@ -18,16 +18,19 @@ from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
 from custodes.evaluate.ranking import ranking
+from custodes.evaluate.rates.rates import rates
 from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
 from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
+from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.systems import best, labels
 from custodes.evaluate.verdict.view import AspectResults
 from custodes.progress import Progress, silent
 
 HEADINGS: Mapping[str, str] = {
     "design": "Read this first",
+    "rates": "What the rates are",
     "best": "Which system is best",
     "trust": "Which metric to trust",
     "faults": "What judges look at beside quality",
@@ -37,7 +40,7 @@ HEADINGS: Mapping[str, str] = {
     "flips": "Decisions that metrics reverse",
     "uncertain": "Undecided",
 }
-ESSENTIAL = ("design", "best", "trust", "faults", "favours", "labels")
+ESSENTIAL = ("design", "rates", "best", "trust", "faults", "favours", "labels")
 """What a reader in a hurry needs."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
@@ -70,7 +73,9 @@ class Verdict(Result):
 
     verdict: pl.DataFrame = table(
         "One row per sentence or two; without aspect where it is about all of them.",
-        label("kind", "what it is about: design, best, trust, faults, favours, labels, chance, flips or uncertain"),
+        label(
+            "kind", "what it is about: design, rates, best, trust, faults, favours, labels, chance, flips or uncertain"
+        ),
         label("text", "the sentence", ""),
     )
 
@@ -98,7 +103,7 @@ def verdict(
     The sentences summarise `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of
     annotators and the best metrics, computed with the same arguments. Statements about systems hold jointly at
     `confidence`, those about metrics jointly per aspect at `alpha`, those about judges jointly over all aspects at
-    `alpha`. Without metrics, only `check` and `leaderboard` are used.
+    `alpha`. Without metrics, only `check` and `leaderboard` are used; a study of labels has `check` and `rates`.
 
     Examples
     --------
@@ -107,6 +112,10 @@ def verdict(
     >>> told.verdict["kind"].unique(maintain_order=True).to_list()[0]
     'best'
     """
+    if study.labels:
+        selection: dict[str, Any] = {**selection_of(setting), "rng": rng, "progress": progress}
+        answer = rates(study, confidence=confidence, alpha=alpha, **selection)
+        return verdict_of({"check": check(study, **selection), "rates": answer})
     shared: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared}
     study = study.with_cache()
@@ -133,13 +142,19 @@ def best_metrics(agreement: Agreement) -> list[str]:
 
 def verdict_of(results: Mapping[str, Result]) -> Verdict:
     """The verdict of results of one study, by question, without a provenance; that of systems without an agreement."""
+    problems = results["check"].to_frame("problems").filter(aspect="")
+    if "rates" in results:
+        labelled = results["rates"].to_frame("rates")["aspect"].unique(maintain_order=True)
+        sentences = {str(aspect): [*rate_sentences(results["rates"], str(aspect))] for aspect in labelled}
+        first, *_ = sentences
+        sentences[first] = [*(("design", text) for text in serious(problems)), *sentences[first]]
+        return Verdict.of([_part(aspect, texts) for aspect, texts in sentences.items()], ())
     alone = "agreement" not in results
     tables = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
     aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]
     views = [AspectResults(results, aspect) for aspect in aspects]
-    kinds = [kind for kind in HEADINGS if kind in OF_SYSTEMS or not alone]
+    kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not alone]
     # Without an aspect a problem concerns the whole study; a view without an aspect has it already.
-    problems = results["check"].to_frame("problems").filter(aspect="")
     whole = [] if "" in aspects else [("design", text) for text in serious(problems)]
     parts = []
     if len(views) > 1:

@@ -5,6 +5,7 @@ from custodes.registry import members
 from custodes.reporting.section import Section
 
 from custodes.reporting.sections.check import CHECK
+from custodes.reporting.sections.rates import RATES
 from custodes.reporting.sections.leaderboard import LEADERBOARD
 from custodes.reporting.sections.annotators import ANNOTATORS
 from custodes.reporting.sections.agreement import AGREEMENT

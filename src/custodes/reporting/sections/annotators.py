@@ -219,4 +219,5 @@ ANNOTATORS = Section(
     extra=_rows,
     compares_systems=False,
     alone=True,
+    labels=True,
 )

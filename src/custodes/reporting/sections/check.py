@@ -38,4 +38,5 @@ CHECK = Section(
     build=_build,
     required=True,
     alone=True,
+    labels=True,
 )

@@ -54,6 +54,13 @@ CITATIONS = (
         "Generation Tasks Using Human Preferences. 2024.",
     ),
     (
+        "Corrected rates",
+        "D. Holt, T. M. F. Smith. Post Stratification. Journal of the Royal Statistical Society A 142(1), 1979; W. J. "
+        "Rogan, B. Gladen. Estimating Prevalence from the Results of a Screening Test. American Journal of "
+        "Epidemiology 107(1), 1978; L. D. Brown, T. T. Cai, A. DasGupta. Interval Estimation for a Binomial "
+        "Proportion. Statistical Science 16(2), 2001.",
+    ),
+    (
         "Sign test with ties",
         "C. W. Coakley, M. A. Heise. Versions of the Sign Test in the Presence of Ties. Biometrics 52(4), 1996.",
     ),
@@ -83,17 +90,22 @@ def joined_notes(notes: Sequence[Note]) -> list[tuple[str, str, int]]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     """Provenance, formulas in words, citations, and everything left out."""
-    alone = not context.metrics
+    labels = "rates" in context.results
+    alone = labels or not context.metrics
+    first = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)
     return {
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
-        "asked": context.results["leaderboard" if alone else "agreement"].provenance.options,
+        "asked": context.results[first].provenance.options,
         "alone": alone,
+        "labels": labels,
         "noted": joined_notes([note for result in context.results.values() for note in result.notes]),
-        "citations": CITATIONS,
+        "citations": [pair for pair in CITATIONS if (pair[0] == "Corrected rates") == labels],
         "downloads": [
             f"{question}.{name}" for question, result in context.results.items() for name in result.declared()
         ],
     }
 
 
-METHOD = Section(question="method", title="Methods, references and left-out data", build=_build, alone=True)
+METHOD = Section(
+    question="method", title="Methods, references and left-out data", build=_build, alone=True, labels=True
+)

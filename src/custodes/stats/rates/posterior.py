@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.ratios import ratio
@@ -168,11 +168,12 @@ def rate_influence(
     return corrected, human
 
 
-def influence_design_effect(influence: Floats, units: Ints) -> DesignEffect:
+def influence_design_effect(influence: Floats, units: Ints, *, kind: Bools | None = None) -> DesignEffect:
     """Design effect of an estimate from the influences of outputs (n,) in clusters `units` (n,).
 
-    The variance by clusters, times C / (C - 1), over the variance by outputs, at least 1. Clusters without influence
-    do not count, and C is how many equal clusters the others are worth.
+    The variance by clusters, times C / (C - 1), over the variance by outputs, at least 1. C is how many equal clusters
+    the clusters are worth, weighed by the mean of the variance expected and seen, as in `stats.clusters.design_effect`.
+    `kind` (n,): outputs of two kinds with different expected influence (with and without a human label).
 
     >>> effect, clusters = influence_design_effect(np.repeat([1.0, -1.0, 1.0, -1.0], 5), np.repeat(np.arange(4), 5))
     >>> round(float(effect), 2), float(clusters)
@@ -183,15 +184,19 @@ def influence_design_effect(influence: Floats, units: Ints) -> DesignEffect:
     Kish 1965; Liang and Zeger 1986.
     """
     n_units = int(units.max(initial=-1)) + 1
-    squares = unit_sums(influence**2, units=units, n_units=n_units)
-    sums = unit_sums(influence, units=units, n_units=n_units)
-    sizes = np.bincount(units[influence != 0], minlength=n_units)
-    if not squares.sum():
+    squares = influence**2
+    total = squares.sum()
+    if not total:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
-    if sizes.max() <= 1:
+    expected = np.zeros(len(influence))
+    for chosen in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
+        expected[chosen] = squares[chosen].mean() if chosen.any() else 0.0
+    if np.bincount(units[expected > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
-    clusters = ratio(np.array(squares.sum() ** 2), np.array((squares**2).sum()))
-    effect = (sums**2).sum() / squares.sum() * ratio(clusters, clusters - 1)
+    by_cluster = unit_sums((expected + squares) / 2, units=units, n_units=n_units)
+    clusters = ratio(np.array(by_cluster.sum() ** 2), np.array((by_cluster**2).sum()))
+    sums = unit_sums(influence, units=units, n_units=n_units)
+    effect = (sums**2).sum() / total * ratio(clusters, clusters - 1)
     return DesignEffect(np.where(clusters > 1, np.fmax(effect, 1.0), np.inf), clusters)
 
 

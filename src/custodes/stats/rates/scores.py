@@ -14,8 +14,8 @@ from custodes.stats.ranks import mid_ranks
 from custodes.stats.rates.posterior import influence_design_effect
 from custodes.stats.ratios import ratio
 
-FEWEST_IN_BIN = 10
-"""Human labels that each stratum of scores has on average."""
+FEWEST_IN_BIN = 25
+"""Human labels of a stratum of scores: with 10, intervals covered .86 at a rate of .1."""
 
 MOST_BINS = 5
 
@@ -112,18 +112,18 @@ def roc(scores: Floats, positive: Bools) -> Roc:
     return Roc(ordered[last], ratio(hits, positive.sum()), ratio(misses, (~positive).sum()))
 
 
-class Target(NamedTuple):
+class ThresholdTarget(NamedTuple):
     """What a threshold aims at: `youden` (the largest TPR + TNR), or a least TPR or TNR at the best other rate."""
 
     rate: str
     least: float
 
     @classmethod
-    def parse(cls, text: str) -> Target:
+    def parse(cls, text: str) -> ThresholdTarget:
         """From text.
 
-        >>> Target.parse("tpr>=0.9")
-        Target(rate='tpr', least=0.9)
+        >>> ThresholdTarget.parse("tpr>=0.9")
+        ThresholdTarget(rate='tpr', least=0.9)
         """
         if text == "youden":
             return cls("youden", 0.0)
@@ -149,7 +149,7 @@ class Target(NamedTuple):
         return float((curve.threshold[best] + following) / 2)
 
 
-def cross_fitted_labels(scores: Floats, positive: Bools, target: Target, *, fold: Ints) -> Floats:
+def cross_fitted_labels(scores: Floats, positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
     """The judge's label of each output (1.0 or 0.0) by the threshold of the other folds: (n,) -> (n,).
 
     The rates of these labels are honest estimates for the threshold chosen on all outputs.
@@ -163,9 +163,9 @@ def cross_fitted_labels(scores: Floats, positive: Bools, target: Target, *, fold
 
 
 def score_strata(scores: Floats, *, n_labelled: int) -> Ints:
-    """Strata of equal size by the judge's scores, few enough that each has about ten human labels: (n,) -> (n,).
+    """Strata of equal size by the judge's scores, few enough that each has about 25 human labels: (n,) -> (n,).
 
-    >>> score_strata(np.arange(6.0), n_labelled=30).tolist()
+    >>> score_strata(np.arange(6.0), n_labelled=75).tolist()
     [0, 0, 1, 1, 2, 2]
     """
     n_bins = int(np.clip(n_labelled // FEWEST_IN_BIN, 1, MOST_BINS))

@@ -1,0 +1,240 @@
+"""Coverage and error rates of the question `rates` in simulated studies with known rates.
+
+    python benchmarks/rates_errors.py coverage|clusters|versions|slices|scores [--studies N]
+
+Every part draws studies with a known rate, TPR and TNR, and prints how often intervals contain the truth, how wide they
+are beside those of human labels alone, and how often a difference is found where there is one and where there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+
+import numpy as np
+import polars as pl
+from scipy.special import ndtri
+
+from custodes.evaluate.rates.comparisons import decided, difference_rows, slice_row, with_findings
+from custodes.evaluate.rates.estimates import JudgeRates, judge_rates, judges_of
+from custodes.evaluate.rates.outputs import LabelledOutputs
+
+JUDGES = ((0.6, 0.95), (0.7, 0.7), (0.9, 0.9), (0.99, 0.99), (0.95, 0.6))
+"""TPR and TNR."""
+
+
+def labelled(
+    gold: np.ndarray,
+    judge: np.ndarray,
+    labelled: np.ndarray,
+    *,
+    system: np.ndarray,
+    unit: np.ndarray,
+    scores: bool = False,
+) -> LabelledOutputs:
+    """Outputs as `rates` sees them: binary human labels of some, a judge's labels or scores of all."""
+    known = np.full((len(gold), 2), np.nan)
+    known[labelled] = np.stack([~gold[labelled], gold[labelled]], axis=1)
+    names = tuple(f"s{k}" for k in range(int(system.max()) + 1))
+    return LabelledOutputs(
+        aspect="",
+        words=("fail", "pass"),
+        ordered=False,
+        systems=names,
+        metrics=("judge",),
+        annotators=("expert",),
+        system=system,
+        unit=unit,
+        gold=known,
+        judged=judge[np.newaxis].astype(np.float64),
+        is_score=np.array([scores]),
+        weight=np.ones(len(gold)),
+        table=pl.DataFrame({"item": unit.astype(str), "system": np.array(names)[system]}),
+        human_agreement=np.nan,
+        human_alpha=np.nan,
+        notes=[],
+    )
+
+
+def judged(gold: np.ndarray, tpr: float, tnr: float, rng: np.random.Generator) -> np.ndarray:
+    """A judge's binary labels."""
+    return np.where(gold, rng.random(len(gold)) < tpr, rng.random(len(gold)) >= tnr)
+
+
+def summary(name: str, cells: list[tuple[object, float, float, float]]) -> None:
+    """Mean and lowest coverage over cells, and mean width over that of human labels alone."""
+    coverage = np.array([cell[1] for cell in cells])
+    ratio = np.array([cell[2] / cell[3] if cell[3] else np.nan for cell in cells])
+    print(
+        f"{name}: coverage mean {coverage.mean():.3f}, lowest {coverage.min():.3f}, "
+        f"width over human labels alone: mean {np.nanmean(ratio):.3f}, largest {np.nanmax(ratio, initial=0):.3f}"
+    )
+    for cell in sorted(cells, key=lambda cell: cell[1])[:4]:
+        print(f"    {cell[1]:.3f} {cell[0]}")
+
+
+def covers(part: JudgeRates, rate: float) -> tuple[float, float, float]:
+    """Whether the interval contains the rate, its width, and that by human labels alone."""
+    corrected, human = part.corrected, part.human
+    return float(corrected.low <= rate <= corrected.high), corrected.high - corrected.low, human.high - human.low
+
+
+def coverage(studies: int, rng: np.random.Generator) -> None:
+    """Independent outputs, labelled at random, within the judge's labels, or by human label."""
+    for sampling in ("random", "by-judge", "by-label"):
+        cells = []
+        for n, rate, (tpr, tnr) in product((30, 50, 100, 200, 400), (0.02, 0.05, 0.2, 0.5, 0.8, 0.95, 0.98), JUDGES):
+            seen = []
+            for _ in range(studies):
+                gold = rng.random(1000) < rate
+                judge = judged(gold, tpr, tnr, rng)
+                chosen = np.zeros(1000, dtype=bool)
+                if sampling == "random":
+                    chosen[:n] = True
+                elif sampling == "by-judge":
+                    for label in (False, True):
+                        chosen[np.flatnonzero(judge == label)[: n // 2]] = True
+                else:  # a golden set from elsewhere, without a part in the judge's rate
+                    extra = np.arange(n) % 2 == 0
+                    gold = np.append(gold, extra)
+                    judge = np.append(judge, judged(extra, tpr, tnr, rng))
+                    chosen = np.append(chosen, np.ones(n, dtype=bool))
+                unit = np.arange(len(gold))
+                outputs = labelled(gold, judge, chosen, system=np.zeros(len(gold), dtype=np.intp), unit=unit)
+                part = judge_rates(outputs, outputs.judged[0], sampling=sampling, confidence=0.95, rng=rng)
+                seen.append(covers(part, rate))
+            cells.append(((n, rate, tpr, tnr), *np.mean(seen, axis=0)))
+        summary(sampling, cells)
+
+
+def clusters(studies: int, rng: np.random.Generator) -> None:
+    """Clusters of 5 and 10 outputs with an intraclass correlation of .3; whole clusters are labelled."""
+    for n_labelled_clusters in (20, 40, 80):
+        cells = []
+        for size, rate, (tpr, tnr) in product((5, 10), (0.1, 0.3, 0.5, 0.8, 0.9), JUDGES):
+            seen = []
+            n_clusters = 1000 // size
+            for _ in range(studies):
+                share = rng.beta(rate * 7 / 3, (1 - rate) * 7 / 3, size=n_clusters)  # 1 / (1 + 7/3) = .3
+                unit = np.repeat(np.arange(n_clusters), size)
+                gold = rng.random(len(unit)) < share[unit]
+                chosen = unit < n_labelled_clusters
+                outputs = labelled(
+                    gold, judged(gold, tpr, tnr, rng), chosen, system=np.zeros(len(unit), dtype=np.intp), unit=unit
+                )
+                part = judge_rates(outputs, outputs.judged[0], sampling="random", confidence=0.95, rng=rng)
+                seen.append(covers(part, rate))
+            cells.append(((size, rate, tpr, tnr), *np.mean(seen, axis=0)))
+        summary(f"{n_labelled_clusters} labelled clusters", cells)
+
+
+def versions(studies: int, rng: np.random.Generator) -> None:
+    """Two versions on the same items with 100 or 200 labels each, and a judge whose TNR is .70 and .45."""
+    for n, rate_a, rate_b, tnr_b, correlation in (
+        (100, 0.6, 0.6, 0.45, 0.0),
+        (100, 0.6, 0.6, 0.45, 0.5),
+        (100, 0.7, 0.6, 0.45, 0.0),
+        (200, 0.5, 0.5, 0.45, 0.0),
+        (200, 0.75, 0.75, 0.45, 0.0),
+        (200, 0.9, 0.9, 0.45, 0.0),
+        (100, 0.8, 0.8, 0.7, 0.5),
+        (100, 0.95, 0.95, 0.7, 0.0),
+        (50, 0.9, 0.9, 0.7, 0.5),
+    ):
+        seen = []
+        for _ in range(studies):
+            shared, separate = rng.standard_normal(1000), rng.standard_normal((2, 1000))
+            latent = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * separate
+            gold = np.concatenate([latent[k] < float(ndtri(rate)) for k, rate in enumerate((rate_a, rate_b))])
+            judge = np.concatenate([judged(gold[:1000], 0.95, 0.7, rng), judged(gold[1000:], 0.95, tnr_b, rng)])
+            system, unit = np.repeat([0, 1], 1000), np.tile(np.arange(1000), 2)
+            outputs = labelled(gold, judge, unit < n, system=system, unit=unit)
+            parts = {
+                name: judge_rates(
+                    outputs, np.where(system == k, judge, np.nan), sampling="random", confidence=0.95, rng=rng
+                )
+                for k, name in enumerate("ab")
+            }
+            (row,) = decided(difference_rows("judge", "pass", parts, unit, confidence=0.95, rng=rng), alpha=0.05)
+            difference = rate_a - rate_b
+            seen.append(
+                (
+                    row["decision"] in "+-",
+                    row["decision"] == "-",
+                    row["favoured"] != "",
+                    row["corrected_difference_low"] <= difference <= row["corrected_difference_high"],
+                    row["corrected_difference_high"] - row["corrected_difference_low"],
+                    row["human_difference_high"] - row["human_difference_low"],
+                )
+            )
+        decision, wrong, favoured, covered, width, human = np.mean(seen, axis=0)
+        print(
+            f"{n} labels, rates {rate_a} and {rate_b}, TNR .7 and {tnr_b}, correlation {correlation}: decided "
+            f"{decision:.3f}, second better {wrong:.3f}, judge differs {favoured:.3f}, coverage {covered:.3f}, width "
+            f"{width:.3f} (human labels alone {human:.3f})"
+        )
+
+
+def slices(studies: int, rng: np.random.Generator) -> None:
+    """Ten equal slices: how often any finding is named (false), and how often a slice with a TNR of .3 is (true)."""
+    for rate, tnr_first in ((0.5, 0.8), (0.9, 0.8), (0.5, 0.3)):
+        named = []
+        for _ in range(studies):
+            part = np.arange(2000) % 10
+            gold = rng.random(2000) < rate
+            judge = np.where(part == 0, judged(gold, 0.9, tnr_first, rng), judged(gold, 0.9, 0.8, rng))
+            outputs = labelled(
+                gold, judge, np.arange(2000) < 500, system=np.zeros(2000, dtype=np.intp), unit=np.arange(2000)
+            )
+            rows = []
+            for k in range(10):
+                inside, outside = (
+                    judge_rates(outputs, np.where(chosen, judge, np.nan), sampling="random", confidence=0.95, rng=rng)
+                    for chosen in (part == k, part != k)
+                )
+                rows.append(slice_row("judge", str(k), inside, outside, confidence=0.95))
+            found = [row["finding"] for row in with_findings(rows, alpha=0.05)]
+            named.append((any(found), found[0] != ""))
+        print(
+            f"rate {rate}, TNR of the first slice {tnr_first}: any {np.mean(named, axis=0)[0]:.3f}, "
+            f"first {np.mean(named, axis=0)[1]:.3f}"
+        )
+
+
+def scores(studies: int, rng: np.random.Generator) -> None:
+    """A judge that gives scores; strata are bins of scores."""
+    cells = []
+    for n, rate, gap in product((50, 100, 200), (0.1, 0.5, 0.8), (0.0, 1.0, 2.5)):
+        seen = []
+        for _ in range(studies):
+            gold = rng.random(1000) < rate
+            outputs = labelled(
+                gold,
+                rng.standard_normal(1000) + gap * gold,
+                np.arange(1000) < n,
+                system=np.zeros(1000, dtype=np.intp),
+                unit=np.arange(1000),
+                scores=True,
+            )
+            (judge,) = judges_of(outputs, "youden")
+            part = judge_rates(outputs, judge.labels, strata=judge.strata, sampling="random", confidence=0.95, rng=rng)
+            seen.append(covers(part, rate))
+        cells.append(((n, rate, gap), *np.mean(seen, axis=0)))
+    summary("scores", cells)
+
+
+PARTS = {part.__name__: part for part in (coverage, clusters, versions, slices, scores)}
+
+
+def main() -> None:
+    """Run one part, or all."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
+    parser.add_argument("--studies", type=int, default=500)
+    arguments = parser.parse_args()
+    for name in arguments.parts or PARTS:
+        PARTS[name](arguments.studies, np.random.default_rng(1))
+
+
+if __name__ == "__main__":
+    main()

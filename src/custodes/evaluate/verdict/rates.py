@@ -1,0 +1,130 @@
+"""Rates of labels in plain words: the rate, the trust in the judge, differences between versions and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from custodes.answers.result import Result
+from custodes.answers.wording import interval, names, p_equals, percent, plural, with_ends
+from custodes.data.comparisons import HUMAN
+from custodes.evaluate.verdict.view import MOST_NAMED, Row
+
+
+def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
+    """Kind and text of each sentence on one aspect."""
+    rows, judges, differences, slices = (
+        result.to_frame(name).filter(aspect=aspect) for name in ("rates", "judges", "differences", "slices")
+    )
+    labels = rows["label"].unique(maintain_order=True).to_list()
+    chosen = _best_judge(judges)
+    of_chosen = rows.filter(pl.col("metric") == chosen).to_dicts() if chosen else rows.to_dicts()
+    for row in of_chosen[: 2 * MOST_NAMED]:
+        yield "rates", _rate(row, several=len({one["system"] for one in rows.to_dicts()}) > 1)
+    for row in judges.to_dicts()[: 2 * MOST_NAMED]:
+        if row["accuracy"] is not None:
+            yield "trust", _trust(row)
+    yield from (("best", text) for text in _differences(differences.filter(pl.col("metric") == chosen)))
+    yield from (("favours", text) for text in _favoured(differences))
+    yield from (("favours", text) for text in _slices(slices))
+    if len(labels) == 1 and of_chosen and of_chosen[0]["labels_saved"] is not None:
+        row = max(of_chosen, key=lambda row: row["n_labelled"])
+        if row["labels_saved"] > 0:
+            yield (
+                "labels",
+                f"With {row['metric']}, {plural(row['n_labelled'], 'human label')} give an interval as narrow as "
+                f"{row['n_labelled'] + row['labels_saved']} human labels alone.",
+            )
+
+
+def _best_judge(judges: pl.DataFrame) -> str:
+    """The judge with the highest chance-corrected agreement, whose corrected rates are reported."""
+    rows = judges.filter(pl.col("accuracy").is_not_null())
+    if rows.is_empty():
+        return str(judges["metric"][0]) if judges.height else ""
+    return str(rows.sort(pl.col("kappa").fill_null(-1.0), descending=True, maintain_order=True)["metric"][0])
+
+
+def _rate(row: Row, *, several: bool) -> str:
+    of = f" of {row['system']}" if several else ""
+    if row["corrected_rate"] is None:
+        if row["metric"] == HUMAN:
+            return (
+                f"{with_ends(row, 'human_rate', write=percent)} of the outputs{of} are {row['label']} by human labels."
+            )
+        return (
+            f"{row['metric']} labels {with_ends(row, 'judge_rate', write=percent)} of the outputs{of} as "
+            f"{row['label']}. Without human labels the true rate is unknown."
+        )
+    parts = [f"{row['metric']} alone says {percent(row['judge_rate'])}"] if row["judge_rate"] is not None else []
+    if row["human_rate"] is not None:
+        parts.append(f"human labels alone {with_ends(row, 'human_rate', write=percent)}")
+    return (
+        f"About {with_ends(row, 'corrected_rate', write=percent)} of the outputs{of} are {row['label']} by human "
+        f"judgement ({'; '.join(parts)}; {plural(row['n_labelled'], 'human label')})."
+    )
+
+
+def _trust(row: Row) -> str:
+    kappa = with_ends(row, "kappa")
+    if row["tpr"] is None:
+        return f"{row['metric']} gives the human label in {with_ends(row, 'accuracy', write=percent)} (kappa {kappa})."
+    return (
+        f"{row['metric']} recognises {with_ends(row, 'tpr', write=percent)} of the outputs that are {row['label']} by "
+        f"human judgement (TPR) and {with_ends(row, 'tnr', write=percent)} of the others (TNR); kappa {kappa}, "
+        f"{plural(row['n_labelled'], 'human label')}."
+    )
+
+
+def _differences(rows: pl.DataFrame) -> Iterator[str]:
+    significant = rows.filter(pl.col("decision").is_in(["+", "-"]))
+    for row in significant.to_dicts()[:MOST_NAMED]:
+        sign = 1 if row["decision"] == "+" else -1
+        better, worse = (row["system_a"], row["system_b"])[::sign]
+        values = [row[f"corrected_difference{bound}"] * sign for bound in ("", "_low", "_high")]
+        low, high = sorted(values[1:])
+        yield (
+            f"{better} has a significantly higher rate of {row['label']} than {worse}: by "
+            f"{interval(values[0] * 100, low * 100, high * 100, digits=0)} percentage points "
+            f"({p_equals(row['p_adjusted'])}, all pairs)."
+        )
+    undecided = rows.filter(decision="=").to_dicts()
+    for row in undecided[: 1 if significant.height else MOST_NAMED]:
+        yield (
+            f"{row['system_a']} and {row['system_b']} do not differ significantly in the rate of {row['label']} "
+            f"(difference {_points(row, 'corrected_difference')}, {p_equals(row['p_adjusted'])})."
+        )
+    if significant.height > MOST_NAMED:
+        yield f"In all, {plural(significant.height, 'pair')} of systems differ significantly."
+
+
+def _points(row: Row, column: str) -> str:
+    """A difference of rates in percentage points."""
+    values = (None if row[name] is None else 100 * row[name] for name in (column, f"{column}_low", f"{column}_high"))
+    return f"{interval(*values, digits=0)} percentage points"
+
+
+def _favoured(rows: pl.DataFrame) -> Iterator[str]:
+    for row in rows.filter(pl.col("favoured") != "").to_dicts()[:MOST_NAMED]:
+        other = row["system_b"] if row["favoured"] == row["system_a"] else row["system_a"]
+        p_values = (("TPR", row["p_tpr"], "tpr_difference"), ("TNR", row["p_tnr"], "tnr_difference"))
+        name, p, column = min((part for part in p_values if part[1] is not None), key=lambda part: part[1])
+        yield (
+            f"{row['metric']} over-rates {row['favoured']} relative to {other}: its {name} differs between "
+            f"{row['system_a']} and {row['system_b']} by {_points(row, column)} ({p_equals(p)}). Do not compare the "
+            f"rates by {row['metric']} alone."
+        )
+
+
+def _slices(rows: pl.DataFrame) -> Iterator[str]:
+    findings = rows.filter(pl.col("finding") != "")
+    for row in findings.to_dicts()[:MOST_NAMED]:
+        yield (
+            f"On {row['slice']}, {row['metric']} has a significantly {row['finding']} than elsewhere "
+            f"(TPR {with_ends(row, 'tpr', write=percent)}, TNR {with_ends(row, 'tnr', write=percent)}, corrected rate "
+            f"{with_ends(row, 'corrected_rate', write=percent)})."
+        )
+    if findings.height > MOST_NAMED:
+        others = names(findings["slice"].to_list()[MOST_NAMED:], limit=MOST_NAMED)
+        yield f"Further slices differ significantly: {others}."

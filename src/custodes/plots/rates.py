@@ -1,0 +1,336 @@
+"""Pictures of rates: each system by judge and annotators, error rates by slice, ROC, reliability and label matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
+from custodes.errors import OptionError
+from custodes.evaluate.rates.rates import Rates
+from custodes.plots.choice import chosen, of_aspect, titled
+
+SOURCES = {"judge_rate": "judge alone", "human_rate": "human labels alone", "corrected_rate": "corrected"}
+COLOURS = {"judge alone": theme.VERMILION, "human labels alone": theme.GREY, "corrected": theme.BLUE}
+ERROR_RATES = {"tpr": "TPR", "tnr": "TNR"}
+
+
+def rates(
+    result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Rate of each system by the judge alone, by human labels alone, and corrected, with intervals.
+
+    Parameters
+    ----------
+    result : Rates
+    aspect : str, optional
+        The aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.rates(cu.read("demo"), positive=">=4", metrics="judge", aspect="fluency")
+    >>> rates(result).to_dict()["title"]
+    'Rate of >=4 (fluency)'
+    """
+    rows, aspect = of_aspect(result.rates, aspect, who="rates")
+    labels = rows["label"].unique(maintain_order=True).to_list()
+    title = f"Rate of {labels[0]}" if len(labels) == 1 else "Rate of each label"
+    chart = rate_dots(theme.inline(rates_by_source(rows))).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled(title, aspect))
+
+
+def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `Rates.rates`, a row for each source of the rate, with the name of metric, system and label in `row`."""
+    several = [name for name in ("metric", "system", "label") if rows[name].n_unique() > 1] or ["system"]
+    name = pl.concat_str(several, separator=", ").alias("row")
+    parts = [
+        rows.select(
+            "aspect",
+            name,
+            pl.lit(words).alias("source"),
+            rate=source,
+            low=f"{source}_low",
+            high=f"{source}_high",
+        )
+        for source, words in SOURCES.items()
+    ]
+    return pl.concat(parts).drop_nulls("rate")
+
+
+def rate_dots(data: Any) -> Any:
+    """Rows of `rates_by_source` of one aspect."""
+    scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
+    base = alt.Chart(data).encode(
+        y=alt.Y("row:N", title=None, sort=None),
+        yOffset=alt.YOffset("source:N", sort=list(COLOURS)),
+        color=alt.Color("source:N", title=None, scale=scale),
+        tooltip=[
+            alt.Tooltip("row:N", title="rate of"),
+            alt.Tooltip("source:N"),
+            alt.Tooltip("rate:Q", format=".1%"),
+            alt.Tooltip("low:Q", format=".1%"),
+            alt.Tooltip("high:Q", format=".1%"),
+        ],
+    )
+    axis = alt.Axis(format=".0%")
+    return alt.layer(
+        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2="high:Q"),
+        base.mark_point(opacity=1).encode(
+            x=alt.X("rate:Q", title="Rate", axis=axis, scale=alt.Scale(zero=False, nice=True))
+        ),
+    ).properties(height=alt.Step(2 * theme.ROW))
+
+
+def error_rates_by_slice(
+    result: Rates, metric: str, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """TPR and TNR of a judge in each slice, with intervals.
+
+    Parameters
+    ----------
+    result : Rates
+        Made with `by`.
+    metric : str
+    aspect : str, optional
+    width : int, default 455
+    dark : bool, default False
+
+    Returns
+    -------
+    altair.TopLevelMixin
+
+    Raises
+    ------
+    OptionError
+        For an unknown metric or aspect, and without slices.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.rates(cu.read("demo"), positive=">=4", metrics="judge", aspect="fluency", by="system")
+    >>> error_rates_by_slice(result, "judge").to_dict()["title"]
+    'Error rates of judge by slice (fluency)'
+    """
+    who = "error_rates_by_slice"
+    if result.slices.is_empty():
+        raise OptionError(f"{who}: the result has no slices; make it with by=COLUMN")
+    rows, aspect = of_aspect(result.slices, aspect, who=who)
+    rows = chosen(rows, "metric", metric, who=who)
+    chart = slice_dots(theme.inline(error_rates(rows))).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled(f"Error rates of {metric} by slice", aspect))
+
+
+def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `Rates.slices`, one for each error rate."""
+    parts = [
+        rows.select(
+            "aspect",
+            "metric",
+            "slice",
+            pl.lit(words).alias("measure"),
+            value=name,
+            low=f"{name}_low",
+            high=f"{name}_high",
+        )
+        for name, words in ERROR_RATES.items()
+    ]
+    return pl.concat(parts).drop_nulls("value")
+
+
+def slice_dots(data: Any) -> Any:
+    """Rows of `error_rates` of one aspect and metric."""
+    base = alt.Chart(data).encode(
+        y=alt.Y("slice:N", title=None, sort=None),
+        yOffset=alt.YOffset("measure:N"),
+        color=alt.Color("measure:N", title=None, scale=alt.Scale(range=[theme.BLUE, theme.ORANGE])),
+        tooltip=[
+            alt.Tooltip("slice:N"),
+            alt.Tooltip("measure:N"),
+            alt.Tooltip("value:Q", format=".1%"),
+            alt.Tooltip("low:Q", format=".1%"),
+            alt.Tooltip("high:Q", format=".1%"),
+        ],
+    )
+    x = alt.X("value:Q", title="Proportion correct", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    return alt.layer(
+        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2="high:Q"),
+        base.mark_point(opacity=1).encode(x=x),
+    ).properties(height=alt.Step(2 * theme.ROW))
+
+
+def roc_curve(
+    result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
+) -> alt.TopLevelMixin:
+    """ROC curve of a judge that gives scores, with the threshold used.
+
+    Parameters
+    ----------
+    result : Rates
+    metric : str
+    aspect : str, optional
+    width : int, default 260
+        Width and height of the plot in pixels.
+    dark : bool, default False
+
+    Returns
+    -------
+    altair.TopLevelMixin
+
+    Raises
+    ------
+    OptionError
+        For a metric without scores, and an unknown aspect.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.rates(cu.read("demo"), positive=">=4", metrics="learned", aspect="fluency")
+    >>> roc_curve(result, "learned").to_dict()["title"]
+    'ROC curve of learned (fluency)'
+    """
+    rows, aspect = of_aspect(chosen(result.roc, "metric", metric, who="roc_curve"), aspect, who="roc_curve")
+    chart = roc_lines(theme.inline(rows)).properties(width=width, height=width)
+    return theme.themed(chart, dark=dark, title=titled(f"ROC curve of {metric}", aspect))
+
+
+def roc_lines(data: Any) -> Any:
+    """Rows of `Rates.roc` of one aspect and metric."""
+    base = alt.Chart(data).encode(
+        x=alt.X("fpr:Q", title="1 − TNR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
+        y=alt.Y("tpr:Q", title="TPR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
+        tooltip=[
+            alt.Tooltip("threshold:Q", format=".3~g"),
+            alt.Tooltip("tpr:Q", format=".1%"),
+            alt.Tooltip("fpr:Q", format=".1%"),
+        ],
+    )
+    chance = alt.Chart(theme.inline(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
+    return alt.layer(
+        chance.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x="fpr:Q", y="tpr:Q"),
+        base.mark_line(interpolate="step-after", color=theme.BLUE).encode(order="threshold:Q"),
+        base.transform_filter("datum.chosen").mark_point(color=theme.VERMILION, opacity=1, size=90),
+    )
+
+
+def reliability_curve(
+    result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Proportion of positive human labels by the score of a judge, in bins of equal size, with intervals.
+
+    Parameters
+    ----------
+    result : Rates
+    metric : str
+    aspect : str, optional
+    width : int, default 260
+    dark : bool, default False
+
+    Returns
+    -------
+    altair.TopLevelMixin
+
+    Raises
+    ------
+    OptionError
+        For a metric without scores, and an unknown aspect.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.rates(cu.read("demo"), positive=">=4", metrics="learned", aspect="fluency")
+    >>> reliability_curve(result, "learned").to_dict()["title"]
+    'Human labels by the score of learned (fluency)'
+    """
+    who = "reliability_curve"
+    rows, aspect = of_aspect(chosen(result.calibration, "metric", metric, who=who), aspect, who=who)
+    chart = reliability_dots(theme.inline(rows)).properties(width=width, height=width)
+    return theme.themed(chart, dark=dark, title=titled(f"Human labels by the score of {metric}", aspect))
+
+
+def reliability_dots(data: Any) -> Any:
+    """Rows of `Rates.calibration` of one aspect and metric."""
+    base = alt.Chart(data).encode(x=alt.X("score:Q", title="Score (mean of a bin)", scale=alt.Scale(zero=False)))
+    rate = alt.Y(
+        "human_rate:Q", title="Positive human labels", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])
+    )
+    return alt.layer(
+        base.mark_line(color=theme.BLUE).encode(y=rate),
+        base.mark_rule(**theme.WHISKER, color=theme.BLUE).encode(y=alt.Y("human_rate_low:Q"), y2="human_rate_high:Q"),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(
+            y=rate, tooltip=[alt.Tooltip("human_rate:Q", format=".1%"), alt.Tooltip("n_labelled:Q", title="labels")]
+        ),
+    )
+
+
+def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
+    """Counts of human labels by the label of a judge.
+
+    Parameters
+    ----------
+    result : Rates
+    metric : str
+    aspect : str, optional
+    dark : bool, default False
+
+    Returns
+    -------
+    altair.TopLevelMixin
+
+    Raises
+    ------
+    OptionError
+        For an unknown metric or aspect.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.rates(cu.read("demo"), positive=">=4", metrics="judge", aspect="fluency")
+    >>> label_matrix(result, "judge").to_dict()["title"]
+    'Labels of judge and annotators (fluency)'
+    """
+    rows, aspect = of_aspect(chosen(result.confusion, "metric", metric, who="label_matrix"), aspect, who="label_matrix")
+    title = titled(f"Labels of {metric} and annotators", aspect)
+    return theme.themed(label_cells(theme.inline(rows)), dark=dark, title=title)
+
+
+def label_cells(data: Any) -> Any:
+    """Rows of `Rates.confusion` of one aspect and metric."""
+    base = (
+        alt.Chart(data)
+        .transform_joinaggregate(total="sum(n)")
+        .transform_calculate(
+            share="datum.total > 0 ? datum.n / datum.total : 0",
+            agreement="datum.label === datum.human_label ? 'agree' : 'differ'",
+        )
+        .encode(
+            x=alt.X("label:N", title="judge", sort=None, axis=alt.Axis(orient="top", labelAngle=0, ticks=False)),
+            y=alt.Y("human_label:N", title="annotators", sort=None),
+        )
+    )
+    colour = alt.Color(
+        "agreement:N",
+        legend=None,
+        scale=alt.Scale(domain=["agree", "differ"], range=[theme.GREEN, theme.VERMILION]),
+    )
+    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
+    return alt.layer(
+        base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
+        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=alt.Text("n:Q", format=".4~g")),
+        base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
+    ).properties(width=alt.Step(90), height=alt.Step(50))

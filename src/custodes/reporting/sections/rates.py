@@ -1,0 +1,114 @@
+"""Section: rates of labels by judges, by annotators, and corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.errors import InputError
+from custodes.evaluate.rates.rates import Rates, rates
+from custodes.plots.rates import (
+    label_cells,
+    rate_dots,
+    rates_by_source,
+    reliability_dots,
+    roc_lines,
+)
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.tables import columns_with_values, table_html
+
+SHOWN = (
+    ("rates", "Rates by system"),
+    ("differences", "Differences between systems"),
+    ("judges", "Agreement of judges with human labels"),
+)
+
+
+def _ask(context: Context) -> Rates:
+    if not context.study.labels:
+        raise InputError("the ratings are scores or preferences, not labels")
+    answer: Rates = context.ask(rates)
+    return answer
+
+
+def _extra(context: Context) -> Mapping[str, pl.DataFrame]:
+    return {"rates-by-source": rates_by_source(context.table("rates.rates"))}
+
+
+def _figures(context: Context) -> Sequence[Figure]:
+    figures = [
+        Figure(
+            id="rates-by-system",
+            title="Rate of each system",
+            caption="Vermilion: by the judge alone. Grey: by human labels alone. Blue: corrected by both.",
+            alt="Dots with whiskers: rates of each system by judge, annotators and both; the table has the numbers.",
+            spec=spec_of(rate_dots(empty_rows()).properties(width="container")),
+            table="rates-by-source",
+            lines=("row",),
+            where={"aspect": "{aspect}"},
+            opening=True,
+        )
+    ]
+    if context.table("rates.confusion").height:
+        figures.append(
+            Figure(
+                id="rates-labels",
+                title="Labels of {metric} and annotators",
+                caption="Outputs with both labels. Green: equal labels. Red: the judge errs.",
+                alt="Table of human labels by the judge's label.",
+                spec=spec_of(label_cells(empty_rows())),
+                table="rates.confusion",
+                where={"aspect": "{aspect}", "metric": "{metric}"},
+            )
+        )
+    if context.table("rates.roc").height:
+        for name, title, caption, chart in (
+            ("roc", "ROC curve of {metric}", "Red: the threshold used.", roc_lines),
+            (
+                "calibration",
+                "Human labels by the score of {metric}",
+                "Bins with equal numbers of labels; whiskers: Wilson intervals.",
+                reliability_dots,
+            ),
+        ):
+            figures.append(
+                Figure(
+                    id=f"rates-{name}",
+                    title=title,
+                    caption=caption,
+                    alt=f"{title.format(metric='the judge')}.",
+                    spec=spec_of(chart(empty_rows()).properties(width=260, height=260)),
+                    table=f"rates.{name}",
+                    where={"aspect": "{aspect}", "metric": "{metric}"},
+                )
+            )
+    return figures
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    tables = []
+    for name, caption in SHOWN:
+        rows = context.table(f"rates.{name}")
+        if rows.height:
+            essential = [column for column in context.declared(f"rates.{name}").columns if column.essential]
+            columns = columns_with_values(essential, rows)
+            notes = context.notes("rates") if name == "rates" else ()
+            tables.append(table_html(rows, columns, id=f"rates-{name}-table", caption=caption, notes=notes))
+    return {"table": "\n".join(tables)}
+
+
+RATES = Section(
+    question="rates",
+    title="Rates",
+    finding="rates",
+    text="The corrected rate uses the human labels within each label of the judge, weighted by how often the judge "
+    "gives it. TPR and TNR say how often the judge recognises positive and negative outputs.",
+    ask=_ask,
+    figures=_figures,
+    build=_build,
+    extra=_extra,
+    compares_systems=False,
+    labels=True,
+)

@@ -1,0 +1,138 @@
+"""Tables of labels in layouts and under names that people use."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.labels import LabelScale, binary_words, scale_of
+from custodes.errors import InputError
+
+RNG = np.random.default_rng(0)
+N = 120
+JUDGE = RNG.random(N) < 0.8
+EXPERT = [bool(label) if k % 3 == 0 else None for k, label in enumerate(RNG.random(N) < 0.7)]
+
+
+def words(labels: object, negative: object, positive: object) -> list[object]:
+    return [None if label is None else positive if label else negative for label in labels]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("item", "human", "judge", "pair"),
+    [
+        ("id", "human_passed", "judge_passed", (0, 1)),
+        ("case_id", "expert_label", "llm_judge_label", ("fail", "pass")),
+        ("trace_id", "gold", "grader", ("No", "Yes")),
+        ("request_id", "reviewer", "autograder_verdict", (False, True)),
+        ("sample", "sme_verdict", "gpt_judge", ("Incorrect", "Correct")),
+        ("q", "annotator", "eval_result", ("unsafe", "safe")),
+    ],
+)
+def test_a_column_for_each_rater(item: str, human: str, judge: str, pair: tuple[object, object]) -> None:
+    table = pl.DataFrame(
+        {item: range(N), judge: words(JUDGE, *pair), human: words(EXPERT, *pair), "latency_ms": RNG.random(N)}
+    )
+    study = cu.read(table)
+    assert (study.humans, study.metrics) == ((human,), (judge,))
+    assert len(study.systems) == 1
+    assert study.labels[""].binary
+    scores = {name: study.ratings.frame.filter(rater=name)["score"] for name in (human, judge)}
+    assert scores[judge].mean() == pytest.approx(JUDGE.mean())
+    assert scores[human].mean() == pytest.approx(np.mean([label for label in EXPERT if label is not None]))
+    assert "latency_ms" in study.attributes.columns
+    # the note prints the mapping, which reads the same
+    note = next(note.message for note in study.notes if note.rule == "label-columns")
+    assert f"human:{{rater:{human}}}" in note
+    again = (
+        cu.read(table, columns={"item": item, "score": [f"human:{{rater:{human}}}", f"metric:{{rater:{judge}}}"]})
+        if item in note
+        else study
+    )
+    assert again.ratings.frame.sort(pl.all()).equals(study.ratings.frame.sort(pl.all()))
+
+
+def test_versions_are_systems_and_both_model_and_version_where_both_vary() -> None:
+    base = {
+        "trace": np.repeat(np.arange(30), 4),
+        "expert": words(EXPERT, "bad", "good"),
+        "judge": words(JUDGE, "bad", "good"),
+    }
+    version, model = np.tile(["v1", "v2"], 60), np.tile(["x", "x", "y", "y"], 30)
+    assert cu.read(pl.DataFrame({**base, "prompt_version": version, "model": model})).systems == (
+        "x v1",
+        "x v2",
+        "y v1",
+        "y v2",
+    )
+    one = {**{name: values[:60] for name, values in base.items()}, "trace": np.repeat(np.arange(30), 2)}
+    assert cu.read(pl.DataFrame({**one, "version": version[:60], "model": ["m"] * 60})).systems == ("v1", "v2")
+    single = {**{name: values[:30] for name, values in base.items()}, "trace": np.arange(30)}
+    assert cu.read(pl.DataFrame({**single, "model": ["m"] * 30})).systems == ("m",)
+
+
+def test_a_row_for_each_label() -> None:
+    judge = pl.DataFrame({"run": [f"r{k}" for k in range(N)], "label": words(JUDGE, "fail", "pass")})
+    human = judge.with_columns(label=pl.Series(words(EXPERT, "fail", "pass"), dtype=pl.String)).drop_nulls()
+    table = pl.concat(
+        [
+            judge.with_columns(source=pl.lit("LLM"), metric=pl.lit("correctness")),
+            human.with_columns(source=pl.lit("HUMAN"), metric=pl.lit("correctness")),
+        ]
+    )
+    study = cu.read(table.with_columns(uid=pl.int_range(table.height)))
+    assert study.aspects == ("correctness",)
+    assert (study.humans, study.metrics) == (("HUMAN",), ("LLM",))
+    assert study.ratings.frame["item"].n_unique() == N
+    raters = table.select("run", "label", rater=pl.col("source") + "1", kind=pl.col("source"))
+    assert cu.read(raters).humans == ("HUMAN1",)
+
+
+def test_scores_of_a_judge_stay_scores() -> None:
+    table = pl.DataFrame({"id": range(N), "judge_score": RNG.random(N), "human": words(EXPERT, "fail", "pass")})
+    study = cu.read(table)
+    assert study.labels[""].scores == {"judge_score"}
+    assert study.ratings.frame.filter(rater="judge_score")["score"].n_unique() == N
+
+
+def test_conversations_are_clusters_and_other_columns_slices() -> None:
+    table = pl.DataFrame(
+        {
+            "conversation_id": np.arange(N) // 4,
+            "turn_id": range(N),
+            "topic": ["a", "b"] * (N // 2),
+            "judge": words(JUDGE, "fail", "pass"),
+            "human": words(EXPERT, "fail", "pass"),
+        }
+    )
+    study = cu.read(table)
+    assert study.items.frame["cluster"].n_unique() == N // 4
+    assert {"topic", "conversation_id"} <= set(study.attributes.columns)
+
+
+def test_rating_tables_stay_ratings() -> None:
+    rows = [(f"i{k}", system, k % 5 + 1, 0.1 * k) for k in range(20) for system in "AB"]
+    study = cu.read(pl.DataFrame(rows, schema=["item", "system", "human", "bleu"], orient="row"))
+    assert not study.labels
+    assert set(study.raters.kind) == {"human", "bleu"}
+
+
+def test_words_of_both_labels_and_their_scale() -> None:
+    assert binary_words(["pass"]) == ("fail", "pass")
+    assert binary_words(["bad", "good"]) == ("bad", "good")
+    columns = {"human": pl.Series(["a", "c", "b"]), "judge": pl.Series(["a", "a", "d"])}
+    assert scale_of(columns, gold=["human"], where="x").words == ("a", "b", "c", "d")
+    numbers = {"human": pl.Series(["1", "5", "3"]), "judge": pl.Series(["0.2", "0.9", "0.5"])}
+    scale = scale_of(numbers, gold=["human"], where="x")
+    assert scale == LabelScale(words=("1", "3", "5"), ordered=True, scores=frozenset({"judge"}))
+
+
+def test_bad_labels_have_one_clear_line() -> None:
+    twice = pl.DataFrame({"id": [1, 1], "judge": ["pass", "fail"], "human": ["pass", "fail"]})
+    with pytest.raises(InputError, match=r"the same output occurs twice, in rows 1, 2"):
+        cu.read(twice, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})
+    many = pl.DataFrame({"id": range(40), "judge": ["x"] * 40, "human": [0.1 * k for k in range(40)]})
+    with pytest.raises(InputError, match=r"human labels .* are scores; labels are words or at most 11 whole numbers"):
+        cu.read(many, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})

@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn import metrics as sklearn_metrics
+
+import custodes as cu
+from custodes.errors import InputError, OptionError
+
+
+def table(
+    n: int = 600, *, rate: float = 0.7, tpr: float = 0.95, tnr: float = 0.7, labelled: float = 0.25, seed: int = 0
+) -> pl.DataFrame:
+    """Labels of one application by a judge, and by an expert on a random part."""
+    rng = np.random.default_rng(seed)
+    good = rng.random(n) < rate
+    judge = np.where(good, rng.random(n) < tpr, rng.random(n) >= tnr)
+    expert = pl.Series(np.where(good, "pass", "fail")).set(pl.Series(rng.random(n) >= labelled), None)
+    return pl.DataFrame({"id": range(n), "judge": np.where(judge, "pass", "fail"), "expert": expert})
+
+
+def row(frame: pl.DataFrame, **where: Any) -> dict[str, Any]:
+    (only,) = frame.filter(**where).to_dicts()
+    return only
+
+
+def test_rates_and_measures_equal_their_definitions() -> None:
+    data = table()
+    result = cu.rates(data)
+    both = data.drop_nulls()
+    share = data["judge"].eq("pass").mean()
+    by_label = [both.filter(judge=label)["expert"].eq("pass").mean() for label in ("pass", "fail")]
+    rates = row(result.rates)
+    assert rates["judge_rate"] == pytest.approx(share)
+    assert rates["human_rate"] == pytest.approx(both["expert"].eq("pass").mean())
+    assert rates["corrected_rate"] == pytest.approx(share * by_label[0] + (1 - share) * by_label[1])
+    assert rates["corrected_rate_low"] < rates["corrected_rate"] < rates["corrected_rate_high"]
+    assert (rates["n"], rates["n_labelled"]) == (600, both.height)
+    judge = row(result.judges)
+    human, machine = both["expert"].to_list(), both["judge"].to_list()
+    assert judge["tpr"] == pytest.approx(sklearn_metrics.recall_score(human, machine, pos_label="pass"))
+    assert judge["tnr"] == pytest.approx(sklearn_metrics.recall_score(human, machine, pos_label="fail"))
+    assert judge["kappa"] == pytest.approx(sklearn_metrics.cohen_kappa_score(human, machine))
+    assert judge["mcc"] == pytest.approx(sklearn_metrics.matthews_corrcoef(human, machine))
+    assert result.confusion["n"].sum() == pytest.approx(both.height)
+    assert result.confusion["proportion"].sum() == pytest.approx(1)
+
+
+def test_swapping_the_positive_label_mirrors_everything() -> None:
+    one, other = (cu.rates(table(), positive=label) for label in ("pass", "fail"))
+    first, second = row(one.rates), row(other.rates)
+    assert first["corrected_rate"] == pytest.approx(1 - second["corrected_rate"])
+    assert first["corrected_rate_low"] == pytest.approx(1 - second["corrected_rate_high"], abs=0.005)
+    assert row(one.judges)["tpr"] == pytest.approx(row(other.judges)["tnr"])
+    assert row(one.judges)["kappa"] == pytest.approx(row(other.judges)["kappa"])
+
+
+def test_order_of_rows_and_names_do_not_matter() -> None:
+    data = table()
+    first = cu.rates(data)
+    shuffled = cu.rates(data.sample(fraction=1, shuffle=True, seed=3))
+    assert shuffled.rates.drop("metric").equals(first.rates.drop("metric"))
+    words = data.with_columns(pl.col("judge", "expert").replace({"pass": "good", "fail": "bad"}))
+    assert row(cu.rates(words).rates)["corrected_rate_low"] == row(first.rates)["corrected_rate_low"]
+
+
+def versions(rate_a: float, rate_b: float, tnr_b: float, *, seed: int = 1, n: int = 600) -> pl.DataFrame:
+    """Two versions on the same items, judged with a TNR of .7 and another."""
+    parts = [
+        table(n, rate=rate, tnr=tnr, labelled=0.5, seed=seed + k).with_columns(prompt_version=pl.lit(name))
+        for k, (name, rate, tnr) in enumerate((("v1", rate_a, 0.7), ("v2", rate_b, tnr_b)))
+    ]
+    return pl.concat(parts)
+
+
+def test_a_judge_that_errs_differently_is_named_and_does_not_decide() -> None:
+    result = cu.rates(versions(0.5, 0.5, 0.2))
+    pair = row(result.differences)
+    assert (pair["system_a"], pair["system_b"], pair["favoured"]) == ("v1", "v2", "v2")
+    assert pair["judge_difference"] < -0.15
+    assert pair["decision"] == "="
+    assert abs(pair["corrected_difference"]) < 0.1
+    text = "\n".join(cu.verdict(versions(0.5, 0.5, 0.2)).lines())
+    assert "judge over-rates v2 relative to v1: its TNR differs" in text
+    assert "v1 and v2 do not differ significantly" in text
+
+
+def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None:
+    data = versions(0.85, 0.6, 0.7)
+    result = cu.rates(data)
+    pair = row(result.differences)
+    assert pair["decision"] == "+"
+    assert pair["corrected_difference_low"] > 0
+    swapped = row(cu.rates(data.with_columns(pl.col("prompt_version").replace({"v1": "v2", "v2": "v1"}))).differences)
+    assert swapped["decision"] == "-"
+    assert swapped["corrected_difference"] == pytest.approx(-pair["corrected_difference"])
+    assert "v1 has a significantly higher rate of pass than v2" in str(cu.verdict(data))
+
+
+def test_shared_error_rates_only_where_they_are_equivalent() -> None:
+    same = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
+    assert set(same.rates["method"]) == {"rogan-gladen, shared"}
+    assert row(same.rates, system="v1")["corrected_rate"] == pytest.approx(0.6, abs=0.03)
+    few = cu.rates(versions(0.6, 0.7, 0.7), calibration="shared")
+    assert set(few.rates["method"]) == {"post-stratified"}
+    assert "error-rates-not-shared" in {note.rule for note in few.notes}
+
+
+def test_slices_name_where_the_judge_fails() -> None:
+    good, bad = table(900, rate=0.5, tnr=0.9, labelled=0.5), table(300, rate=0.5, tnr=0.2, labelled=0.5, seed=5)
+    data = pl.concat([good, bad.with_columns(pl.col("id") + 900)]).with_columns(
+        topic=pl.Series(["a", "b", "c"] * 300 + ["d"] * 300), tokens=pl.int_range(1200)
+    )
+    result = cu.rates(data, by="topic")
+    findings = dict(result.slices.select("slice", "finding").iter_rows())
+    assert "lower TNR" in findings["d"]
+    assert result.slices["n"].sum() == 1200
+    assert "On d, judge has a significantly" in str(cu.verdict(data)) or "by" not in cu.verdict(data).provenance.options
+    assert cu.rates(data, by="tokens").slices["slice"].len() == 4
+    with pytest.raises(OptionError, match=r"by='topics': no such column \(did you mean 'topic'\?\); columns: system, topic\"):
+        cu.rates(data, by="topics")
+
+
+def test_clusters_widen_the_interval_and_whole_copies_change_nothing() -> None:
+    data = table(300)
+    copies = pl.concat([data] * 4).with_columns(
+        id=pl.int_range(1200), conversation_id="c" + pl.col("id").cast(pl.String)
+    )
+    once, plain, clustered = cu.rates(data), cu.rates(copies.drop("conversation_id")), cu.rates(copies)
+    width = [
+        row(part.rates)["corrected_rate_high"] - row(part.rates)["corrected_rate_low"]
+        for part in (once, plain, clustered)
+    ]
+    assert width[1] < 0.6 * width[0]
+    assert width[2] == pytest.approx(width[0], rel=0.1)
+
+
+def test_inclusion_probabilities_undo_an_unequal_selection() -> None:
+    rng = np.random.default_rng(2)
+    n = 20_000
+    good = rng.random(n) < 0.7
+    hard = rng.random(n) < np.where(good, 0.2, 0.6)
+    probability = np.where(hard, 0.4, 0.05)
+    labelled = rng.random(n) < probability
+    data = pl.DataFrame(
+        {
+            "id": range(n),
+            "judge": np.where(rng.random(n) < 0.5, "pass", "fail"),
+            "expert": pl.Series(np.where(good, "pass", "fail")).set(pl.Series(~labelled), None),
+            "chosen_with": probability,
+        }
+    )
+    columns = {"item": "id", "score": ["human:{rater:expert}", "metric:{rater:judge}"]}
+    weighted = row(cu.rates(cu.read(data, columns={**columns, "probability": "chosen_with"})).rates)
+    naive = row(cu.rates(cu.read(data, columns=columns)).rates)
+    assert weighted["corrected_rate_low"] < 0.7 < weighted["corrected_rate_high"]
+    assert naive["corrected_rate_high"] < 0.7
+
+
+def test_a_golden_set_is_corrected_by_its_error_rates() -> None:
+    data = table(4000, rate=0.9, tpr=0.9, tnr=0.8, labelled=0)
+    rng = np.random.default_rng(0)
+    gold = np.arange(400) % 2 == 0
+    judge = np.where(gold, rng.random(400) < 0.9, rng.random(400) >= 0.8)
+    extra = pl.DataFrame(
+        {
+            "id": range(4000, 4400),
+            "judge": np.where(judge, "pass", "fail"),
+            "expert": np.where(gold, "pass", "fail"),
+        }
+    )
+    both = pl.concat([data, extra])
+    assert "labelled-part-not-random" in {note.rule for note in cu.rates(both).notes}
+    rates = row(cu.rates(both, sampling="by-label").rates)
+    assert rates["method"] == "rogan-gladen"
+    assert rates["human_rate"] is None
+    # the judge's rate of all outputs, the golden set included
+    assert rates["corrected_rate_low"] < (0.9 * 4000 + 0.5 * 400) / 4400 < rates["corrected_rate_high"]
+
+
+def test_categories_have_a_row_each_and_ordered_labels_weighted_kappa() -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.choice(["billing", "bug", "other"], 400)
+    judge = np.where(rng.random(400) < 0.8, gold, rng.choice(["billing", "bug", "other"], 400))
+    data = pl.DataFrame({"id": range(400), "llm_label": judge, "human_label": gold})
+    result = cu.rates(data)
+    assert result.rates["label"].to_list() == ["billing", "bug", "other"]
+    assert result.rates["corrected_rate"].sum() == pytest.approx(1, abs=0.01)
+    assert row(result.judges)["kappa"] == pytest.approx(sklearn_metrics.cohen_kappa_score(gold, judge))
+    assert result.confusion.height == 9
+    stars = pl.DataFrame({"id": range(400), "judge": rng.integers(1, 6, 400), "human": rng.integers(1, 6, 400)})
+    columns = {"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]}
+    ordered = cu.rates(cu.read(stars, columns=columns))
+    expected = sklearn_metrics.cohen_kappa_score(stars["human"], stars["judge"], weights="quadratic")
+    assert row(ordered.judges)["kappa"] == pytest.approx(expected)
+    high = cu.rates(cu.read(stars, columns=columns), positive=">=4")
+    assert row(high.rates)["human_rate"] == pytest.approx((stars["human"] >= 4).mean())
+
+
+def test_scores_have_a_threshold_a_curve_and_calibration() -> None:
+    rng = np.random.default_rng(0)
+    good = rng.random(500) < 0.5
+    data = pl.DataFrame(
+        {
+            "id": range(500),
+            "judge_score": rng.normal(good * 1.5, 1),
+            "human": pl.Series(np.where(good, "yes", "no")).set(pl.Series(np.arange(500) >= 200), None),
+        }
+    )
+    result = cu.rates(data)
+    judge = row(result.judges)
+    labelled = data.drop_nulls()
+    assert judge["auc"] == pytest.approx(
+        sklearn_metrics.roc_auc_score(labelled["human"] == "yes", labelled["judge_score"])
+    )
+    assert result.roc["chosen"].sum() == 1
+    assert result.calibration["n_labelled"].sum() == 200
+    assert row(cu.rates(data, threshold="0.5").judges)["threshold"] == 0.5
+    strict = row(cu.rates(data, threshold="tnr>=0.95").judges)
+    assert strict["threshold"] > judge["threshold"]
+    reversed_scores = cu.rates(data.with_columns(-pl.col("judge_score")), threshold="0")
+    assert "judge-contradicts-human" in {note.rule for note in reversed_scores.notes}
+
+
+def test_several_annotators_are_combined_and_agreement_is_beside_the_judge() -> None:
+    rng = np.random.default_rng(0)
+    data = table(300, labelled=1.0)
+    experts = {
+        f"expert_{k}": pl.Series(
+            np.where(rng.random(300) < 0.9, data["expert"] == "pass", data["expert"] != "pass")
+        ).replace_strict({True: "pass", False: "fail"}, return_dtype=pl.String)
+        for k in range(3)
+    }
+    several = data.drop("expert").with_columns(**experts)
+    result = cu.rates(several)
+    assert 0.75 < row(result.judges)["human_agreement"] < 0.9
+    assert row(result.rates)["n_labelled"] == 300
+    for consensus in ("dawid-skene", "kept"):
+        other = row(cu.rates(several, consensus=consensus).rates)
+        assert other["corrected_rate"] == pytest.approx(row(result.rates)["corrected_rate"], abs=0.06)
+    two = cu.rates(several.drop("expert_2"))
+    assert "annotators-undecided" in {note.rule for note in two.notes}
+
+
+def test_annotators_alone_and_judges_alone_have_the_rates_that_they_allow() -> None:
+    people = cu.read(table(labelled=1.0).drop("judge"), columns={"item": "id", "score": ["human:{rater:expert}"]})
+    rates = row(cu.rates(people).rates)
+    assert (rates["metric"], rates["corrected_rate"]) == ("human", None)
+    assert rates["human_rate_low"] < rates["human_rate"] < rates["human_rate_high"]
+    judge = cu.rates(table(labelled=0.0))
+    alone = row(judge.rates)
+    assert alone["corrected_rate"] is None
+    assert alone["reason"] == "no human labels"
+    assert "no-human-labels" in {note.rule for note in judge.notes}
+    assert "Without human labels the true rate is unknown" in str(cu.verdict(table(labelled=0.0)))
+
+
+def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
+    data = table(400, labelled=0.5)
+    copy = data.with_columns(judge=pl.coalesce("expert", "judge"))
+    rules = {note.rule for note in cu.rates(copy).notes}
+    assert "judge-equals-human" in rules
+    one = data.with_columns(expert=pl.when(pl.col("expert") == "pass").then(pl.lit("pass")))
+    result = cu.rates(one)
+    assert {"few-of-a-label", "labelled-part-not-random"} & {note.rule for note in result.notes}
+    assert row(result.judges)["tnr"] is None
+    assert "few-of-a-label" in cu.check(one).problems["rule"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"positive": "passed"}, r"positive='passed' selects no label; allowed: a label \(fail, pass\)"),
+        ({"sampling": "randomly"}, r"sampling='randomly'"),
+        ({"threshold": "best"}, None),
+        ({"confidence": 1.0}, r"confidence=1.0: must lie between 0 and 1"),
+    ],
+)
+def test_bad_options_have_one_clear_line(options: dict[str, Any], message: str | None) -> None:
+    if message is None:
+        cu.rates(table(), **options)  # no metric gives scores
+        return
+    with pytest.raises(OptionError, match=message):
+        cu.rates(table(), **options)
+
+
+def test_scores_are_refused_with_the_question_that_answers_them() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"i{k}", s, r, kind, rng.random())
+        for k in range(9)
+        for s in "AB"
+        for r, kind in (("ann", "human"), ("m", "metric"))
+    ]
+    study = cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
+    with pytest.raises(InputError, match="leaderboard and agreement answer scores"):
+        cu.rates(study)
+
+
+def test_a_report_of_labels_has_rates_and_no_leaderboard() -> None:
+    page = cu.report(versions(0.8, 0.6, 0.7))
+    assert set(page.results) == {"check", "rates"}
+    assert "Rate of each system" in page.html
+    assert "About" in page.html
+    assert cu.report(table()).html.count("<h2>") >= 4
+
+
+def test_one_system_is_referred_to_rates_by_other_questions() -> None:
+    for question in (cu.leaderboard, cu.agreement, cu.favoritism):
+        with pytest.raises(InputError, match="use rates, which needs no second one"):
+            question(table())

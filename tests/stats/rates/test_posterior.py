@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from custodes.stats.rates.posterior import (
+    LabelCounts,
+    copula_correlated,
+    influence_design_effect,
+    joint_posterior,
+    rate_influence,
+    two_sided_p,
+)
+
+COUNTS = LabelCounts(np.array([[18.0, 2.0], [6.0, 74.0]]), np.array([240.0, 760.0]))
+
+
+def test_one_stratum_is_jeffreys_interval() -> None:
+    counts = LabelCounts(np.array([[7.0, 13.0]]), np.array([1e9]))
+    draws = joint_posterior(counts, sampling="random", rng=np.random.default_rng(0), draws=100_000).draws[:, 0, 1]
+    for level in (0.025, 0.5, 0.975):
+        assert np.quantile(draws, level) == pytest.approx(stats.beta.ppf(level, 13.5, 7.5), abs=0.003)
+
+
+def test_estimate_is_post_stratified() -> None:
+    estimate = joint_posterior(COUNTS, sampling="by-judge", rng=np.random.default_rng(0)).estimate
+    np.testing.assert_allclose(estimate, [[0.24 * 0.9, 0.24 * 0.1], [0.76 * 6 / 80, 0.76 * 74 / 80]])
+
+
+def test_estimate_by_label_is_rogan_and_gladens() -> None:
+    counts = LabelCounts(np.array([[45.0, 10.0], [5.0, 90.0]]), np.array([300.0, 700.0]))
+    estimate = joint_posterior(counts, sampling="by-label", rng=np.random.default_rng(0)).estimate
+    assert estimate[:, 1].sum() == pytest.approx((0.7 + 0.9 - 1) / (0.9 + 0.9 - 1))  # TPR and TNR are .9
+    assert estimate.sum() == pytest.approx(1)
+    assert estimate[1].sum() == pytest.approx(0.7)  # the judge's rate
+
+
+@pytest.mark.parametrize("sampling", ["random", "by-label"])
+def test_swapping_the_labels_mirrors_the_rate(sampling: str) -> None:
+    one = joint_posterior(COUNTS, sampling=sampling, rng=np.random.default_rng(1), draws=50_000)
+    swapped = LabelCounts(COUNTS.labelled[::-1, ::-1], COUNTS.total[::-1])
+    other = joint_posterior(swapped, sampling=sampling, rng=np.random.default_rng(2), draws=50_000)
+    np.testing.assert_allclose(other.estimate, one.estimate[::-1, ::-1])
+    bounds = [np.quantile(part.draws[:, :, 1].sum(axis=1), [0.025, 0.975]) for part in (one, other)]
+    np.testing.assert_allclose(bounds[1], 1 - bounds[0][::-1], atol=0.006)
+
+
+def test_a_judge_no_better_than_chance_leaves_the_rate_unknown_by_label() -> None:
+    counts = LabelCounts(np.array([[25.0, 25.0], [25.0, 25.0]]), np.array([500.0, 500.0]))
+    posterior = joint_posterior(counts, sampling="by-label", rng=np.random.default_rng(0))
+    low, high = np.quantile(posterior.draws[:, :, 1].sum(axis=1), [0.025, 0.975])
+    assert low < 0.03
+    assert high > 0.97
+    assert np.isnan(posterior.estimate).all()
+
+
+def test_a_stratum_without_human_labels_is_open() -> None:
+    counts = LabelCounts(np.array([[0.0, 0.0], [0.0, 40.0]]), np.array([500.0, 500.0]))
+    posterior = joint_posterior(counts, sampling="random", rng=np.random.default_rng(0))
+    low, high = np.quantile(posterior.draws[:, :, 1].sum(axis=1), [0.025, 0.975])
+    assert low < 0.53
+    assert high > 0.97
+
+
+def test_influence_is_the_derivative_of_the_estimate() -> None:
+    rng = np.random.default_rng(3)
+    stratum = rng.integers(0, 2, 400)
+    labels = np.full((400, 2), np.nan)
+    labels[:100] = np.eye(2)[(rng.random(100) < 0.3 + 0.5 * stratum[:100]).astype(int)]
+
+    def counts(rows: np.ndarray) -> LabelCounts:
+        labelled = np.zeros((2, 2))
+        use = rows[rows < 100]
+        np.add.at(labelled, (stratum[use], labels[use, 1].astype(int)), 1)
+        return LabelCounts(labelled, np.bincount(stratum[rows], minlength=2).astype(float))
+
+    def rate(part: LabelCounts) -> float:
+        return float((part.total / part.total.sum() * part.labelled[:, 1] / part.labelled.sum(axis=1)).sum())
+
+    everything = np.arange(400)
+    influence, human = rate_influence(stratum, labels, np.ones(400), counts(everything), column=1)
+    jackknife = np.array([rate(counts(everything)) - rate(counts(np.delete(everything, i))) for i in range(400)])
+    assert np.corrcoef(influence, jackknife)[0, 1] > 0.999
+    np.testing.assert_allclose((influence**2).sum(), (jackknife**2).sum(), rtol=0.05)
+    np.testing.assert_allclose((human**2).sum(), stats.bernoulli(labels[:100, 1].mean()).var() / 100, rtol=0.02)
+
+
+def test_design_effect_of_equal_outputs_in_a_cluster_is_its_size() -> None:
+    values = np.repeat(np.random.default_rng(0).standard_normal(200), 4)
+    effect = influence_design_effect(values - values.mean(), np.repeat(np.arange(200), 4))
+    assert float(effect.effect) == pytest.approx(4, rel=0.02)
+    assert float(effect.clusters) == pytest.approx(200, rel=0.35)
+    assert float(influence_design_effect(values, np.arange(800)).effect) == 1
+
+
+@given(st.floats(-0.95, 0.95))
+def test_copula_keeps_the_values_and_gives_the_correlation(correlation: float) -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 8000))
+    result = copula_correlated(first, second, correlation, rng)
+    np.testing.assert_array_equal(np.sort(result), np.sort(second))
+    assert np.corrcoef(first, result)[0, 1] == pytest.approx(correlation, abs=0.05)
+
+
+def test_p_value_agrees_with_the_interval() -> None:
+    for shift in np.linspace(0, 4, 30):
+        draws = np.random.default_rng(0).standard_normal(4000) + shift
+        outside = np.quantile(draws, 0.025) > 0
+        assert abs(float(two_sided_p(draws)) - 0.05) < 0.002 or (float(two_sided_p(draws)) <= 0.05) == outside

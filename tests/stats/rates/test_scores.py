@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+
+from custodes.errors import OptionError
+from custodes.stats.rates.scores import ThresholdTarget, area_under_roc, cross_fitted_labels, roc, score_strata
+
+RNG = np.random.default_rng(0)
+POSITIVE = RNG.random(300) < 0.4
+SCORES = np.round(RNG.standard_normal(300) + 1.2 * POSITIVE, 1)  # with ties
+
+
+def test_area_equals_scikit_learn_and_its_error_delongs() -> None:
+    area = area_under_roc(SCORES, POSITIVE, units=np.arange(300), confidence=0.95)
+    assert area.value == pytest.approx(sklearn_metrics.roc_auc_score(POSITIVE, SCORES), abs=1e-12)
+    difference = SCORES[POSITIVE][:, None] - SCORES[~POSITIVE]
+    wins = (difference > 0) + 0.5 * (difference == 0)
+    error = np.sqrt(wins.mean(axis=1).var() / POSITIVE.sum() + wins.mean(axis=0).var() / (~POSITIVE).sum())
+    logit, spread = np.log(area.value / (1 - area.value)), error / (area.value * (1 - area.value))
+    quantile = stats.t.ppf(0.975, min(POSITIVE.sum(), (~POSITIVE).sum()) - 1)
+    assert area.low == pytest.approx(1 / (1 + np.exp(-(logit - quantile * spread))), abs=1e-9)
+    assert area.high == pytest.approx(1 / (1 + np.exp(-(logit + quantile * spread))), abs=1e-9)
+
+
+def test_area_of_reversed_scores_is_mirrored() -> None:
+    area, reversed_area = (
+        area_under_roc(sign * SCORES, POSITIVE, units=np.arange(300), confidence=0.9) for sign in (1, -1)
+    )
+    assert reversed_area.value == pytest.approx(1 - area.value)
+    assert reversed_area.low == pytest.approx(1 - area.high)
+
+
+def test_area_without_errors_has_a_width_and_with_one_label_none() -> None:
+    separated = area_under_roc(np.arange(20.0), np.arange(20) >= 10, units=np.arange(20), confidence=0.95)
+    assert separated.value == 1
+    assert separated.high == 1
+    assert separated.low == pytest.approx(0.025 ** (1 / 10))
+    assert np.isnan(area_under_roc(SCORES, POSITIVE | True, units=np.arange(300), confidence=0.95).value)
+
+
+def test_clusters_widen_the_interval() -> None:
+    copies = [np.repeat(values, 4) for values in (SCORES, POSITIVE)]
+    plain, clustered = (
+        area_under_roc(*copies, units=units, confidence=0.95) for units in (np.arange(1200), np.arange(1200) // 4)
+    )
+    once = area_under_roc(SCORES, POSITIVE, units=np.arange(300), confidence=0.95)
+    assert clustered.high - clustered.low > 1.8 * (plain.high - plain.low)
+    assert clustered.high - clustered.low == pytest.approx(once.high - once.low, rel=0.05)
+
+
+def test_curve_equals_scikit_learn() -> None:
+    curve = roc(SCORES, POSITIVE)
+    fpr, tpr, thresholds = sklearn_metrics.roc_curve(POSITIVE, SCORES, drop_intermediate=False)
+    np.testing.assert_allclose(curve.threshold, thresholds[1:])
+    np.testing.assert_allclose(curve.tpr, tpr[1:])
+    np.testing.assert_allclose(curve.fpr, fpr[1:])
+
+
+@pytest.mark.parametrize("text", ["youden", "tpr>=0.9", "tnr>=0.8"])
+def test_targets_by_brute_force(text: str) -> None:
+    target = ThresholdTarget.parse(text)
+    at = target.threshold(SCORES, POSITIVE)
+
+    def rates(threshold: float) -> tuple[float, float]:
+        return (SCORES[POSITIVE] >= threshold).mean(), (SCORES[~POSITIVE] < threshold).mean()
+
+    tpr, tnr = rates(at)
+    every = [rates(threshold) for threshold in np.unique(SCORES)]
+    if text == "youden":
+        assert tpr + tnr == pytest.approx(max(map(sum, every)))
+    elif target.rate == "tpr":
+        assert tpr >= 0.9
+        assert tnr == max(other for one, other in every if one >= 0.9)
+    else:
+        assert tnr >= 0.8
+        assert tpr == max(one for one, other in every if other >= 0.8)
+
+
+@pytest.mark.parametrize("text", ["tpr", "tpr>=2", "fpr>=0.1", "best"])
+def test_unknown_targets_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match=f"threshold='{text}'"):
+        ThresholdTarget.parse(text)
+
+
+def test_cross_fitted_labels_use_the_other_folds_alone() -> None:
+    fold = np.arange(300) % 5
+    labels = cross_fitted_labels(SCORES, POSITIVE, ThresholdTarget.parse("youden"), fold=fold)
+    changed = POSITIVE.copy()
+    changed[fold == 2] = ~changed[fold == 2]
+    again = cross_fitted_labels(SCORES, changed, ThresholdTarget.parse("youden"), fold=fold)
+    np.testing.assert_array_equal(labels[fold == 2], again[fold == 2])
+
+
+def test_strata_are_few_enough_for_the_labels() -> None:
+    for n_labelled, n_strata in ((5, 1), (50, 2), (500, 5)):
+        strata = score_strata(np.linspace(0, 1, 1000), n_labelled=n_labelled)
+        assert len(np.unique(strata)) == n_strata
+        assert np.bincount(strata).min() > 1000 / n_strata - 2
+    assert set(score_strata(np.ones(10), n_labelled=100)) <= {0, 1}
