@@ -145,6 +145,7 @@ def test_json_has_the_declared_fields_and_kinds_of_values(question: str, capsys:
         "ceiling": {"folds"},
         "combine": {"folds"},
         "plan": set(),
+        "rates": {"sampling"},
         "validate": {"model"},
     }
     assert settings.get(question, {"ties", "orders"}) <= set(provenance["options"])

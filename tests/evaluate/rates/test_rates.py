@@ -118,17 +118,17 @@ def test_slices_name_where_the_judge_fails() -> None:
     findings = dict(result.slices.select("slice", "finding").iter_rows())
     assert "lower TNR" in findings["d"]
     assert result.slices["n"].sum() == 1200
-    assert "On d, judge has a significantly" in str(cu.verdict(data)) or "by" not in cu.verdict(data).provenance.options
     assert cu.rates(data, by="tokens").slices["slice"].len() == 4
-    with pytest.raises(OptionError, match=r"by='topics': no such column \(did you mean 'topic'\?\); columns: system, topic\"):
+    with pytest.raises(
+        OptionError, match=r"by='topics': no such column \(did you mean 'topic'\?\); columns: system, topic"
+    ):
         cu.rates(data, by="topics")
 
 
 def test_clusters_widen_the_interval_and_whole_copies_change_nothing() -> None:
     data = table(300)
-    copies = pl.concat([data] * 4).with_columns(
-        id=pl.int_range(1200), conversation_id="c" + pl.col("id").cast(pl.String)
-    )
+    conversation = "c" + pl.col("id").cast(pl.String)
+    copies = pl.concat([data] * 4).with_columns(id=pl.int_range(1200), conversation_id=conversation)
     once, plain, clustered = cu.rates(data), cu.rates(copies.drop("conversation_id")), cu.rates(copies)
     width = [
         row(part.rates)["corrected_rate_high"] - row(part.rates)["corrected_rate_low"]
@@ -255,7 +255,7 @@ def test_annotators_alone_and_judges_alone_have_the_rates_that_they_allow() -> N
     assert alone["corrected_rate"] is None
     assert alone["reason"] == "no human labels"
     assert "no-human-labels" in {note.rule for note in judge.notes}
-    assert "Without human labels the true rate is unknown" in str(cu.verdict(table(labelled=0.0)))
+    assert "Without human labels the true rate is unknown" in "".join(cu.verdict(table(labelled=0.0)).lines())
 
 
 def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:

@@ -160,12 +160,15 @@ class _Examined:
             comparison.aspect,
             summary=summary_of(comparison, raters, ties, comparable=comparable),
             raters=raters,
-            problems=columns_of([*problems, *either_problems(comparison)]),
+            problems=columns_of([*problems, *(() if chosen.labels else either_problems(comparison))]),
         )
 
 
 def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
     several, why = len(chosen.systems) > 1, ""
+    if chosen.labels:  # which `rates` examines, output by output
+        comparison = all_raters(chosen, aspect, setting)
+        return _Examined(comparison=comparison, compared=False, comparable=True, notes=chosen.notes, problems=())
     if chosen.humans and chosen.metrics and several:
         try:
             comparison = compared_on(chosen, aspect, setting)
@@ -180,6 +183,6 @@ def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
     except ScalesDifferError as error:
         comparison, comparable, why = all_raters(chosen, aspect, setting), False, why or str(error)
     problems = [problem("nothing-compared", why=why)] if why and several else []
-    problems += () if chosen.labels else alone_problems(comparison)
+    problems += alone_problems(comparison)
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
     return _Examined(comparison=comparison, compared=False, comparable=comparable, notes=notes, problems=problems)

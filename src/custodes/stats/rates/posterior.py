@@ -73,7 +73,7 @@ def joint_posterior(
     >>> posterior.estimate.round(3).tolist()
     [[0.18, 0.02], [0.05, 0.75]]
     >>> np.quantile(posterior.draws[:, :, 1].sum(axis=1), [0.025, 0.975]).round(2).tolist()
-    [0.7, 0.82]
+    [0.71, 0.82]
 
     References
     ----------
