@@ -16,7 +16,7 @@ DEMO: Mapping[str, dict[str, Any]] = {
     "correction": {"metrics": "judge,distance", "estimator": ["mixture", "ppi"]},
     "protocol": {"metrics": "learned", "estimator": "ppi", "replications": 2},
     "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 90},
-    "rates": {"positive": ">=4", "metrics": "judge"},
+    "rates": {"positive": ">=4", "metrics": "judge,learned", "by": "system"},
     "ceiling": {"model": "ridge", "steps": 3, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
     "validate": {"model": "model.json", "aspect": "coherence"},

@@ -58,7 +58,7 @@ BELOW = {
 """`public` is the package itself, `import custodes`."""
 
 TOGETHER = {
-    "verdict": {"check", "leaderboard", "agreement", "favoritism", "consistency", "ranking"},
+    "verdict": {"check", "rates", "leaderboard", "agreement", "favoritism", "consistency", "ranking"},
     "plan": {"protocol"},
 }
 """Questions that are made from others; all others know nothing of each other."""

@@ -19,7 +19,6 @@ from custodes.data.panel import Panel
 from custodes.errors import OptionError
 from custodes.evaluate import comparison
 from custodes.reporting import Report
-from custodes.reporting.sections import SECTIONS
 from custodes.reporting.tables import columnar, columns_with_values
 from tests.questions import QUESTIONS
 from tests.reporting.shown import sections_of
@@ -52,7 +51,7 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
         "plan",
         "method",
     ]
-    assert sections_of(made.html) == [section.question for section in SECTIONS] == order
+    assert sections_of(made.html) == [section.question for section in made.sections] == order
     tables = embedded(made.html)["tables"]
     assert isinstance(tables, dict)
     assert set(made.tables()) <= set(tables)
@@ -61,9 +60,9 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
 
 
 def test_every_question_with_a_section_is_answered(made: Report) -> None:
-    asked = [section.question for section in SECTIONS if section.ask]
-    # validate asks of a model and other data, gate by rules of the user's own
-    assert sorted(asked) == sorted({*QUESTIONS} - {"verdict", "validate", "gate"})
+    asked = [section.question for section in made.sections if section.ask]
+    # validate asks of a model and other data, gate by rules of the user's own, rates of labels
+    assert sorted(asked) == sorted({*QUESTIONS} - {"verdict", "validate", "gate", "rates"})
     assert list(made.results) == asked
     assert made.verdict.provenance.question == "verdict"
 
@@ -109,7 +108,7 @@ def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_pat
     assert len(written) == len(set(written))
     names = [path.stem for path in written]
     # exactly the pictures of the page, once or for each of two aspects, that of agreement by two statistics
-    figures = {figure.id: figure for section in SECTIONS for figure in section.drawn(made.context)[0]}
+    figures = {figure.id: figure for section in made.sections for figure in section.drawn(made.context)[0]}
     assert len(figures) == 29
     counted = {own: sum(re.search(rf"(^|-){own}(-|$)", name) is not None for name in names) for own in figures}
     of_aspect = {own for own, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}

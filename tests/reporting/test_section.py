@@ -14,7 +14,6 @@ from custodes.answers.tables import Table, count, flag, label, labels, p_value, 
 from custodes.errors import InputError
 from custodes.reporting import Report
 from custodes.reporting.section import Context, Section
-from custodes.reporting.sections import SECTIONS
 from custodes.reporting.sections.leaderboard import LEADERBOARD
 from custodes.reporting.tables import chosen_table, table_html
 from tests.reporting.shown import html_of
@@ -116,7 +115,7 @@ def test_options_of_the_report_reach_every_question_that_has_them(made: Report) 
 
 
 def test_every_picture_and_table_is_drawn_from_rows_of_the_page(made: Report) -> None:
-    drawn = [section.drawn(made.context) for section in SECTIONS]
+    drawn = [section.drawn(made.context) for section in made.sections]
     figures = [figure for own, _ in drawn for figure in own]
     tables = [table for _, own in drawn for table in own]
     ids = [own.id for own in (*figures, *tables)]
@@ -138,7 +137,7 @@ def test_every_picture_and_table_is_drawn_from_rows_of_the_page(made: Report) ->
 
 
 def test_nothing_to_draw_is_none(made: Report) -> None:
-    figures = [own for section in SECTIONS for own in section.drawn(made.context)[0]]
+    figures = [own for section in made.sections for own in section.drawn(made.context)[0]]
     (figure,) = (own for own in figures if own.id == "agreement-intervals")
     assert figure.drawn(made.context, made.context.choice("wit", "judge", "kendall_item")) is None
 

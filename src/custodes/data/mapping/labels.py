@@ -11,9 +11,8 @@ from custodes.data.labels import MOST_LABELS, is_binary, label_words
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import MOST_SYSTEMS, flags
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.words import _words, looks_human, named, normalised, parts
+from custodes.data.mapping.words import _words, looks_human, named, normalised, parts, sides
 from custodes.data.table import counted_cells
-from custodes.errors import OptionError
 
 HUMAN = frozenset(
     _words("gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth")
@@ -154,18 +153,20 @@ def _may_hold_labels(column: pl.Series) -> bool:
 def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *, certain: bool) -> LabelLayout | None:
     if "rater" in declared.roles or "score" in declared.roles:
         return None
-    split = {
-        name: (pattern.kind or labels.get("kind", ""))
-        for name, (pattern, labels) in declared._split(frame.columns).items()
-    }
+    patterns = declared._split(frame.columns)
+    split = {name: pattern.kind or labels.get("kind", "") for name, (pattern, labels) in patterns.items()}
     if split and not set(split.values()) <= {"human", "metric"}:
         return None
     if split:
         human = [name for name, kind in split.items() if kind == "human"]
         metrics = [name for name, kind in split.items() if kind == "metric"]
-        missing = [name for name in human if name not in words]
-        if missing:
-            raise OptionError(f"columns: {missing[0]!r} holds no labels; name columns with at most {MOST_LABELS} words")
+        of_systems = "system" in declared.roles or "system" in frame.columns
+        in_words = all(name in words for name in human) and _all_words(frame[name] for name in human or metrics)
+        if any("aspect" in labels for _, labels in patterns.values()) or (of_systems and not in_words):
+            return None  # ratings
+        binary_judges = [name for name in metrics if name in words and is_binary(words[name].drop_nulls().unique())]
+        if not all(name in words and _labels(words[name]) for name in human) or (not human and not binary_judges):
+            return None  # scores or texts
         return LabelLayout(human=tuple(human), metrics=tuple(metrics))
     taken = set(declared.roles.values())
     free = [name for name in words if name not in taken and not NOT_LABELS & set(parts(name))]
@@ -210,7 +211,7 @@ def _is_number(column: pl.Series) -> bool:
 
 def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
     """A row for each label, with its rater or kind."""
-    if declared.patterns:
+    if declared.patterns or sides(frame.columns):
         return None
     roles, names = declared.roles, list(words)
 

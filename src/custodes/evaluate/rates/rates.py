@@ -364,7 +364,7 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
     human, corrected = part.human, part.corrected
     saved = np.nan
     if human.high > human.low and corrected.high > corrected.low:
-        saved = part.n_labelled * (((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
+        saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
     reason = "" if part.n_labelled else "no human labels"
     if part.n_labelled and part.rarer < FEW_LABELS:
         reason = f"fewer than {FEW_LABELS} human labels of one kind"
