@@ -60,6 +60,7 @@ BELOW = {
 TOGETHER = {
     "verdict": {"check", "rates", "leaderboard", "agreement", "favoritism", "consistency", "ranking"},
     "plan": {"protocol"},
+    "check": {"rates"},
 }
 """Questions that are made from others; all others know nothing of each other."""
 

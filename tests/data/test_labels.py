@@ -133,6 +133,6 @@ def test_bad_labels_have_one_clear_line() -> None:
     twice = pl.DataFrame({"id": [1, 1], "judge": ["pass", "fail"], "human": ["pass", "fail"]})
     with pytest.raises(InputError, match=r"the same output occurs twice, in rows 1, 2"):
         cu.read(twice, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})
-    many = pl.DataFrame({"id": range(40), "judge": ["x"] * 40, "human": [0.1 * k for k in range(40)]})
+    many = pl.DataFrame({"id": range(40), "judge": ["x"] * 40, "human": [k % 15 for k in range(40)]})
     with pytest.raises(InputError, match=r"human labels .* are scores; labels are words or at most 11 whole numbers"):
         cu.read(many, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})

@@ -11,7 +11,7 @@ from custodes.data.labels import MOST_LABELS, is_binary, label_words
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import MOST_SYSTEMS, flags
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.words import _words, looks_human, named, normalised, parts, sides
+from custodes.data.mapping.words import NAMES, _words, looks_human, named, normalised, parts, sides
 from custodes.data.table import counted_cells
 
 HUMAN = frozenset(
@@ -136,6 +136,8 @@ def label_layout(frame: pl.DataFrame, declared: Columns, *, certain: bool) -> La
         "aspect",
     }:
         return None
+    if any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(frame.columns)):
+        return None  # verdicts on two systems
     head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
     words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
     layout = _long(head, words, declared) or _wide(head, words, declared, certain=certain)
@@ -211,7 +213,7 @@ def _is_number(column: pl.Series) -> bool:
 
 def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
     """A row for each label, with its rater or kind."""
-    if declared.patterns or sides(frame.columns):
+    if declared.patterns:
         return None
     roles, names = declared.roles, list(words)
 

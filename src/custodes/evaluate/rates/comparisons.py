@@ -34,7 +34,9 @@ def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Fl
 def correlation(first: Floats, second: Floats, units: Ints) -> float:
     """Correlation of two estimates from the influences of outputs (n,) on each, in shared clusters `units`.
 
-    >>> correlation(np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0]), np.array([0, 0, 1, 1]))  # at most .99
+    At most .99, so that the difference keeps a width.
+
+    >>> correlation(np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0]), np.array([0, 0, 1, 1]))
     0.99
     """
     n_units = int(units.max(initial=-1)) + 1
