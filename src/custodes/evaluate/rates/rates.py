@@ -243,8 +243,9 @@ def rates(
     Examples
     --------
     >>> import custodes as cu, polars as pl
-    >>> labels = pl.DataFrame({"id": range(6), "judge": ["pass"] * 4 + ["fail"] * 2,
-    ...                        "human": ["pass", "fail", "pass", None, "fail", None]})
+    >>> judge = ["pass", "pass", "pass", "pass", "fail", "fail"]
+    >>> human = ["pass", "fail", "pass", None, "fail", None]
+    >>> labels = pl.DataFrame({"id": range(6), "judge": judge, "human": human})
     >>> cu.rates(labels).rates["corrected_rate"].round(2).to_list()
     [0.44]
     """
