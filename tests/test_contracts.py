@@ -37,6 +37,7 @@ DECLARED = {
 
 EMPTY = {
     ("check", "problems"),
+    ("check", "texts"),
     ("leaderboard", "corrected"),
     ("leaderboard", "cycles"),
     ("protocol", "naive"),

@@ -27,6 +27,7 @@ from custodes.console import put, quiet_pipe, say, tell
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, sidecar_raters
 from custodes.data.mapping.columns import ROLES
+from custodes.data.mapping.pattern import KINDS
 from custodes.data.mapping.schema import Schema
 from custodes.data.patterns import Patterns
 from custodes.data.readers.reader import Invalid
@@ -83,7 +84,8 @@ class Reading:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help=f"ROLE=NAME: role of a column; comma list or repeated. Roles: {', '.join(ROLES)}.",
+            help="ROLE=NAME: a column or path (response.output); for text, human, metric also patterns"
+            f" (output_{{system}}, scores.*); comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),
     ] = None
@@ -144,7 +146,7 @@ class Reading:
     def mapping(self) -> dict[str, str | list[str]]:
         """Role to column, as `read` takes it."""
         mapping: dict[str, str | list[str]] = {}
-        for text in assignment_list(self.column or [], keys=ROLES):
+        for text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
             role, sign, name = text.partition("=")
             if not sign or not name:
                 raise OptionError(f"--column {text!r}: say ROLE=NAME, as in --column item=doc_id")

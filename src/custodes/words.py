@@ -59,13 +59,15 @@ def in_options(message: str, options: set[str]) -> str:
 
     >>> in_options("tie_rate=2: must lie between 0 and 1", {"--tie-rate"})
     '--tie-rate 2: must lie between 0 and 1'
+    >>> in_options("try --column aspect=criterion", {"--aspect"})
+    'try --column aspect=criterion'
     """
 
     def option(match: re.Match[str]) -> str:
         name = RENAMED.get(match[1], f"--{match[1].replace('_', '-')}")
         return f"{name} " if name in options else match[0]
 
-    return re.sub(r"(?<![\w.'\"-])(?<!in Python )([a-z]\w*)=(?=\S)", option, message)
+    return re.sub(r"(?<![\w.'\"-])(?<!in Python )(?<!--column )([a-z]\w*)=(?=\S)", option, message)
 
 
 def whole(type_: Any, tokens: Sequence[Token]) -> int:

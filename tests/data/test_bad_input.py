@@ -112,7 +112,7 @@ def message(path: object, **options: object) -> str:
             b'{"item": 1}',
             (
                 "s.json: an object with keys item, and not a known log (annotation, "
-                "alpacaeval_results, inspect_ai, lm_eval, helm, rewardbench2, mtme); a table is a list "
+                "alpacaeval_results, inspect_ai, lm_eval, helm, rewardbench2, texts_folder, mtme); a table is a list "
                 "of objects, or JSON Lines in a file named .jsonl"
             ),
         ),

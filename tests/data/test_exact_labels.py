@@ -111,10 +111,7 @@ def test_texts_are_exact_in_every_format(
     [
         (
             {"bleu": [1.0, 2.0]},
-            (
-                r"texts and other columns \(bleu\) in one table; make two, one of texts \(item, system, "
-                "text, output_image, source, references, image, images,"
-            ),
+            (r"texts and scores \(bleu\) in one table; try --column text=text --columns '\{rater\}' "),
         ),
         ({"source": ["a", "b"]}, "item '1' has source 'a', 'b'; an item has one source"),
         ({"system": ["A", "A"]}, "the same output occurs twice, in rows 1, 2"),

@@ -24,15 +24,17 @@ from custodes.data.loading import (
     without_sidecars,
 )
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
-from custodes.data.mapping.guess import suggested
+from custodes.data.mapping.guess import certain, flags, suggested
 from custodes.data.mapping.labels import label_layout
+from custodes.data.mapping.nested import exploded, flattened
 from custodes.data.mapping.schema import Schema
+from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.mapping.words import NAMES, named, sides
-from custodes.data.notes import noted
+from custodes.data.notes import Note, noted
 from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.labels import read_labels
-from custodes.data.readers.logs import top_keys
+from custodes.data.readers.logs import holds_records, top_keys
 from custodes.data.readers.plugins import plugged_readers
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
@@ -74,7 +76,8 @@ def read(
     raters, items : path, dataframe or None
         Side tables, see `Study.describe`. A raters table `scores.raters.csv` next to `scores.csv` is read by itself.
     columns : mapping or None
-        Role to column; for `score` also patterns such as 'human_{aspect}_{rater}'.
+        Role to column, or its path in nested JSON; for `score` also patterns such as 'human_{aspect}_{rater}', for
+        `text` a pattern such as 'output_{system}'.
     schema : path or None
         TOML file with these options; arguments take precedence.
     invalid : {'error', 'drop', 'force'}, default 'error'
@@ -122,6 +125,10 @@ def read(
         raise OptionError("standard input can be read only once; give the other inputs as files")
     opened = [_opened(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
     if setting.columns:
+        opened = [
+            replace(source, frame=setting.columns.reach(source.frame)) if isinstance(source, LoadedTable) else source
+            for source in opened
+        ]
         setting.columns.check([source.frame.columns for source in opened if isinstance(source, LoadedTable)])
     studies = [
         source
@@ -231,21 +238,32 @@ def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, colum
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
-        way = suggested(
-            table.frame,
-            columns,
-            lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other),
-            error.wrong,
-        )
-        raise InputError(f"{error.wrong}{way}" if way else str(error)) from None
+        ways = [*exploded(table.frame), flattened(table.frame)]
+
+        def reads(frame: pl.DataFrame, other: Columns, systems: int = 2) -> bool:
+            return _reads(replace(table, frame=frame), reader, invalid, other, systems=systems)
+
+        sure = None if reader else certain(ways[0], columns, partial(reads, systems=1))
+        if sure is not None:
+            study = _mapped(replace(table, frame=ways[0]), reader=reader, invalid=invalid, columns=sure)
+            message = f"{table.name}: read as texts with {flags(sure)}; give other columns if this is wrong"
+            return replace(study, notes=(*noted(("guessed-columns", True, message)), *study.notes))
+        for frame in ways:
+            nested = [name for name in frame.columns if name not in table.frame.columns]
+            if way := suggested(frame, columns, reads, error.wrong, nested):
+                raise InputError(f"{error.wrong}{way}") from None
+        raise InputError(str(error)) from None
 
 
-def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns) -> bool:
-    """Whether a mapping reads a table, and finds systems to compare."""
+def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Columns, *, systems: int) -> bool:
+    """Whether a mapping reads a table, and finds so many systems or more; in texts alone one is enough."""
     try:
-        return len(_mapped(table, reader=reader, invalid=invalid, columns=columns).systems) > 1
+        study = _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except CustodesError:
         return False
+    if not study.raters.frame.height and study.outputs is not None:
+        return study.outputs.texts.height > 0
+    return len(study.systems) >= systems
 
 
 def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
@@ -254,6 +272,14 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         if labels is not None:
             return labels
     mapped = columns.apply(table.frame, where=table.name)
+    if mapped.texts is not None:
+        texts: Study = TABLE_READERS["outputs"].make(mapped.texts, where=table.name, invalid=invalid)
+        if mapped.frame is None and reader not in (None, "outputs"):
+            raise OptionError(f"reader={reader!r} takes no columns of texts; leave the reader out, or map no texts")
+        if mapped.frame is None:
+            study = _completed(texts, table, columns, mapped.notes)
+            return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
+    assert mapped.frame is not None
     table = replace(table, frame=mapped.frame)
     if mapped.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(
@@ -265,7 +291,7 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     orders = named("order", names) if chosen is TABLE_READERS["battles"] and "order" not in names else []
     try:
         make = partial(read_ratings, unit="cells") if mapped.wide else chosen.make
-        study: Study = make(table.frame, where=table.name, invalid=invalid)
+        study = make(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
         if unfit or orders or chosen is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None
@@ -279,15 +305,12 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         f"{table.name}: columns that look like the presentation order are not used: {listed(orders)}; map one to order"
     )
     unused = noted(("unused-order", len(orders), message))
-    folders = {file.parent for file in table.files}
-    if len(folders) == 1 and study.outputs is not None:
-        study = replace(study, outputs=study.outputs.beside(*folders))
-    study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes, *unused))
+    if mapped.texts is not None:
+        study = replace(study, outputs=texts.outputs, notes=(*study.notes, *texts.notes))
+    study = _completed(study, table, columns, mapped.notes, unused)
     tables = (study.ratings, study.preferences, study.second_ratings, study.second)
     if not any(rows.frame.height for rows in tables) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
-    if columns and table.digest:
-        study = replace(study, digest=digest_of(table.digest, repr(columns)))
     if mapped.items is not None and study.items.frame.height:
         raise OptionError(
             f"{table.name}: the reader {chosen.name} gives {listed(mapped.items.columns[1:])} of items itself"
@@ -311,13 +334,24 @@ def _labels(table: LoadedTable, columns: Columns, *, required: bool) -> Study | 
     return replace(study, digest=digest, notes=(*table.notes, *study.notes))
 
 
+def _completed(
+    study: Study, table: LoadedTable, columns: Columns, mapping_notes: Sequence[Note], more_notes: Sequence[Note] = ()
+) -> Study:
+    """A study with the digest and the notes of its table, and with the images that lie in the folder of its file."""
+    folders = {file.parent for file in table.files}
+    if len(folders) == 1 and study.outputs is not None:
+        study = replace(study, outputs=study.outputs.beside(*folders))
+    digest = digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest
+    return replace(study, digest=digest, notes=(*table.notes, *mapping_notes, *study.notes, *more_notes))
+
+
 def _path_reader(path: Path) -> PathReader | None:
     """The format of a path that is more than a table; a stream cannot be looked at before it is read."""
     if is_stream(path):
         return None
     fitting = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
     keys = top_keys(path) if fitting is None else ()
-    if keys:
+    if keys and not holds_records(path):
         raise InputError(
             f"{path.name}: an object with keys {listed(sorted(keys))}, and not a known log "
             f"({listed(PATH_READERS)}); a table is a list of objects, or JSON Lines in a file named "
@@ -345,7 +379,11 @@ def _table_reader(table: LoadedTable, reader: str | None) -> TableReader:
     needs = [(candidate.name, needed) for candidate in _table_readers() for needed in candidate.columns]
     lacking = [(name, needed) for name, needed in needs if not set(needed) <= set(columns)]
     sided = bool(set(SIDED) & set(columns) or (sides(columns) and named("winner", columns)))
-    meant = {*columns, *(role for role in NAMES if named(role, columns)), *(SIDED if sided else ())}
+    meant = {
+        *columns,
+        *(role for role in NAMES if role not in TEXTS and named(role, columns)),
+        *(SIDED if sided else ()),
+    }
     ranked = sorted(lacking, key=lambda need: len(set(need[1]) & meant) / len(need[1]), reverse=True)
     nearest, needed = ranked[0]
     others = [name for name in columns if name not in needed]

@@ -206,6 +206,8 @@ def too_few(chosen: Study, needed: str) -> str:
         return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second one"
     if chosen.systems:
         return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
+    if chosen.outputs is not None and not chosen.raters.frame.height:
+        return f"{chosen.name}: texts without scores and verdicts; add them with custodes score, judge or annotate"
     return (
         f"{chosen.name}: no score or verdict is selected, so there is no system to compare. "
         "Select other raters or aspects; in a running annotation study, see custodes annotate "

@@ -87,7 +87,8 @@ def wide_cases() -> dict[str, Case]:
     for columns, expected in zip(lines[::2], lines[1::2], strict=True):
         patterns, people, aspects = expected.split("|")
         options = [f"--columns={pattern}" for pattern in split(patterns, " & ")]
-        cases[columns] = wide(*split(columns)), ["item=doc_id", "system=model", *options], split(people), split(aspects)
+        roles = ["item=doc_id", "system=model", "text=output"]
+        cases[columns] = wide(*split(columns)), [*roles, *options], split(people), split(aspects)
     return cases
 
 
@@ -161,7 +162,7 @@ def test_what_was_said_is_kept_in_the_suggestion() -> None:
     frame = wide("alice", "bleu")
     for columns, way in (
         ({"item": "output"}, r"item=output --column system=model --columns '\{rater\}'"),
-        ({"score": "metric:bleu"}, "item=doc_id --column system=model --columns metric:bleu "),
+        ({"score": "metric:bleu"}, "item=doc_id --column system=model --column text=output --columns metric:bleu "),
     ):
         with pytest.raises(cu.InputError, match=f"; try --column {way}"):
             cu.read(frame, columns=columns)
@@ -173,7 +174,7 @@ def test_what_was_said_is_kept_in_the_suggestion() -> None:
     "frame",
     [
         pl.DataFrame({"a": [1.5, 2.5], "b": [1.5, 2.5]}),
-        pl.DataFrame({"question": ["x", "y"], "answer": ["u", "v"]}),
+        pl.DataFrame({"what": ["x", "y"], "thing": ["u", "v"]}),
         pl.DataFrame({"item": [1], "x": [[1]]}),
     ],
 )
@@ -277,7 +278,7 @@ def test_what_is_no_cross_of_people(columns: tuple[str, ...]) -> None:
 def test_scores_that_are_not_whole_are_no_ratings_by_aspect() -> None:
     names = ("coherence_x", "coherence_y", "fluency_x", "fluency_y")
     frame = wide(*names).with_columns(pl.col(names) / 7)
-    with pytest.raises(cu.InputError, match=r"try --column item=doc_id --column system=model --columns '\{rater\}'"):
+    with pytest.raises(cu.InputError, match=r"--column text=output --columns '\{rater\}'"):
         cu.read(frame)
 
 

@@ -3,6 +3,7 @@ from .compression import LARGEST_MEMBER as LARGEST_MEMBER
 from .load import holds_table as holds_table
 from .load import load_table as load_table
 from .records import parse_json as parse_json
+from .records import tables_in as tables_in
 from .sidecar import files_of_sidecar as files_of_sidecar
 from .sidecar import sidecar_raters as sidecar_raters
 from .sidecar import without_sidecars as without_sidecars

@@ -179,19 +179,20 @@ def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str)
             f"{name}: the content is {recognised.described}, which does not match its suffix; rename "
             f"it to end in {recognised.suffixes[0]}"
         )
-    if part is not None and not (binary and binary.parts):
+    if part is not None and not (binary and binary.parts) and suffix != ".json":
         raise InputError(f"{name}: a single table without parts; remove '::{short(part)}'")
-    return binary.read(data, part, name) if binary else _from_text(data, suffix, name)
+    return binary.read(data, part, name) if binary else _from_text(data, suffix, part, name)
 
 
-def _from_text(data: bytes, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     text, encoding = table_text(data, name)
     notes = noted(("encoding", bool(encoding), f"{name}: read as {encoding}"))
     if not suffix:
         start = text.lstrip()[:1]
         suffix = ".json" if start == "[" else ".jsonl" if start == "{" else ""
     if suffix == ".json":
-        return from_json(text, name), notes
+        frame, json_notes = from_json(text, name, part)
+        return frame, [*notes, *json_notes]
     if suffix in (".jsonl", ".ndjson"):
         return from_lines(text, name), notes
     frame, assumed = from_delimited(text, suffix, name)

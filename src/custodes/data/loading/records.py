@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import size
-from custodes.data.loading.table import named_columns
+from custodes.data.loading.table import chosen, named_columns, short
+from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed
 from custodes.sealed import without_twins
 
@@ -33,18 +34,49 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
         raise InputError(f"{where}: {error}") from None
 
 
-def from_json(text: str, name: str) -> pl.DataFrame:
-    """A list of objects as a frame of text."""
+def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
+    """A list of objects as a frame of text; of an object the longest list of objects in it, or the list of a path."""
     size.check_json(text, name, by_lines=False)
     records = parse_json(text, where=name)
+    notes: list[Note] = []
     if isinstance(records, dict):
-        raise InputError(
-            f"{name}: unknown JSON layout, an object with keys {listed(records, limit=5)}; a table is "
-            "a list of objects, or one object per line in a file named .jsonl"
-        )
+        tables = tables_in(records)
+        if not tables:
+            raise InputError(
+                f"{name}: unknown JSON layout, an object with keys {listed(records, limit=5)}; a table is "
+                "a list of objects, or one object per line in a file named .jsonl"
+            )
+        longest = sorted(tables, key=lambda path: len(tables[path]), reverse=True)
+        if part is None and (len(longest) == 1 or len(tables[longest[0]]) > len(tables[longest[1]])):
+            part, *others = longest
+            more = f"; others: {listed(f'{name}::{path}' for path in others)}" if others else ""
+            notes = noted(("list-in-object", True, f"{name}: the rows are the entries of {part!r}{more}"))
+        records = tables[chosen(part, tables, name=name, what="list")]
+    elif part is not None:
+        raise InputError(f"{name}: a single table without parts; remove '::{short(part)}'")
     if not isinstance(records, list):
         raise InputError(f"{name}: a .json file must hold a list of objects; name JSON Lines .jsonl")
-    return from_records(records, name, "entry")
+    return from_records(records, name, "entry"), notes
+
+
+def tables_in(value: Any, path: str = "", depth: int = 5) -> dict[str, list[dict[str, Any]]]:
+    """The lists of objects in an object by their path, without lists within these; an object of similar objects is one
+    with the column `key`.
+
+    >>> list(tables_in({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
+    ['results.rows']
+    """
+    if isinstance(value, list):
+        return {path: value} if path and value and all(isinstance(entry, dict) for entry in value) else {}
+    if not isinstance(value, dict) or not depth:
+        return {}
+    entries = list(value.values())
+    if len(entries) > 1 and all(isinstance(entry, dict) and entry.keys() == entries[0].keys() for entry in entries):
+        return {path or "*": [{"key": key, **entry} for key, entry in value.items()]} if entries[0] else {}
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for key, part in value.items():
+        tables |= tables_in(part, f"{path}.{key}" if path else key, depth - 1)
+    return tables
 
 
 def from_lines(text: str, name: str) -> pl.DataFrame:

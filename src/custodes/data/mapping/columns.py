@@ -10,8 +10,11 @@ import polars as pl
 
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import one_value_per_item
-from custodes.data.mapping.pattern import ColumnPattern, split_columns
-from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, looks_human, parts, stem
+from custodes.data.mapping.nested import flattened, nested_columns
+from custodes.data.mapping.pattern import KINDS, ColumnPattern, is_path, split_columns
+from custodes.data.mapping.phrases import check_phrases, read_phrases
+from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, check_text_roles, several
+from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, is_fact, looks_human, parts, stem
 from custodes.data.notes import Note, noted
 from custodes.data.table import check_unique, counted_cells, label_column, number_column, typed_column
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
@@ -21,7 +24,8 @@ FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 
 SCORED = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 JUDGED = ("system_a", "system_b", "winner", "preference", "order")
-ROLES = (*SCORED, *JUDGED, *FACTS)
+RATED = (*SCORED, *JUDGED, *FACTS)
+ROLES = (*RATED, "phrase", *TEXTS)
 """What a column can be; each is the name that readers know it by."""
 
 ALSO = {"system_a": ("model_a",), "system_b": ("model_b",), "winner": ("preference",), "preference": ("winner",)}
@@ -45,13 +49,15 @@ class UnfitError(InputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
-    """A table after mapping: its frame, what it says of items (None: nothing), and notes.
+    """A table after mapping: its frame (None: texts only), what it says of items (None: nothing), its texts (None:
+    nothing is mapped to them), and notes.
 
     `wide`: patterns made a long table of it.
     """
 
-    frame: pl.DataFrame
+    frame: pl.DataFrame | None
     items: pl.DataFrame | None
+    texts: pl.DataFrame | None = None
     notes: tuple[Note, ...]
     wide: bool
 
@@ -65,7 +71,8 @@ class Columns:
 
     @classmethod
     def make(cls, mapping: Any) -> Columns:
-        """From what a caller wrote: role to column; `score` may be a pattern or several.
+        """From what a caller wrote: role to column; `score` may be a pattern or several, `text` a pattern with
+        `{system}`, `human` and `metric` paths such as `scores.*`.
 
         >>> Columns.make({"item": "doc", "score": ["human_{aspect}", "metric:{rater}"]}).patterns
         ('human_{aspect}', 'metric:{rater}')
@@ -78,6 +85,7 @@ class Columns:
                 "'system': 'model'}"
             )
         roles, patterns = dict(mapping), tuple[str, ...]()
+        paths = [f"{kind}:{roles.pop(kind)}" for kind in KINDS if isinstance(roles.get(kind), str)]
         for role in roles:
             if role not in ROLES:
                 raise OptionError(
@@ -90,12 +98,24 @@ class Columns:
             del roles["score"]
             if not patterns:
                 raise OptionError("columns: score has no pattern; leave it out, or give one or more")
+        patterns = (*paths, *patterns)
         for role, name in (*roles.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name, str) or not name.strip():
                 raise OptionError(f"columns: {role}={name!r}; the name of a column must be text")
         for pattern in patterns:
             ColumnPattern.readings(pattern)
-        return cls(roles=roles, patterns=patterns)
+        columns = cls(roles=roles, patterns=patterns)
+        if columns.text_pattern and set(columns.text_pattern.fields) != {"system"}:
+            raise OptionError(
+                f"columns: text={roles['text']!r}: a pattern of texts has {{system}} and no other placeholder"
+            )
+        return columns
+
+    @property
+    def text_pattern(self) -> ColumnPattern | None:
+        """The pattern of the columns of texts, where `text` is one."""
+        written = self.roles.get("text", "")
+        return ColumnPattern.readings(written)[0] if "{system" in written else None
 
     def __bool__(self) -> bool:
         return bool(self.roles or self.patterns)
@@ -112,13 +132,35 @@ class Columns:
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
+    def reach(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A table whose nested cells are columns where these name a path into them; else the table as it is."""
+        names = [name for role, name in self.roles.items() if role != "phrase"]
+        named = [*names, *self.patterns]
+        if not any("." in name or "*" in name for name in named):
+            return frame
+        matched = self.matched(frame.columns)
+        lacking = [name for name in names if not several(name, frame.columns)]
+        lacking += [pattern for pattern in self.patterns if pattern not in matched]
+        return flattened(frame, lacking) if lacking and nested_columns(frame) else frame
+
     def check(self, tables: Sequence[Sequence[str]]) -> None:
         """Refuse a column that no table has, and a pattern that matches none; `tables`: the columns of each."""
+        check_text_roles(self.roles)
         if not tables:
             raise OptionError("columns: no input is a table, so nothing can be mapped; leave the mapping out")
         names = list(dict.fromkeys(name for columns in tables for name in columns))
         for role, name in self.roles.items():
-            if name not in names:
+            if role == "phrase":
+                check_phrases(name)
+                if "winner" not in self.roles and "winner" not in names:
+                    raise OptionError("columns: phrase reads the cells of winner; map winner to their column")
+            elif role == "text" and self.text_pattern:
+                if not any(self.texts(columns).systems for columns in tables):
+                    raise OptionError(
+                        f"columns: text={name!r} matches no column that is still without a role; columns: "
+                        f"{listed(names, limit=LISTED)}"
+                    )
+            elif not several(name, names):
                 raise OptionError(
                     f"columns: {role}={name!r}: no such column{suggestion(name, names)}; columns: "
                     f"{listed(names, limit=LISTED)}"
@@ -142,29 +184,75 @@ class Columns:
         Where a pattern matches, it becomes a long table of item, system, rater and score. A mapped column wins over one
         that has the name of the role.
         """
+        texts = self.texts(frame.columns)
+        rated = self._rated(frame.columns)
+        of_items, text_notes = texts.table(frame, where=where, rated=rated) if texts else (None, [])
+        if texts and not rated:
+            used = {*texts.used(frame.columns), *self._here(frame.columns).values(), "item", "system"}
+            idle = [name for name in frame.columns if name not in used]
+            scores = [name for name in idle if not is_fact(name) and counted_cells(frame[name])[1]]
+            if self.patterns and scores:
+                raise UnfitError(
+                    f"{where}: no pattern matches a column, and columns hold numbers ({listed(scores)}); add a pattern"
+                )
+            text_notes += noted(("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"))
+            mapped = frame.select(pl.col(name).alias(role) for role, name in texts.roles.items() if role == "item")
+            items = self._facts_of(frame, mapped, where=where)
+            return Mapped(frame=None, items=items, texts=of_items, notes=tuple(text_notes), wide=False)
         renamed = self._renamed(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
         lost = _giving_way(self._here(frame.columns), frame.columns)
         unused = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in lost.items()]
         notes = noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}"))
-        facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
-        items = None
-        if facts:
-            items = _facts(mapped, frame.select(pl.col(name).alias(role) for role, name in facts.items()), where=where)
+        if "phrase" in self.roles and "winner" in mapped.columns:
+            mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
+            notes += phrase_notes
+        if PAIR[0] in texts.roles and not {"system_a", "model_a"} & set(mapped.columns):
+            mapped = mapped.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
+            message = f"{where}: no column names the systems of a pair, which are called a and b"
+            notes += noted(("nameless-systems", True, message))
+        items = self._facts_of(frame, mapped, where=where)
         split = self._split(frame.columns)
         if not split:
-            return Mapped(frame=mapped, items=items, notes=tuple(notes), wide=False)
+            return Mapped(frame=mapped, items=items, texts=of_items, notes=(*notes, *text_notes), wide=False)
         long, more_notes = _long(mapped, split, where=where)
-        return Mapped(frame=long, items=items, notes=(*notes, *more_notes), wide=True)
+        return Mapped(frame=long, items=items, texts=of_items, notes=(*notes, *text_notes, *more_notes), wide=True)
+
+    def texts(self, columns: Sequence[str]) -> TextColumns:
+        """The columns of texts of a table with these."""
+        here = {
+            role: name
+            for role, name in self.roles.items()
+            if name in columns or (role in TEXTS and several(name, columns))
+        }
+        systems = {}
+        if self.text_pattern:
+            free = [name for name in columns if name not in here.values() and name not in RATED]
+            systems = {
+                name: labels["system"].strip() for name, labels in split_columns(self.text_pattern, free).items()
+            }
+        return TextColumns(roles=here, systems=systems)
+
+    def _rated(self, columns: Sequence[str]) -> bool:
+        """Whether a table with these holds scores or verdicts."""
+        names = set(self._renamed(columns))
+        return bool(self._split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
+
+    def _facts_of(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
+        """What a table says of items, None where it says nothing."""
+        facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
+        if not facts:
+            return None
+        return _facts(mapped, frame.select(pl.col(name).alias(role) for role, name in facts.items()), where=where)
 
     def _here(self, columns: Sequence[str]) -> dict[str, str]:
         return {role: name for role, name in self.roles.items() if name in columns}
 
     def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
         """The columns after mapping: new name to old; without facts of items, and without those that give way."""
-        here = self._here(columns)
-        gone = {*here.values(), *_giving_way(here, columns)}
-        mapped = {role: name for role, name in here.items() if role not in FACTS}
+        here, texts = self._here(columns), self.texts(columns)
+        gone = {*here.values(), *_giving_way(here, columns), *(texts.used(columns) if texts else ())}
+        mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
         return {**mapped, **{name: name for name in columns if name not in gone}}
 
     def _split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
@@ -172,12 +260,21 @@ class Columns:
         free, split = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
-                matching = split_columns(reading, free)
-                if matching:
-                    split |= {name: (reading, labels) for name, labels in matching.items()}
+                matching = split_columns(reading, [name for name in free if name not in split])
+                split |= {name: (reading, labels) for name, labels in matching.items()}
+                if matching and not is_path(pattern):
                     break
             free = [name for name in free if name not in split]
         return {name: split[name] for name in columns if name in split}
+
+
+def _with_words(mapped: pl.DataFrame, phrases: str, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    """A table of verdicts with words in place of phrases."""
+    sided = [name for name in mapped.columns if name in ("system_a", "system_b", "model_a", "model_b")]
+    systems = {str(label) for name in sided for label in mapped[name].unique()}
+    cells = label_column(mapped, "winner", where=where, empty=True)
+    words, reason, notes = read_phrases(cells, phrases, systems=systems, where=where)
+    return mapped.with_columns(words.alias("winner"), reason.alias("invalid")), notes
 
 
 def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
@@ -192,7 +289,7 @@ def _free(columns: Iterable[str]) -> list[str]:
     names = list(columns)
     if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
         return []
-    return [name for name in names if name == "score" or name not in ROLES]
+    return [name for name in names if name == "score" or name not in RATED]
 
 
 def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
@@ -210,7 +307,8 @@ def _long(
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The long table of the columns of scores, and notes on the others."""
     keys = [name for name in ROW_KEYS if name in mapped.columns]
-    for name in ("item", "system"):
+    by_system = all("system" in labels for _, labels in split.values())
+    for name in ("item",) if by_system else ("item", "system"):
         if name not in keys:
             raise UnfitError(
                 f"{where}: patterns name the score columns, but no column is the {name}; name it, as in "
@@ -315,7 +413,7 @@ def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None
     seen: dict[tuple[str, ...], str] = {}
     kinds: dict[str, tuple[str, str]] = {}
     for name, row in labels.items():
-        key = tuple(row.get(part, "") for part in ("rater", "aspect", "repeat"))
+        key = tuple(row.get(part, "") for part in ("rater", "aspect", "repeat", "system"))
         if key in seen:
             described = ", ".join(f"{part} {label!r}" for part, label in row.items() if label and part != "kind")
             raise InputError(

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain, product
 
 import polars as pl
 
-from custodes.data.mapping.columns import ROLES, Columns
+from custodes.data.mapping.columns import RATED, Columns
+from custodes.data.mapping.guess_texts import (
+    has_another_role,
+    is_index,
+    is_number,
+    is_prose,
+    is_text,
+    is_time,
+    judges,
+    looks_like_score,
+    may_be_systems,
+    per_system,
+    text_guesses,
+    texts_beside,
+    texts_of_pairs,
+)
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.people import numbers_of, people_patterns, pooled_aspects, rest_pattern
+from custodes.data.mapping.people import nested_patterns, numbers_of, people_patterns, pooled_aspects, rest_pattern
+from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
+from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.mapping.words import (
     ASPECTS,
     AVERAGES,
@@ -19,6 +36,7 @@ from custodes.data.mapping.words import (
     PEOPLE_ROLES,
     SCORERS,
     averages,
+    is_fact,
     looks_human,
     named,
     normalised,
@@ -36,10 +54,11 @@ Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
 LOOKED_AT = 5000
 """Rows that guesses are made of."""
 
+SAMPLED = 1000
+"""Rows that tell a column of texts from others."""
+
 CHOICES = 4
 """Columns tried for an item and for a system."""
-
-MOST_SYSTEMS = 200
 
 NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of scores that cannot be read: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
@@ -48,16 +67,36 @@ PROSE = 4
 """Blanks in a cell that is a text and no rating in words."""
 
 
+def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> Columns | None:
+    """The mapping of texts that reads a table and that names and cells leave no doubt of; None without any."""
+    head = frame.head(LOOKED_AT)
+    for guess, sure in text_guesses(frame.head(SAMPLED), declared):
+        if guess != declared and reads(head, guess):
+            return guess if sure and (frame.height <= LOOKED_AT or reads(frame, guess)) else None
+    return None
+
+
 def suggested(
-    frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool], wrong: str
+    frame: pl.DataFrame,
+    declared: Columns,
+    reads: Callable[[pl.DataFrame, Columns], bool],
+    wrong: str,
+    nested: Collection[str] = (),
 ) -> str:
     """`; try --column item=doc_id ...` for the first guess that reads the table, else nothing.
 
-    `declared` is what the caller said himself, which every guess keeps. A guess that would leave out a column of scores
-    because of its cells is not told; what to mend is, where `wrong`, what is wrong with the table, does not say it.
+    `declared` is what the caller said himself, which every guess keeps; `nested` are the columns that come from nested
+    cells. A guess that would leave out a column of scores because of its cells is not told; what to mend is, where
+    `wrong`, what is wrong with the table, does not say it.
     """
     head = frame.head(LOOKED_AT)
-    for guess in guesses(head, declared):
+    ratings: Iterator[Columns] = guesses(head, declared, nested)
+    texts = (guess.columns for guess in text_guesses(frame.head(SAMPLED), declared))
+    scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
+    if scored:  # texts alone leave scores out, which are of no use where nothing is compared
+        texts = (guess for guess in texts if _of_one_system(frame, guess))
+    first, then = (texts, ratings) if not scored and texts_beside(frame.head(SAMPLED), []) else (ratings, texts)
+    for guess in chain(first, then):
         if guess != declared and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
             broken = _broken(frame, guess)
             if broken:
@@ -66,6 +105,14 @@ def suggested(
                 )
             return f"; try {flags(guess)} (in Python columns={guess.mapping})"
     return ""
+
+
+def _of_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
+    """Whether a mapping of texts has the outputs of one system only."""
+    if guess.text_pattern or "output_a" in guess.roles:
+        return False
+    system = guess.roles.get("system", "system")
+    return system not in frame.columns or frame[system].n_unique() < 2
 
 
 def _broken(frame: pl.DataFrame, guess: Columns) -> str:
@@ -77,7 +124,7 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
         return ""
     for name in frame.columns:
         cells, numbers = counted_cells(frame[name])
-        if name in guess.roles.values() or name in ROLES or numbers == cells or frame[name].dtype != pl.String:
+        if name in guess.roles.values() or name in RATED or numbers == cells or not is_text(frame[name]):
             continue
         texts = frame[name].str.strip_chars()
         bad = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & numbers_of(texts).is_null()
@@ -114,14 +161,14 @@ def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Not
     return noted(("aspects-in-names", True, message))
 
 
-def guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[Columns]:
+def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
     """Mappings that may read a table, the likeliest first: of verdicts, of long, of wide tables."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
     candidates = {
         role: [declared.roles[role]] if role in declared.roles else named(role, free) for role in ROLES_GUESSED
     }
-    numbers = [name for name in free if _is_number(frame[name])]
+    numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
     if "rater" not in declared.roles:
         candidates["rater"] = [name for name in candidates["rater"] if _may_name(frame[name])]
     items, systems = _places(frame, free, candidates)
@@ -129,6 +176,9 @@ def guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[Columns]:
     if candidates["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
         return  # of two systems a row: no other shape is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+    if "system" not in (*declared.roles, *frame.columns):
+        yield from _of(declared, per_system(frame, free), frame.columns)
+    beside = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
     for shape in (_long, _half_long, _wide):
         for item, system in pairs:
             others = [name for name in numbers if name not in (item, system)]
@@ -136,20 +186,40 @@ def guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[Columns]:
             aspects = [
                 name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
             ]
-            yield from _of(
-                declared, shape(frame, base, others, {**candidates, "aspect": aspects}, declared), frame.columns
-            )
+            shapes = list(shape(frame, base, others, {**candidates, "aspect": aspects}, declared, nested))
+            yield from _of(declared, _with_texts(shapes, beside, declared), frame.columns)
+            yield from _of(declared, iter(shapes), frame.columns)
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
+
+
+def _with_texts(
+    shapes: Sequence[tuple[dict[str, str], tuple[str, ...]]], texts: Mapping[str, str], declared: Columns
+) -> Guess:
+    """Shapes of scores with the texts that stand beside them; the source may be the item."""
+    for roles, patterns in shapes:
+        more = {
+            role: name
+            for role, name in texts.items()
+            if name not in roles.values() or (role == "source" and name == roles["item"])
+        }
+        if "text" in more and (patterns or declared.patterns or "score" in roles):
+            yield {**roles, **more}, patterns
 
 
 def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Columns]:
     """Guesses under what the caller said; a column that has the name of its role needs no word, and neither does a
     pattern that finds nothing left."""
     for roles, patterns in shapes:
-        if len(set(roles.values())) == len(roles):
-            mapped = {role: name for role, name in roles.items() if role != name and role not in declared.roles}
+        if len(set(roles.values())) == len(
+            {*roles} - ({"source"} if roles.get("source") == roles.get("item") else set())
+        ):
+            mapped = {
+                role: name
+                for role, name in roles.items()
+                if (role != name or role in TEXTS) and role not in declared.roles
+            }
             whole = Columns(
                 roles={**mapped, **declared.roles}, patterns=tuple(dict.fromkeys((*declared.patterns, *patterns)))
             )
@@ -167,11 +237,16 @@ def _places(
     """Columns that may be the item and the system: by name, then by how many labels they hold."""
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
-    words = [name for name in labels if not _is_number(frame[name])]
-    few = sorted((n for n in words if 2 <= counts[n] <= min(MOST_SYSTEMS, frame.height / 2)), key=counts.__getitem__)
-    many = sorted((n for n in labels if counts[n] > 1 and _may_name(frame[n])), key=counts.__getitem__, reverse=True)
+    words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
+    few = sorted((name for name in words if not is_fact(name)), key=counts.__getitem__)
+    many = sorted(
+        (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not is_time(frame[n]) and not judges(frame[n])),
+        key=counts.__getitem__,
+        reverse=True,
+    )
     items = list(dict.fromkeys([*candidates["item"], *many]))
-    return items[:CHOICES], list(dict.fromkeys([*candidates["system"], *few]))[:CHOICES]
+    by_name = [name for name in candidates["system"] if counts.get(name, 2) > 1 and not is_time(frame[name])]
+    return items[:CHOICES], list(dict.fromkeys([*by_name, *few]))[:CHOICES]
 
 
 def _verdicts(
@@ -181,14 +256,41 @@ def _verdicts(
 
     Only a column with a number below 0 is tried as `preference` where it is not named so: there 0 is a tie.
     """
-    for (a, b), item in product(sides(free)[:CHOICES], items):
+    pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
+    sided = [pair for pair in pairs if not any(is_number(frame[name]) for name in pair)]
+    head = frame.head(SAMPLED)
+    texts = [name for name in free if sided and may_be_phrases(head[name]) and not is_time(head[name])]
+    phrases = {name: phrase for name in texts if (phrase := proposed_phrases(head[name]))}
+    unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
+    ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
+    outputs = texts_of_pairs(head, [])
+    if outputs and not pairs:  # outputs without the names of their systems
+        for item, winner in product(
+            [*items, *ids[:1]], [name for name in candidates["winner"] if not is_prose(head[name])]
+        ):
+            base = {"item": item, "winner": winner, **outputs}
+            yield base | _others(base, candidates, ("rater", "aspect", "kind", "repeat", "order")), ()
+    for (a, b), item in product(pairs, [*items, *ids[:1]]):
         for winner in candidates["winner"][:2]:
             signs = numbers_of(frame[winner]).lt(0).any()
             for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
                 if role == winner or role == "winner" or signs:
                     base = {"item": item, "system_a": a, "system_b": b, role: winner}
                     more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
-                    yield {**base, **more, **_others({**base, **more}, candidates, ("order",))}, ()
+                    roles = {**base, **more, **_others({**base, **more}, candidates, ("order",))}
+                    texts_of_both = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
+                    if texts_of_both:
+                        yield {**roles, **texts_of_both}, ()
+                    yield roles, ()
+        for winner, phrase in phrases.items():
+            base = {"item": item, "system_a": a, "system_b": b, "winner": winner}
+            more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
+            more |= _others({**base, **more}, candidates, ("order",))
+            by_position = phrase.replace("{winner}", "{position}")
+            # A phrase mostly speaks of the outputs in the order in which the judge saw them.
+            for patterns in (by_position, phrase) if "order" in more else (phrase, by_position):
+                if winner not in (a, b, item):
+                    yield {**base, **more, "phrase": patterns}, ()
 
 
 def _others(base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
@@ -206,9 +308,15 @@ def _long(
     numbers: Sequence[str],
     candidates: Mapping[str, Sequence[str]],
     declared: Columns,
+    nested: Collection[str],
 ) -> Guess:
     """A row per rating."""
     scores = [name for name in candidates["score"] if name in numbers or name in declared.roles.values()]
+    rated = [name for name in numbers if ASPECTS & {stem(part) for part in parts(name)}]
+    if len(rated) > 1:  # overall beside fluency is an aspect
+        scores = [name for name in scores if name not in rated or name in declared.roles.values()]
+    if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
+        scores = list(numbers)
     more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
         if "rater" in more and score not in more.values():
@@ -222,6 +330,7 @@ def _half_long(
     numbers: Sequence[str],
     candidates: Mapping[str, Sequence[str]],
     declared: Columns,
+    nested: Collection[str],
 ) -> Guess:
     """A row per rater and output, with a column for each aspect."""
     more = _others(base, candidates, ("rater", "repeat"))
@@ -234,6 +343,9 @@ def _half_long(
         return
     kind = "human:" if PEOPLE_ROLES & set(parts(more["rater"])) else ""
     firsts = {parts(name)[0] for name in aspects}
+    above = {name.rpartition(".")[0] for name in aspects}
+    if aspects and set(aspects) <= set(nested) and len(above) == 1 and "" not in above:
+        yield {**base, **more}, (f"{kind}{literal(above.pop())}.{{aspect}}",)
     rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))]
     if len(rated) < len(aspects) and rated:
         yield {**base, **more}, (f"{kind}{{aspect:{','.join(rated)}}}",)
@@ -249,19 +361,31 @@ def _wide(
     numbers: Sequence[str],
     candidates: Mapping[str, Sequence[str]],
     declared: Columns,
+    nested: Collection[str],
 ) -> Guess:
     """A row per output, with a column for each rater."""
     more = _others(base, candidates, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
-    scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in ROLES)]
+    scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in RATED)]
+    below, flat = nested_patterns(frame, [name for name in scores if name in nested])
+    if below:
+        scores = flat + [name for name in scores if name not in nested]
     patterns, people = people_patterns(frame, scores)
-    if patterns:
-        yield {**base, **more}, (*patterns, *rest_pattern(scores, people))
+    # Numbers that are no scores, such as the latency of a request, are in no pattern.
+    spare = [
+        name
+        for name in frame.columns
+        if name not in (*base.values(), *scores, *more.values()) and is_number(frame[name]) and name not in RATED
+    ]
+    if patterns or below:
+        metrics = rest_pattern(scores, people, spare)
+        yield {**base, **more}, (*below, *patterns, *metrics)
     elif people:
         return
-    if averages(scores):
-        plain = [name for name in scores if name not in averages(scores)]
-        yield {**base, **more}, (f"{{rater:{','.join(plain)}}}",)
+    if averages(scores) or spare or nested:
+        plain = [name for name in scores if name not in averages(scores) and (not nested or frame[name].n_unique() > 1)]
+        if plain:
+            yield {**base, **more}, (f"{{rater:{','.join(plain)}}}",)
         return
     yield {**base, **more}, ()
     yield {**base, **more}, ("{rater}",)
@@ -271,15 +395,9 @@ def _may_name(column: pl.Series) -> bool:
     """Whether cells may be labels of raters, and are no scores: each is there for several rows, and none is broken."""
     if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
         return False
-    return not (_is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
+    return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
 
 
 def _varies(frame: pl.DataFrame, name: str, item: str) -> bool:
     """Whether a column says several things of an item; one that says one thing is part of the item."""
     return bool((frame.group_by(item).agg(pl.col(name).n_unique())[name] > 1).any()) if name != item else False
-
-
-def _is_number(column: pl.Series) -> bool:
-    """Whether every cell is a number or empty, and one is a number."""
-    cells, numbers = counted_cells(column)
-    return 0 < cells == numbers

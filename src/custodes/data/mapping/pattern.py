@@ -10,8 +10,12 @@ from string import Formatter
 
 from custodes.errors import OptionError, suggestion
 
-FIELDS = ("aspect", "rater", "kind", "repeat")
+FIELDS = ("aspect", "rater", "kind", "repeat", "system")
 """What a part of a column's name can say of its scores."""
+PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
+"""What the first and the second `*` of a path stand for, by the kind of its scores."""
+POSITION = "[0-9]*"
+"""The glob of a position in a list."""
 
 KINDS = ("human", "metric")
 MOST_GAPS = 50
@@ -38,13 +42,25 @@ class ColumnPattern:
 
         Which of them counts depends on the columns: the first that matches one.
 
+        A path such as `human:scores.*` stands for the keys of an object and, below these, for positions in lists.
+
         >>> [made.kind for made in ColumnPattern.readings("metric:{rater}")]
         ['metric', 'metric']
+        >>> [made.fields for made in ColumnPattern.readings("human:scores.*")]
+        [(), ('aspect', 'rater'), ('aspect',)]
         """
         if not written.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
         kind, sign, rest = written.partition(":")
         whole = [cls._parsed(written, written)]
+        if is_path(written):
+            fields = [f"{{{name}}}" for name in PATHS[kind]]
+            stars = min(rest.count("*"), len(fields))
+            for field in fields[:stars]:
+                rest = rest.replace("*", field, 1)
+            listed_below = f"{rest}.{{{PATHS[kind][1]}:{POSITION}}}"
+            texts = [listed_below, rest] if stars < len(fields) else [rest]
+            return [*whole, *(cls._parsed(written, text, kind=kind) for text in texts)]
         return [*whole, cls._parsed(written, rest, kind=kind)] if sign and rest and kind in KINDS else whole
 
     @classmethod
@@ -130,6 +146,12 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
                 raise OptionError(_ambiguous(pattern, column, best))
             labels[column] = best[0]
     return labels
+
+
+def is_path(written: str) -> bool:
+    """Whether a pattern is a kind and a path with `*`, as in `human:scores.*`."""
+    kind, sign, rest = written.partition(":")
+    return bool(sign) and kind in PATHS and "*" in rest and "{" not in rest
 
 
 def literal(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from custodes.data.mapping.pattern import literal, matches
+from custodes.data.mapping.pattern import POSITION, literal, matches
 from custodes.data.mapping.words import (
     ASPECTS,
     AVERAGES,
@@ -22,6 +22,7 @@ from custodes.data.mapping.words import (
     looks_like_rater,
     parts,
     stem,
+    word_list,
 )
 
 WITH_WORD = (
@@ -128,6 +129,11 @@ CLEAN = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*")
 AFTER = re.compile(r"(?P<gap>[\W_]+)(?P<rater>.*?[^\W_])(?P<end>[\W_]*)")
 BEFORE = re.compile(r"(?P<fixed>[\W_]*)(?P<rater>[^\W_].*?)(?P<gap>[\W_]+)")
 """What stands after an aspect, or before it, where that is a rater."""
+
+
+MACHINE_SCORES = frozenset(word_list("metric metrics automatic auto predict predicted model eval grading"))
+RATINGS = frozenset(word_list("scores ratings score rating annotation annotations labels judgments"))
+"""What an object of scores is called."""
 
 
 class _Split(NamedTuple):
@@ -237,13 +243,54 @@ def people_patterns(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[s
     return (cross, *more), [*crossed, *others]
 
 
-def rest_pattern(scores: Sequence[str], people: Sequence[str]) -> tuple[str, ...]:
-    """The pattern of metrics beside people: of all that is left, without averages and what looks like people's."""
+def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The paths of objects of scores, `human:scores.*` or `metric:scores.*`, and the paths that these leave.
+
+    Lists of numbers, and whole numbers below a word for ratings, are of people.
+    """
+    patterns, left, crossed = list[str](), list[str](), list[str]()
+    parents: dict[str, list[str]] = {}
+    for path in paths:
+        if frame[path].n_unique() > 1:
+            start, star, _ = path.rpartition(".*.")
+            parents.setdefault(f"{start}.*" if star else path.split(".")[0], []).append(path)
+    for parent, names in parents.items():
+        keys = [name[len(parent) + 1 :].split(".") for name in names]
+        words = {stem(part) for part in parts(parent)}
+        machine = looks_like_machine(parent) or not words.isdisjoint(MACHINE_SCORES)
+        lists = any(key[-1].isdigit() for key in keys)
+        whole = all(
+            (values == values.round()).all() for values in (numbers_of(frame[n]).drop_nulls() * 2 for n in names)
+        )
+        human = not machine and whole and (lists or not words.isdisjoint(HUMAN | RATINGS))
+        depth = max(map(len, keys))
+        if human and depth == 2 and all(key[0].isdigit() or looks_like_rater(key[0]) for key in keys):
+            crossed.append(parent)
+        elif human and depth == 1 and not {stem(part) for key in keys for part in parts(key[0])} & ASPECTS:
+            patterns.append(f"human:{literal(parent)}.{{rater}}")
+        elif parent.endswith(".*") and depth <= 2:
+            places = [f"human:{literal(parent)}.{{aspect}}.{{rater:{POSITION}}}"] if lists else []
+            rest = [f"{'human' if human else 'metric'}:{literal(parent)}.{'{aspect}' if human else '{rater}'}"]
+            patterns += places + (rest if any(len(key) == 1 for key in keys) else [])
+        elif depth <= 2 and (human or machine or len(names) > 1):
+            patterns.append(f"{'human' if human else 'metric'}:{parent}.*")
+        else:
+            left += names
+    if len(crossed) == 1:
+        patterns.append(f"human:{literal(crossed[0])}.{{rater}}.{{aspect}}")
+    elif crossed:
+        patterns.append(f"human:{{rater:{','.join(f'{parent}.*' for parent in crossed)}}}.{{aspect}}")
+    return patterns, left
+
+
+def rest_pattern(scores: Sequence[str], people: Sequence[str], spare: Sequence[str] = ()) -> tuple[str, ...]:
+    """The pattern of metrics beside people: of all that is left, without averages and what looks like people's; `spare`
+    are other columns of numbers, which it must not match."""
     left = [name for name in scores if name not in people]
     metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
     if not metrics:
         return ()
-    return ("metric:{rater}",) if metrics == left else (f"metric:{{rater:{','.join(metrics)}}}",)
+    return ("metric:{rater}",) if metrics == left and not spare else (f"metric:{{rater:{','.join(metrics)}}}",)
 
 
 def numbers_of(column: pl.Series) -> pl.Series:

@@ -9,37 +9,69 @@ from difflib import get_close_matches
 from custodes.data.table import SLIP
 
 
-def _words(text: str) -> tuple[str, ...]:
+def word_list(text: str) -> tuple[str, ...]:
+    """The words of a text."""
     return tuple(text.split())
 
 
 NAMES: Mapping[str, Sequence[str]] = {
-    "item": _words(
+    "item": word_list(
         "item item_id doc_id docid doc document document_id segment segment_id seg_id seg sample sample_id example"
         " example_id instance instance_id question_id question qid prompt_id task_id input_id query_id conversation_id"
-        " dialogue_id dialog_id topic topic_id story_id article_id article text_id source_id src_id sentence_id id uid"
+        " dialogue_id dialog_id pair_id comparison_id battle_id case case_id row_id"
+        " number topic topic_id story_id article_id article text_id source_id src_id sentence_id id uid"
         " idx index key hash prompt instruction query story dialogue source src input"
     ),
-    "system": _words(
+    "system": word_list(
         "system system_id system_name sys sys_id model model_id model_name generator llm engine method candidate"
-        " submission team participant agent bot policy variant approach summarizer mt_system condition"
+        " submission team participant agent bot policy variant approach summarizer mt_system condition provider"
+        " assistant provider_id checkpoint deployment model_version prompt_version version configuration config"
+        " experiment arm pipeline setup release"
     ),
-    "rater": _words(
+    "rater": word_list(
         "rater rater_id annotator annotator_id judge judge_id worker worker_id evaluator evaluator_id assessor"
         " assessor_id labeler labeller coder reviewer reviewer_id user user_id expert expert_id turker turker_id"
         " crowd_worker participant_id person metric metric_name scorer who"
     ),
-    "score": _words(
+    "score": word_list(
         "score rating value grade mark points likert stars judgement judgment z_score raw_score z answer label overall"
     ),
-    "aspect": _words("aspect dimension criterion criteria attribute quality property facet measure question"),
-    "kind": _words("kind rater_type rater_kind type"),
-    "repeat": _words("repeat run trial attempt repetition rep replicate iteration"),
-    "winner": _words(
+    "aspect": word_list("aspect dimension criterion criteria attribute quality property facet measure question"),
+    "kind": word_list("kind rater_type rater_kind type"),
+    "repeat": word_list("repeat run trial attempt repetition rep replicate iteration"),
+    "winner": word_list(
         "winner preference verdict choice preferred preferred_system outcome vote better judgment judgement decision"
         " label answer result chosen"
     ),
-    "order": _words(
+    "text": word_list(
+        "text output response completion generation prediction hypothesis hyp reply answer summary translation content"
+        " generated generated_text generated_output output_text response_text system_output model_output model_response"
+        " llm_output llm_response model_answer system_response bot_response candidate_output predicted pred"
+        " prediction_text final_output assistant_response assistant_message completion_text candidate_text result mt"
+        " decoded simplification caption"
+    ),
+    "source": word_list(
+        "source src prompt instruction question query input user_message user_prompt user_input user_query input_text"
+        " prompt_text source_text src_text question_text request task_input dialogue dialog history"
+        " conversation_history document article doc_text doc post passage story paragraph text context"
+    ),
+    "references": word_list(
+        "references reference ref refs target targets gold golden gold_answer gold_standard ground_truth groundtruth"
+        " expected expected_output expected_answer ideal ideal_answer reference_text reference_answer reference_summary"
+        " reference_translation reference_output human_reference correct_answer correct_output label_text"
+        " human_written highlights gold_answers answers answer summary translation"
+    ),
+    "context": word_list(
+        "context contexts passage passages document documents article evidence background retrieved retrieved_context"
+        " retrieved_documents knowledge facts system_prompt history"
+    ),
+    "images": word_list(
+        "images image image_path image_file image_url img img_path picture photo photo_path image_paths images_paths"
+    ),
+    "messages": word_list(
+        "messages conversation conversations chat dialog dialogue turns transcript chat_history thread"
+    ),
+    "order": word_list(
         "order presentation_order swapped is_swapped swap position presentation presented presented_first shown_first"
         " first_shown shown_order flipped is_flipped reversed is_reversed"
     ),
@@ -50,17 +82,17 @@ SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "
 """How the two systems of a verdict are told apart."""
 
 HUMAN = frozenset(
-    _words(
+    word_list(
         "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
         " worker workers rater raters person people participant participants assessor assessors labeler labeller"
         " volunteer"
     )
 )
-MACHINE = frozenset(_words("llm lm ai auto automatic gpt claude gemini llama"))
+MACHINE = frozenset(word_list("llm lm ai auto automatic gpt claude gemini llama"))
 """Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
 
 SCORERS = frozenset(
-    _words(
+    word_list(
         "bleu sacrebleu rouge bert bart comet xcomet cometkiwi chrf ter wer cer meteor bleurt bertscore bartscore"
         " moverscore unieval geval eval nist cider spice ppl perplexity utmos prometheus gpt4o reward"
     )
@@ -69,16 +101,16 @@ SCORERS = frozenset(
 MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|rouge|chrf")
 """How parts of the names of models and metrics begin."""
 
-HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
+HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
 """Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
 
 PEOPLE_ROLES = frozenset(
-    _words("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
+    word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
 )
 """Names of a column of raters that are people."""
 
 ASPECTS = frozenset(
-    _words(
+    word_list(
         "accuracy acceptability adequacy adequate appropriate appropriateness brevity clarity coherence"
         " coherent cohesion complexity completeness conciseness consistency consistent correctness coverage"
         " creativity depth diversity empathy engagement engaging engagingness factual factuality faithful"
@@ -90,21 +122,23 @@ ASPECTS = frozenset(
         " understandable useful usefulness verbosity"
     )
 )
-SHORT_ASPECTS = frozenset(_words("coh flu con cons rel fact fai ade inf gram pyr resp"))
+SHORT_ASPECTS = frozenset(word_list("coh flu con cons rel fact fai ade inf gram pyr resp"))
 """What aspects are called for short, where several are crossed with the same raters."""
 
 AVERAGES = frozenset(
-    _words(
+    word_list(
         "mean avg average median std sd stdev stddev var variance sem num count total sum consensus majority aggregate"
         " aggregated"
     )
 )
 """Words of columns that are computed from others."""
 
-SPREADS = frozenset(_words("std sd stdev stddev var variance sem num count n"))
+SPREADS = frozenset(word_list("std sd stdev stddev var variance sem num count n"))
 """Those that are no scores, whatever they are computed from."""
 
-GENERIC = frozenset(_words("score scores rating ratings value avg average mean median label grade annotation judgment"))
+GENERIC = frozenset(
+    word_list("score scores rating ratings value avg average mean median label grade annotation judgment")
+)
 """What ratings are called that are of no aspect."""
 
 
@@ -168,14 +202,63 @@ def looks_like_rater(label: str) -> bool:
     return label.isdigit() or looks_human(label) or bool(re.fullmatch(r"[a-zA-Z]\d+", label))
 
 
+FACTS_OF_LOGS = frozenset(
+    word_list(
+        "latency duration elapsed runtime time timestamp timestamps date datetime created updated started finished"
+        " ended cost costs price usd eur token tokens ms msec millis secs seconds cpu memory temperature seed retries"
+        " attempts status http finish stop id idx index uuid guid hash unnamed url uri page year"
+    )
+)
+"""Parts of the names of columns that are neither scores nor systems, such as the latency of a request."""
+TIME = r"^\d{4}-\d\d?-\d\d?([T ].*)?$|^\d{1,2}[./]\d{1,2}[./]\d{2,4}|^1[5-9]\d{8}(\d{3}|\.\d+)?$|^\d{1,2}:\d\d(:\d\d)?$"
+"""Cells that are a time."""
+TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good bad correct incorrect t f y n"))
+"""Labels that are judgements."""
+
+
+def is_fact(name: str) -> bool:
+    """Whether a column is about a request or a row and no score by its name.
+
+    >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
+    (True, True, False)
+    """
+    return not FACTS_OF_LOGS.isdisjoint(map(stem, parts(name)))
+
+
+def forms(name: str) -> list[str]:
+    """The words by which a column may be known: its name, of a path also its last part, or the part before it.
+
+    >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
+    (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
+    """
+    whole = normalised(name)
+    path = [part for part in map(normalised, name.split(".")) if part and not part.isdigit()]
+    if len(path) < 2:
+        return [whole]
+    if path[-1] in ("text", "content"):  # `choices` as services answer that are like OpenAI's
+        above = "response" if "choices" in path else path[-2]
+        return [whole, above, *([above[:-1]] if above.endswith("s") else []), "content"]
+    return [whole, path[-2] if path[-1] in ("id", "name", "label", "value", "key") else path[-1]]
+
+
+RATING = frozenset(word_list("rater rated annotator annotated judge judged evaluator evaluated assessor scorer"))
+"""Parts of the names of columns that say who rated."""
+
+
 def named(role: str, columns: Sequence[str]) -> list[str]:
     """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
     names = list(NAMES[role])
-    if role in ("rater", "system"):
+    if role in ("rater", "system", "aspect"):
         names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
-    exact = [name for name in columns if normalised(name) in names]
-    slips = [name for name in columns if name not in exact and get_close_matches(normalised(name), [role], cutoff=SLIP)]
-    return [*sorted(exact, key=lambda name: names.index(normalised(name))), *slips]
+    place = {word: number for number, word in reversed([*enumerate(names)])}
+    exact = {
+        name: min((form for form in forms(name) if form in place), key=place.__getitem__, default="")
+        for name in columns
+    }
+    slips = [name for name in columns if not exact[name] and get_close_matches(normalised(name), [role], cutoff=SLIP)]
+    by_name = sorted(filter(exact.get, columns), key=lambda name: place[exact[name]])
+    by_part = [name for name in columns if role == "rater" and not exact[name] and not RATING.isdisjoint(parts(name))]
+    return list(dict.fromkeys([*by_name, *slips, *by_part]))
 
 
 def sides(columns: Sequence[str]) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import LARGEST_MEMBER, exists, file_bytes, parse_json, utf8_text
+from custodes.data.loading import LARGEST_MEMBER, exists, file_bytes, parse_json, tables_in, utf8_text
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
@@ -103,6 +103,14 @@ def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
         return frozenset(json.loads(log_bytes(path)))
     except (OSError, ValueError, RecursionError, InputError):
         return frozenset()
+
+
+def holds_records(path: Path) -> bool:
+    """Whether the object in a .json file holds a list of objects, which is a table."""
+    try:
+        return bool(tables_in(json.loads(log_bytes(path))))
+    except (OSError, ValueError, RecursionError, InputError):
+        return False
 
 
 def label(value: Label) -> str:

@@ -35,7 +35,8 @@ SPARE = (".domain.score", ".seg.rating")
 
 KNOWN = (
     "; other folders known: logs of Inspect, lm-evaluation-harness or HELM, results of AlpacaEval"
-    " (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, shards of Parquet, and what save_to_disk wrote"
+    " (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts (SYSTEM/ITEM.txt), shards"
+    " of Parquet, and what save_to_disk wrote"
 )
 """Folders that other readers take: this one is asked last."""
 

@@ -13,12 +13,14 @@ import polars as pl
 
 from custodes.data.items import one_value_per_item
 from custodes.data.loading import parse_json
+from custodes.data.mapping.columns import UnfitError
+from custodes.data.mapping.words import is_fact
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_in, turns_of
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, check_unique, label_column, refuse
+from custodes.data.table import check_columns, check_unique, counted_cells, label_column, refuse
 from custodes.errors import InputError, listed
 
 OF_ITEM = ("source", "references", "image", "images", "context", "meta")
@@ -99,12 +101,13 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     """One row per output."""
     required, optional = ("item", "system", "text"), ("output_image", *OF_ITEM)
-    check_columns(frame, where=where, required=required, optional=optional)
+    notes = check_columns(frame, where=where, required=required, optional=optional)
     others = [name for name in frame.columns if name not in (*required, *optional)]
-    if others:
-        raise InputError(
-            f"{where}: texts and other columns ({listed(others)}) in one table; make two, one of "
-            f"texts ({', '.join((*required, *optional))}) and one of scores"
+    scores = [name for name in others if counted_cells(frame[name])[1] and not is_fact(name)]
+    if scores:
+        raise UnfitError(
+            f"{where}: texts and scores ({listed(scores)}) in one table",
+            "; map the scores, as in --columns 'metric:{rater}', and text=text",
         )
     rows = frame.with_columns(label_column(frame, name, where=where, empty=name == "system") for name in required[:2])
     filled = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
@@ -119,7 +122,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
         value = row["text"] if image is None else {"text": row["text"], "images": image}
         if value is not None:
             cells.append((row["item"], row["system"], value, f"{where}, row {number}"))
-    return one_value_per_item(rows.select("item", pl.col("^(" + "|".join(OF_ITEM) + ")$")), where=where), cells, []
+    return one_value_per_item(rows.select("item", pl.col("^(" + "|".join(OF_ITEM) + ")$")), where=where), cells, notes
 
 
 def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,7 @@ from custodes.evaluate.check.labels import label_problems
 from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
 from custodes.evaluate.check.study import study_problems
+from custodes.evaluate.check.texts import systems_of_texts, texts_alone
 from custodes.evaluate.comparison import (
     NO_COMPARISON,
     Comparison,
@@ -72,6 +73,16 @@ class Check(OfProblems):
         score("low", "lowest score", "Lowest"),
         score("high", "highest score", "Highest"),
         essential=False,
+    )
+    texts: pl.DataFrame = table(
+        "One row per system, of texts without scores and verdicts.",
+        label("system", "its name"),
+        count("items", "items with an output of any system"),
+        count("outputs", "items with an output of this system"),
+        count("missing", "items without one, or with an empty one"),
+        count("duplicates", "outputs that equal the output of another system for the same item"),
+        count("distinct", "different texts"),
+        score("words", "mean number of words of an output"),
     )
     used: pl.DataFrame = table(
         "One row per rater: its metadata.",
@@ -135,8 +146,10 @@ def check(
         "highest": frame["high"],
         **{name: frame[name].fill_null("") for name in ("cost_unit", "signature")},
     }
+    alone = texts_alone(study)
+    texts: dict[str, Any] = {} if alone is None else systems_of_texts(alone)
     problems = [*study_problems(study, chosen, notes), *(label_problems(chosen, rng) if chosen.labels else ())]
-    everywhere = Check.part(used=used, problems=columns_of(problems))
+    everywhere = Check.part(used=used, texts=texts, problems=columns_of(problems))
     return Check.of([*parts, everywhere], notes)
 
 

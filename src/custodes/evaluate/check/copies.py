@@ -45,6 +45,13 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
         yield problem("identical-systems", systems, **values)
 
 
+def _texts(chosen: Study) -> pl.DataFrame:
+    """The outputs of the systems that are compared; of texts that nobody has rated all."""
+    assert chosen.outputs is not None
+    texts = chosen.outputs.texts
+    return texts.filter(pl.col("system").is_in(list(chosen.systems))) if chosen.raters.frame.height else texts
+
+
 def _metric_scores(chosen: Study) -> pl.DataFrame:
     direction = chosen.raters.direction
     frame = chosen.ratings.frame.filter(pl.col("rater").is_in(list(chosen.metrics)), pl.col("item") != "")
@@ -79,7 +86,7 @@ def _equal_to_reference(chosen: Study) -> dict[str, int]:
     if chosen.outputs is None:
         return {}
     sources = chosen.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)
-    pairs = chosen.outputs.texts.join(sources, on="item").filter(pl.col("system").is_in(list(chosen.systems)))
+    pairs = _texts(chosen).join(sources, on="item")
     pairs = pairs.with_columns(equal=pl.col("references").list.contains(pl.col("text")))
     systems = pairs.group_by("system", maintain_order=True).agg(
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
@@ -100,7 +107,7 @@ def _identical(chosen: Study) -> dict[tuple[str, ...], list[str]]:
         metrics.agg(score=fingerprint("aspect", "repeat", "score")).rename({"rater": "by"}),
     ]
     if chosen.outputs is not None:
-        texts = chosen.outputs.texts.filter(pl.col("system").is_in(list(chosen.systems)))
+        texts = _texts(chosen)
         parts.append(texts.with_columns(score=pl.col("text").hash(), by=pl.lit("their texts")))
     sets: dict[tuple[str, ...], list[str]] = {}
     rows = pl.concat([part.select("item", "system", "score", "by") for part in parts])

@@ -100,6 +100,20 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
         "systems {systems} are equal on all items, by {by}, and count several times; keep one, "
         "as with systems='!{other}'",
     ),
+    "missing-outputs": (
+        "warning",
+        "{n} of {cells} outputs are missing or empty: {systems}. Systems are compared on the items that both answered",
+    ),
+    "constant-outputs": ("warning", "systems with the same text for every item: {systems}; check how they were run"),
+    "duplicate-outputs": (
+        "info",
+        "{n} outputs equal the output of another system for the same item: {systems}; such comparisons are ties",
+    ),
+    "texts-only": (
+        "info",
+        "texts of {n} systems on {items} items, without scores and verdicts; add them with custodes score, judge or"
+        " annotate",
+    ),
     "refusals": (
         "warning",
         "annotators could not judge over {most:.0%} of the comparisons in {n} of {n_pairs} "

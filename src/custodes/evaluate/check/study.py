@@ -15,6 +15,7 @@ from custodes.evaluate.check.copies import copied_systems
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, problem
+from custodes.evaluate.check.texts import text_problems, texts_alone
 from custodes.evaluate.comparison import label_of, too_few
 from custodes.evaluate.naming import named_alike, people_as_metrics
 
@@ -25,11 +26,14 @@ ROUNDING = 1e-9
 def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
     """The problems of all aspects together; names are compared with those that were not chosen too."""
     rules = {note.rule for note in notes}
-    if not chosen.metrics:
+    texts = texts_alone(study)
+    if texts is not None:
+        yield from text_problems(texts)
+    elif not chosen.metrics:
         yield problem("no-metrics", why=NO_METRIC)
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
         yield problem("no-people", why=chosen.whose_people())
-    if len(chosen.systems) < 2 and not chosen.labels:
+    if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
     names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
     yield from (Problem("warning", *row) for row in names)

@@ -1,0 +1,480 @@
+"""Guesses of texts: which columns are outputs, their systems and sources, by names and by what the cells hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import polars as pl
+
+from custodes.data.mapping.columns import RATED, Columns
+from custodes.data.mapping.pattern import KINDS, literal, matches
+from custodes.data.mapping.people import numbers_of
+from custodes.data.mapping.text_columns import ANSWERS, PAIR, turns_in_cell
+from custodes.data.mapping.words import (
+    ASPECTS,
+    GENERIC,
+    NAMES,
+    SCORERS,
+    TIME,
+    TRUTH,
+    forms,
+    is_fact,
+    looks_human,
+    looks_like_machine,
+    named,
+    normalised,
+    parts,
+    sides,
+    stem,
+    word_list,
+)
+from custodes.data.table import counted_cells
+
+BLANKS = 2
+"""Blanks in the mean cell of a column of prose."""
+LABEL = 80
+"""Characters of a label at most."""
+CHOICES = 4
+MOST_SYSTEMS = 200
+FEWEST = 10
+"""Rows from which on numbers in turn number the rows."""
+CROSSED = 0.5
+"""Proportion of items with outputs of two systems or more, from which on systems are compared."""
+CATEGORY = 0.2
+"""Values per row up to which a column of short words is a category of items, if it has not the name of an output."""
+OUTPUT_WORDS = word_list(
+    "output outputs response responses answer answers completion completions generation generations generated"
+    " prediction predictions pred hypothesis hyp summary translation text candidate reply result model system out"
+)
+"""What the columns of several systems have in common."""
+SIDES_OF_A_PAIR = frozenset(word_list("chosen rejected baseline candidate"))
+CATEGORIES = frozenset(
+    word_list(
+        "category categories group topic language lang split subset domain type tag tags difficulty level source_type"
+        " dataset task comment comments note notes remark explanation rationale reason feedback label verdict critique"
+        " reasoning"
+    )
+)
+"""Parts of the names of columns that describe items or judge outputs."""
+WINNERS = frozenset(word_list("winner preference preferred verdict choice vote chosen outcome better"))
+"""Names of columns that choose one of two outputs."""
+UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
+"""Names of columns that are outputs where others are systems, and may be sources or references elsewhere."""
+SIZES = frozenset(
+    word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
+)
+"""Parts of the names of numbers that describe a text."""
+CORE = {
+    "source": frozenset(word_list("prompt question instruction source input query task document article")),
+    "references": frozenset(word_list("reference references gold golden expected target truth")),
+}
+"""Parts of names by which a column may be a source or a reference, where none has the name of one."""
+RATED_BY_HAND = frozenset(word_list("rating ratings stars likert"))
+SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
+"""How the name of a column ends that is of one side of a pair."""
+TRUTHS = len(TRUTH) + 1
+
+
+class TextGuess(NamedTuple):
+    """A mapping of texts, and whether names and cells leave no doubt of it."""
+
+    columns: Columns
+    certain: bool
+
+
+def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[TextGuess]:
+    """Mappings of texts that may read a table, the likeliest first."""
+    taken = set(declared.roles.values())
+    free = [name for name in frame.columns if name and name not in taken]
+    rated = any(judges(frame[name]) for name in free) or any(_may_be_scores(frame[name]) for name in free)
+    seen = []
+    sided = [pair for pair in sides(free) if _are_systems(frame, pair)]
+    shapes = (_conversations, _by_common_word, _rows, _prose_rows, _any_columns)
+    for shape in (_pairs,) if sided else shapes:
+        for roles, sure in shape(frame, free, declared.roles):
+            mapped = {role: name for role, name in roles.items() if role not in declared.roles}
+            columns = declared.over(Columns(roles=mapped))
+            if columns not in seen:
+                seen.append(columns)
+                yield TextGuess(columns, sure and not rated)
+
+
+Roles = Iterator[tuple[dict[str, str], bool]]
+
+
+def texts_beside(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
+    """Roles of the texts that stand beside scores: the output, and of the item what its cells are prose of."""
+    free = [name for name in frame.columns if name not in taken and is_prose(frame[name])]
+    text = ["text"] if "text" in frame.columns and is_text(frame["text"]) else named("text", free)[:1]
+    return {"text": text[0], **_of_item(frame, free, text)} if text else {}
+
+
+def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
+    """Roles of the two outputs that stand beside a verdict, and of what is said of the item."""
+    free = [name for name in frame.columns if name not in taken]
+    pairs = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
+    return {**dict(zip(PAIR, pairs[0], strict=True)), **_of_item(frame, free, pairs[0])} if pairs else {}
+
+
+def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
+    """Roles and patterns of a row per item with columns of scores for each system: `chrf_gpt`, `human_gpt`."""
+    scores = [name for name in free if is_number(frame[name]) and not is_fact(name)]
+    splits: dict[str, dict[str, str]] = {}
+    for name in scores:
+        for mark in re.finditer(r"[\W_]+", name):
+            left, right = name[: mark.start()], name[mark.end() :]
+            for pattern, measure, system in (
+                (f"{literal(name[: mark.end()])}{{system}}", left, right),
+                (f"{{system}}{literal(name[mark.start() :])}", right, left),
+            ):
+                if measure and system and looks_like_score(measure) and not looks_like_score(system):
+                    splits.setdefault(pattern, {})[system] = name
+    systems = Counter(frozenset(columns) for columns in splits.values() if len(columns) > 1)
+    texts = {}
+    for labels, _ in systems.most_common(1):
+        outputs = [roles for roles, _ in _by_common_word(frame, free, {}) if _labels_of(roles["text"], free) == labels]
+        texts = outputs[0] if outputs else _per_item(frame, free, [], {}) or {}
+        if not outputs and not any(map(looks_like_machine, labels)):
+            return
+        patterns = [pattern for pattern, columns in splits.items() if frozenset(columns) == labels]
+        kinds = [_kind(frame, pattern, splits[pattern].values()) for pattern in patterns]
+        yield texts, tuple(f"{kind}{pattern}" for kind, pattern in zip(kinds, patterns, strict=True))
+
+
+def _labels_of(pattern: str, columns: Sequence[str]) -> frozenset[str]:
+    return frozenset(labels["system"] for labels in matches(pattern, columns).values())
+
+
+def _kind(frame: pl.DataFrame, pattern: str, columns: Collection[str]) -> str:
+    """The prefix of a pattern: `human:` or `metric:`, '' where the pattern says it."""
+    words = {stem(part) for part in parts(pattern)}
+    if words & set(KINDS):
+        return ""
+    doubled = [numbers_of(frame[name]).drop_nulls() * 2 for name in columns]
+    whole = all((values == values.round()).all() for values in doubled)
+    return "human:" if looks_human(pattern) or (whole and words & (ASPECTS | RATED_BY_HAND)) else "metric:"
+
+
+def is_number(column: pl.Series) -> bool:
+    """Whether every cell is a number or empty, and one is a number."""
+    cells, numbers = counted_cells(column)
+    return 0 < cells == numbers
+
+
+def looks_like_score(name: str) -> bool:
+    """Whether a column of numbers has the name of scores."""
+    words = {stem(part) for part in parts(name)}
+    return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
+
+
+def _may_be_scores(column: pl.Series) -> bool:
+    """Whether numbers may be scores: those that are no numbers of rows and no fact of a request or a text."""
+    if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
+        return False
+    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(map(stem, parts(column.name)))
+
+
+def is_index(column: pl.Series) -> bool:
+    """Whether the cells number the rows."""
+    if column.len() < FEWEST or not is_number(column) or column.null_count() or column.n_unique() < column.len():
+        return False
+    numbers = column.cast(pl.Float64)
+    return bool((numbers.diff().drop_nulls() == 1).all())
+
+
+def judges(column: pl.Series) -> bool:
+    """Whether a column rates outputs or chooses among them: scores, labels of two kinds, the winner of a pair."""
+    if is_number(column) or column.dtype == pl.Boolean:
+        return looks_like_score(column.name)
+    if column.dtype != pl.String:
+        return False
+    labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(TRUTHS)) - {""}
+    judged = bool(set(forms(column.name)) & WINNERS) or looks_human(column.name)
+    return bool(labels) and (labels <= TRUTH or (judged and not is_prose(column)))
+
+
+def is_text(column: pl.Series) -> bool:
+    """Whether a column holds text: no numbers, times or structures."""
+    return column.dtype == pl.String and counted_cells(column)[0] > 0 and not is_number(column) and not is_time(column)
+
+
+def is_time(column: pl.Series) -> bool:
+    """Whether the cells are times."""
+    held = column.drop_nulls()
+    if column.dtype.is_temporal():
+        return True
+    return column.dtype == pl.String and held.len() > 0 and bool(held.str.strip_chars().str.contains(TIME).all())
+
+
+def is_prose(column: pl.Series) -> bool:
+    """Whether the cells are mostly of several words."""
+    return is_text(column) and _blanks(column) >= BLANKS
+
+
+def may_be_systems(column: pl.Series) -> bool:
+    """Whether the labels of a column may be those of systems: short, several, no times, numbers or judgements."""
+    if not is_text(column):
+        return False
+    labels = column.drop_nulls().str.strip_chars()
+    lower = set(labels.str.to_lowercase().unique())
+    return (
+        2 <= len(lower) <= min(MOST_SYSTEMS, column.len() / 2)
+        and int(labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
+        and not lower <= TRUTH
+        and not is_prose(column)
+    )
+
+
+def has_another_role(name: str, *roles: str) -> bool:
+    """Whether a column has the name of another role than these."""
+    others = (names for role, names in NAMES.items() if role not in roles)
+    return bool(set(forms(name)) & {word for names in others for word in names})
+
+
+def _blanks(column: pl.Series) -> float:
+    held = column.drop_nulls().str.strip_chars()
+    return float(held.filter(held != "").str.count_matches(r"\s+").mean() or 0)  # type: ignore[arg-type]
+
+
+def _of_item(frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+    """Source, context, references and images of the item."""
+    left = [name for name in free if name not in outputs]
+    roles: dict[str, str] = {}
+    several = _numbered(left, "references")
+    for role in ("references", "source", "context", "images"):
+        lists = role in ("references", "images")
+        texts = [name for name in left if is_text(frame[name]) or (lists and frame[name].dtype == pl.List(pl.String))]
+        candidates = [several] if role == "references" and several else named(role, texts)
+        prose = [name for name in texts if is_prose(frame[name])]
+        candidates = candidates or [name for name in prose if not CORE.get(role, frozenset()).isdisjoint(parts(name))]
+        if candidates:
+            roles[role] = candidates[0]
+            left = [name for name in left if name != candidates[0] and not (several and _of_glob(name, several))]
+    return {role: roles[role] for role in ("source", "references", "context", "images") if role in roles}
+
+
+def _numbered(columns: Sequence[str], role: str) -> str:
+    """The glob of columns that are numbered: `reference_*` for `reference_1` and `reference_2`."""
+    stems: dict[str, list[str]] = {}
+    for name in columns:
+        match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
+        if match and match[1].lower() in NAMES[role]:
+            stems.setdefault(match[1], []).append(name)
+    return next((f"{start}*" for start, names in stems.items() if len(names) > 1 and start not in columns), "")
+
+
+def _of_glob(name: str, glob: str) -> bool:
+    return name.startswith(glob[:-1])
+
+
+def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list[str]:
+    """Columns that may be the item: ids by name, the source, then other labels, those of most values first."""
+    labels = [name for name in free if not frame[name].dtype.is_float() and not frame[name].dtype.is_nested()]
+    labels = [name for name in labels if frame[name].n_unique() > 1 and not is_time(frame[name])]
+    ids = [name for name in named("item", labels) if not is_prose(frame[name])]
+    ids += [name for name in labels if is_index(frame[name])]
+    many = [name for name in labels if not is_prose(frame[name]) and not has_another_role(name, "item")]
+    many = [name for name in many if not is_fact(name) and not judges(frame[name])]
+    many.sort(key=lambda name: frame[name].n_unique(), reverse=True)
+    return list(dict.fromkeys([*ids, *([source] if source else []), *many]))
+
+
+def _systems(frame: pl.DataFrame, free: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Columns that may be the system: by name (those of several labels first), and by their cells alone."""
+    by_name = [name for name in named("system", free) if not is_time(frame[name]) and not frame[name].dtype.is_nested()]
+    by_name = [name for name in by_name if not is_prose(frame[name]) and _labels_few(frame[name])]
+    by_name.sort(key=lambda name: frame[name].n_unique() < 2)
+    others = [
+        name
+        for name in free
+        if name not in by_name
+        and may_be_systems(frame[name])
+        and not is_fact(name)
+        and not has_another_role(name, "system")
+        and CATEGORIES.isdisjoint(parts(name))
+    ]
+    return by_name, others
+
+
+def _labels_few(column: pl.Series) -> bool:
+    return column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2)) and not column.dtype.is_float()
+
+
+def _crossed(frame: pl.DataFrame, item: str, system: str | None) -> bool:
+    """Whether every output stands once, and most items have outputs of several systems."""
+    by_system = [] if system is None else [pl.col(system).alias("system")]
+    keys = frame.select(pl.col(item).cast(pl.String).alias("item"), *by_system)
+    if keys.is_duplicated().any():
+        return False
+    if system is None or frame[system].n_unique() < 2:
+        return True
+    return bool((keys.group_by("item").len()["len"] > 1).mean() >= CROSSED)  # type: ignore[operator]
+
+
+def _place(
+    frame: pl.DataFrame, free: Sequence[str], source: str | None, declared: Mapping[str, str]
+) -> Iterator[tuple[dict[str, str], bool]]:
+    """Item and system of a row per output, and whether their names say so."""
+    by_name, others = _systems(frame, free)
+    systems = [declared["system"]] if "system" in declared else [*by_name, *others][:CHOICES]
+    if "system" in frame.columns:
+        systems = ["system"]
+    items = [declared["item"]] if "item" in declared else _items(frame, free, source)[:CHOICES]
+    for system, item in product(systems or [None], items):  # type: ignore[list-item]
+        if system == item or not _crossed(frame, item, system):
+            continue
+        clear = system in (None, *by_name, *declared.values(), "system")
+        sure = clear and (item == source or item in named("item", [item]))
+        varied = system is None or frame[system].n_unique() > 1
+        yield {"item": item, **({"system": system} if system else {})}, sure and (varied or len(by_name) == 1)
+
+
+def _rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+    """A row per output, in a column with the name of one."""
+    texts = [name for name in free if is_text(frame[name]) and not _are_conversations(frame[name])]
+    for text in [declared["text"]] if "text" in declared else named("text", texts)[:CHOICES]:
+        of_item = _of_item(frame, free, [text])
+        for place, sure in _place(frame, [name for name in free if name != text], of_item.get("source"), declared):
+            others = {text, *(name for role, name in of_item.items() if role != "source")}
+            if others.isdisjoint(place.values()):
+                clear = "system" in place or not set(forms(text)) & UNCLEAR
+                yield {**place, "text": text, **of_item}, sure and clear
+
+
+def _prose_rows(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+    """A row per output, in a column of prose that differs between systems; what does not differ is the source."""
+    prose = [name for name in free if is_prose(frame[name]) and not _are_conversations(frame[name])]
+    prose = [name for name in prose if not _has_text_role(name) and CATEGORIES.isdisjoint(parts(name))]
+    by_name, others = _systems(frame, free)
+    for text, system in product(prose, [*by_name, *others][:CHOICES]):
+        sources = [name for name in prose if name != text and _crossed(frame, name, system)]
+        of_item = {"source": sources[0]} | _of_item(frame, free, [text]) if sources else _of_item(frame, free, [text])
+        left = [name for name in free if name not in (text, system)]
+        for item in [*_items(frame, left, of_item.get("source"))[:CHOICES], *sources[:1]]:
+            if _crossed(frame, item, system) and item not in {of_item[role] for role in of_item if role != "source"}:
+                yield {"item": item, "system": system, "text": text, **of_item}, False
+
+
+def _are_conversations(column: pl.Series) -> bool:
+    """Whether the cells are conversations."""
+    cells = column.drop_nulls().head(20)
+    return cells.len() > 0 and all(turns_in_cell(cell) is not None for cell in cells)
+
+
+def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+    """A row per conversation, whose last turn is the output, or which a column of outputs answers."""
+    for name in [name for name in free if _are_conversations(frame[name])]:
+        left = [other for other in free if other != name]
+        last = [turns[-1][0].lower() for cell in frame[name].drop_nulls().head(20) if (turns := turns_in_cell(cell))]
+        answered = sum(speaker in ANSWERS for speaker in last) * 2 > len(last)
+        texts = [other for other in left if is_text(frame[other]) and not _are_conversations(frame[other])]
+        outputs = {} if answered else dict(zip(("text",), named("text", texts), strict=False))
+        if not answered and not outputs:
+            continue
+        left = [other for other in left if other not in outputs.values()]
+        of_item = {role: column for role, column in _of_item(frame, left, []).items() if role == "references"}
+        roles = {"messages": name, **outputs, **of_item}
+        for place, sure in _place(frame, left, None, declared):
+            yield {**place, **roles}, sure
+        system = _systems(frame, left)[0][:1]
+        yield {**({"system": system[0]} if system else {}), **roles}, bool(system)
+
+
+def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
+    """Whether two columns name the systems of a pair."""
+    return all(
+        is_text(frame[name]) and named("system", [re.sub(SIDE, "", name)]) and not is_prose(frame[name])
+        for name in pair
+    )
+
+
+def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+    """A row per pair of outputs, with the systems of both."""
+    texts = [pair for pair in sides(free) if all(is_prose(frame[name]) for name in pair)]
+    systems = [pair for pair in sides(free) if _are_systems(frame, pair)]
+    for (a, b), (first, second) in product(systems, texts):
+        of_item = _of_item(frame, free, [a, b, first, second])
+        left = [name for name in free if name not in (a, b, first, second)]
+        for item in _items(frame, left, of_item.get("source"))[:1]:
+            sure = item == of_item.get("source") or item in named("item", [item])
+            yield {"item": item, "system_a": a, "system_b": b, "output_a": first, "output_b": second, **of_item}, sure
+
+
+def _per_item(
+    frame: pl.DataFrame, free: Sequence[str], outputs: Sequence[str], declared: Mapping[str, str]
+) -> dict[str, str] | None:
+    """Roles of a table with a row per item; None where no column is unique."""
+    of_item = _of_item(frame, free, outputs)
+    left = [name for name in free if name not in outputs]
+    items = [declared["item"]] if "item" in declared else _items(frame, left, of_item.get("source"))
+    unique = [name for name in items if frame[name].n_unique() == frame.height]
+    ids = [name for name in unique if is_index(frame[name])]
+    sure = [name for name in unique if name in (*ids, of_item.get("source")) or name in named("item", [name])]
+    if (sure or unique) and (sure or unique)[0] != "item":
+        return {"item": (sure or unique)[0], **of_item}
+    return of_item if unique or not items else None
+
+
+def _by_common_word(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+    """A row per item, and columns whose names have a word for outputs in common: `output_gpt`, `output_claude`."""
+    texts = [name for name in free if is_text(frame[name]) or not counted_cells(frame[name])[0]]
+    texts = [name for name in texts if not _has_text_role(name)]
+    for pattern in dict.fromkeys(pattern for name in texts for pattern in _shapes(name)):
+        columns = {name: way for name, way in matches(pattern, texts).items() if not _has_text_role(way["system"])}
+        if len(columns) < 2 or not any(is_prose(frame[name]) for name in columns):
+            continue
+        if set(matches(pattern, free)) != set(columns):
+            systems = ",".join(labels["system"] for labels in columns.values())
+            pattern = pattern.replace("{system}", f"{{system:{systems}}}")
+        roles = _per_item(frame, free, list(columns), declared)
+        if roles is not None and not set(columns) & set(roles.values()):
+            yield {**roles, "text": pattern}, True
+
+
+def _has_text_role(name: str) -> bool:
+    """Whether a name is that of a source, a reference or another text, and not of a system."""
+    word = normalised(name)
+    return len(word) > 1 and any(word in NAMES[role] for role in ("text", "source", "references", "context", "item"))
+
+
+def _shapes(name: str) -> Iterator[str]:
+    """Patterns that a name may be of: a word for outputs before or after the system."""
+    words = "|".join(OUTPUT_WORDS)
+    before = re.match(rf"(?i)((?:.*[\W_])?(?:{words})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
+    if before:
+        yield f"{literal(before[1])}{{system}}{literal(before[3])}"
+    after = re.match(rf"(?i)(.+?)([\W_]+(?:{words}))$", name)
+    if after:
+        yield f"{{system}}{literal(after[2])}"
+    parent, dot, _ = name.rpartition(".")
+    if dot:
+        yield f"{literal(parent)}.{{system}}"
+
+
+def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
+    """A row per item, and a column of texts for each system, named by it."""
+    of_item = _of_item(frame, free, [])
+    used = {*of_item.values(), *named("item", free)}
+    if any(may_be_systems(frame[name]) for name in named("system", free)):
+        return
+    left = [name for name in free if name not in used and is_text(frame[name]) and not _is_category(frame[name])]
+    if len(left) < 2 or not any(is_prose(frame[name]) for name in left):
+        return
+    roles = _per_item(frame, [name for name in free if name not in left], [], declared)
+    if roles is not None:
+        sure = all(looks_like_machine(name) for name in left) or set(left) <= SIDES_OF_A_PAIR
+        rest = [name for name in free if name not in roles.values() and name not in RATED]
+        pattern = "{system}" if set(rest) == set(left) else f"{{system:{','.join(left)}}}"
+        yield {**roles, "text": pattern}, sure
+
+
+def _is_category(column: pl.Series) -> bool:
+    """Whether a column describes items: a category, an address, what judges outputs."""
+    if not CATEGORIES.isdisjoint(parts(column.name)) or is_fact(column.name):
+        return True
+    short = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)
+    return short and not looks_like_machine(column.name)

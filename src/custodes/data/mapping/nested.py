@@ -1,0 +1,147 @@
+"""Nested tables: objects in cells as columns that are named by their path, `scores.fluency`, `scores.fluency.0`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import polars as pl
+
+from custodes.data.mapping.text_columns import turns_in_cell
+from custodes.data.mapping.words import named
+from custodes.data.table import series_of
+
+DEPTH = 8
+"""Levels of objects that are flattened."""
+LONGEST = 64
+"""Values of a list that become columns at most."""
+MOST = 2000
+"""Columns that a table is flattened to at most."""
+
+
+def nested_columns(frame: pl.DataFrame) -> list[str]:
+    """The columns whose cells are objects or lists, as values or as JSON."""
+    return [column.name for column in frame.iter_columns() if _is_nested(column)]
+
+
+def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
+    """The same table with a column for each value of its nested cells; conversations and lists of texts stay whole.
+
+    Of `paths` that a mapping names, `outputs.*.text` makes a row of each entry of the list `outputs`, and `tags.0`
+    a column of a place in a list of texts.
+
+    >>> flattened(pl.DataFrame({"id": [1], "scores": ['{"style": {"ann": [4, 5]}}']})).columns
+    ['id', 'scores.style.ann.0', 'scores.style.ann.1']
+    """
+    named_paths = list(paths)
+    for name in nested_columns(frame):
+        values = _values(frame[name])
+        starred = [path for path in named_paths if path.startswith(f"{name}.") and ".*." in path]
+        if starred and any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values):
+            rows = [len(value) if isinstance(value, list) else 1 for value in values]
+            entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+            frame = frame.select(pl.all().gather([row for row, n in enumerate(rows) for _ in range(n)]))
+            frame = frame.with_columns(_cells(name, [{"*": entry} for entry in entries]))
+    columns: dict[str, pl.Series] = {}
+    for column in frame.iter_columns():
+        if not _is_nested(column):
+            columns[column.name] = column
+            continue
+        parts: dict[str, list[Any]] = {}
+        for row, value in enumerate(_values(column)):
+            for path, leaf in _leaves(value, column.name, named_paths, DEPTH):
+                parts.setdefault(path, [None] * frame.height)[row] = leaf
+        if len(columns) + len(parts) > MOST:
+            columns[column.name] = column
+            continue
+        columns |= {
+            path: _cells(path, cells) for path, cells in parts.items() if path == column.name or path not in frame
+        }
+    return pl.DataFrame(list(columns.values()))
+
+
+def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The table with a row of each entry of a list of objects that name a system or a rater, for each such column."""
+    for name in nested_columns(frame):
+        values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
+        entries = [entry for value in values if isinstance(value, list) for entry in value]
+        objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
+        if not objects or not all(turns_in_cell(value) is None for value in values):
+            continue
+        keys = [str(key) for key in entries[0]]
+        if named("system", keys) or named("rater", keys):
+            yield flattened(frame, [f"{name}.*.{key}" for key in entries[0]])
+
+
+def _is_nested(column: pl.Series) -> bool:
+    if column.dtype.is_nested():
+        return True
+    if column.dtype != pl.String:
+        return False
+    held = column.drop_nulls().str.strip_chars()
+    held = held.filter(held != "")
+    if not held.len() or not held.str.contains(r"^(\{.*\}|\[.*\])$".replace(".", r"[\s\S]")).all():
+        return False
+    return all(isinstance(_parsed(cell), dict | list) for cell in held.head(3))
+
+
+def _values(column: pl.Series) -> list[Any]:
+    return column.to_list() if column.dtype.is_nested() else [_parsed(cell) for cell in column]
+
+
+def _parsed(cell: str | None) -> Any:
+    """The value of a JSON text with its numbers as they are written; a text that is no JSON as it stands."""
+    try:
+        return None if cell is None else json.loads(cell, parse_float=_Number, parse_int=_Number)
+    except (ValueError, RecursionError):
+        return cell
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _leaves(value: Any, path: str, named_paths: Iterable[str], depth: int) -> Iterator[tuple[str, Any]]:
+    """The values below a path, each with its path."""
+    if isinstance(value, dict) and depth:
+        for key, part in value.items():
+            yield from _leaves(part, f"{path}.{key}", named_paths, depth - 1)
+    elif isinstance(value, list) and depth and len(value) <= LONGEST and _opens(value, path, named_paths):
+        for place, part in enumerate(value):
+            yield from _leaves(part, f"{path}.{place}", named_paths, depth - 1)
+    elif value is not None:
+        yield path, json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+
+
+def _opens(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
+    """Whether a list becomes columns: one of numbers, of objects of numbers, of one object, or with a place that is
+    wanted."""
+    if any(name.startswith(f"{path}.") and name[len(path) + 1 :].split(".")[0].isdigit() for name in named_paths):
+        return True
+    if len(value) == 1 and isinstance(value[0], dict) and turns_in_cell(value) is None:
+        return True
+    if value and all(isinstance(part, dict) and part for part in value):  # such as an object of ratings by each person
+        return all(_is_number(leaf) or leaf is None for part in value for leaf in part.values())
+    return all(_is_number(part) or part is None for part in value) and any(part is not None for part in value)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):  # numbers of files are text
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, int | float)
+
+
+def _cells(name: str, cells: list[Any]) -> pl.Series:
+    """Cells as a column, objects and truth values as JSON."""
+    texts = [
+        json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell
+        for cell in cells
+    ]
+    return series_of(name, [str(cell) if isinstance(cell, _Number) else cell for cell in texts])

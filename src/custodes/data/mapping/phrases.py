@@ -1,0 +1,176 @@
+"""Verdicts in phrases: `A: Summary #1 is more coherent.` by patterns such as `{winner}:*`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import polars as pl
+
+from custodes.data.mapping.words import word_list
+from custodes.data.notes import Note, noted
+from custodes.data.table import counted
+from custodes.errors import OptionError
+
+UNREADABLE = "unreadable"
+"""The reason why such a cell gives no verdict."""
+PLACEHOLDER = re.compile(r"\{(winner|position|tie:[^{}]+)\}")
+WORD = r"""[\[(#"'*]*(\w(?:[\w.\-]*\w)?)[\])"'*]*"""
+"""A word of a verdict, in marks."""
+SINGLE = re.compile(rf"\s*{WORD}[.!]?\s*")
+LETTERS = {"a": "left", "1": "left", "first": "left", "b": "right", "2": "right", "second": "right", "c": "tie"}
+"""Words for the output shown first and second."""
+WORDS = word_list(
+    "a b c 1 2 tie tied draw equal same even both neither first second left right modela modelb systema systemb"
+    " responsea responseb response1 response2 outputa outputb output1 output2 answera answerb assistanta assistantb"
+)
+"""What a single word may be, without marks, where it is not the name of a system."""
+TIES = ("equally", "equal", "a tie", "tied", "no difference", "no preference", "both are")
+BETTER = re.compile(
+    r"\b(better|best|wins?|won|winner|prefer\w*|superior|stronger|more|choose|chosen|select\w*|verdict|choice|answer)\b",
+    re.I,
+)
+WORSE = re.compile(r"\b(worse|worst|los\w+|inferior|weaker|less|not|poorer|fails?)\b", re.I)
+TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)\b(?:'(?!\w)|[\])"*])*""")
+"""What names an output in a phrase."""
+MOST = 6
+"""Patterns of phrases that are proposed."""
+COVERED = 0.5
+"""Proportion of cells that patterns must read to be proposed."""
+LONGEST = 400
+"""Characters of a cell that patterns are made from."""
+
+
+def read_phrases(
+    cells: pl.Series, written: str, *, systems: Collection[str], where: str
+) -> tuple[pl.Series, pl.Series, list[Note]]:
+    """The words of verdicts in phrases, the reason where a phrase has none, and a note that counts those.
+
+    `written` lists patterns with `|` between them; `*` stands for any text. `{winner}` is a word for the better output,
+    `{position}` the same where A and 1 mean the output shown first, `{tie:equal*,both*}` a phrase of a tie. A cell that
+    is a single word needs no pattern.
+    """
+    alternatives = [_compiled(part) for part in written.split("|")]
+    by_position = any(kind == "position" for kind, _ in alternatives)
+    allowed = {*WORDS, *map(_plain, systems)}
+    words = {
+        cell: _word(cell, alternatives, allowed, by_position=by_position) for cell in cells.unique() if cell is not None
+    }
+    words_of_cells = cells.replace_strict(words, default=None, return_dtype=pl.String)
+    lost = (words_of_cells.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
+    examples = cells.filter(lost).str.slice(0, 40)
+    message = f"{where}: {lost.sum()} verdicts match no phrase and count as not rated ({counted(examples)})"
+    reason = pl.select(pl.when(lost).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
+    return words_of_cells.fill_null(""), reason, noted(("unread-phrases", int(lost.sum()), message))
+
+
+def check_phrases(written: str) -> None:
+    """Raise `OptionError` for a pattern of phrases that cannot be read."""
+    for part in written.split("|"):
+        _compiled(part)
+
+
+def _compiled(part: str) -> tuple[str, re.Pattern[str]]:
+    """The kind of a pattern and what it matches."""
+    placeholders = PLACEHOLDER.findall(part)
+    if len(placeholders) != 1 or set(PLACEHOLDER.sub("", part)) & set("{}"):
+        raise OptionError(
+            f"columns: phrase={part.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each pattern,"
+            " as in '{winner}:*|Summary {winner} is better*'"
+        )
+    before, after = PLACEHOLDER.split(part.strip())[::2]
+    kind, _, globs = placeholders[0].partition(":")
+    word = "(?:" + "|".join(_glob(glob) for glob in globs.split(",")) + ")" if globs else WORD
+    return kind, re.compile(rf"\s*{_glob(before)}{word}{_glob(after)}\s*", re.I | re.S)
+
+
+def _glob(text: str) -> str:
+    """A glob as a regular expression, in which blanks may be any."""
+    return r"\s+".join(".*".join(map(re.escape, part.split("*"))) for part in re.split(r"\s+", text))
+
+
+def _word(
+    cell: str, alternatives: Sequence[tuple[str, re.Pattern[str]]], allowed: Collection[str], *, by_position: bool
+) -> str:
+    """The verdict of a phrase in one word, '' where no pattern matches."""
+    for kind, pattern in (("position" if by_position else "winner", SINGLE), *alternatives):
+        match = pattern.fullmatch(cell)
+        if match and kind == "tie":
+            return "tie"
+        if match and _plain(match[1]) in allowed:
+            return LETTERS.get(match[1].lower(), match[1]) if kind == "position" else match[1]
+    return ""
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[\W_]", "", word.lower())
+
+
+def proposed_phrases(cells: pl.Series) -> str:
+    """Patterns that read most cells of a column, '' without any.
+
+    Each is learnt from cells that differ in the word for an output, and has a word such as better, or the word at its
+    beginning.
+
+    >>> proposed_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
+    '{winner}:*|{tie:*equally*}'
+    """
+    counts = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
+    words: dict[str, Counter[str]] = {}
+    for cell, n in counts.items():
+        for template, word in _templates(cell):
+            words.setdefault(template, Counter())[word] += n
+    both = {template: sum(seen.values()) for template, seen in words.items() if len({*seen} - {"C"}) > 1}
+    patterns: list[str] = []
+    left = {cell: n for cell, n in counts.items() if not SINGLE.fullmatch(cell)}
+    single = sum(counts.values()) - sum(left.values())
+    total, read = sum(counts.values()), single
+    for template in sorted(both, key=lambda name: both[name], reverse=True):
+        _, pattern = _compiled(template)
+        matched = [cell for cell in left if pattern.fullmatch(cell)]
+        if matched and len(patterns) < MOST:
+            patterns.append(template)
+            read += sum(left.pop(cell) for cell in matched)
+    undecided = [cell.lower() for cell in left if not TOKEN.search(cell)]
+    ties = sorted(
+        (glob for glob in TIES if any(glob in cell for cell in undecided)),
+        key=lambda glob: -sum(glob in cell for cell in undecided),
+    )
+    if ties and patterns:
+        patterns.append(f"{{tie:*{ties[0]}*}}")
+    return "|".join(patterns) if patterns and read >= COVERED * total else ""
+
+
+def _templates(cell: str) -> list[tuple[str, str]]:
+    """Patterns that a phrase may be of, each with its word."""
+    templates = []
+    for match in TOKEN.finditer(cell):
+        before, after = cell[: match.start()], cell[match.end() :]
+        if set(before + after) & set("{}|*"):
+            continue
+        start = re.split(r"(?<=[.!?\n])\s+", before)[-1]
+        lead = "*" if start != before else ""
+        clause = re.match(r"[^.!?\n,;]*", after)
+        text = clause[0] if clause else ""
+        marks = re.match(r"\s*[:.)\-\u2013,]", after)
+        marked = match[0].startswith("[[")
+        if WORSE.search(start + text):
+            continue
+        word = match[1].upper()
+        name = "{winner}"
+        if marked and not set(match[0]) & set("*#"):
+            opening, closing = match[0].split(match[1])
+            templates.append((f"*{opening}{name}{closing}*", word))
+        elif not start.strip() and marks:
+            templates.append((f"{lead}{name}{marks[0]}*", word))
+        elif BETTER.search(start):
+            templates.append((f"{lead}{start}{name}*", word))
+        elif better := BETTER.search(text):
+            templates.append((f"{lead}{start}{name}{text[: better.end()]}*", word))
+    return templates
+
+
+def may_be_phrases(column: pl.Series) -> bool:
+    """Whether a column may hold verdicts in phrases: text, of which some cells are longer than a word."""
+    return column.dtype == pl.String and bool(column.drop_nulls().str.strip_chars().str.contains(r"\s").any())

@@ -1,0 +1,222 @@
+"""Texts of any table: its columns of texts as the table `item, system, text` that the reader `outputs` takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from typing import Any
+
+import polars as pl
+
+from custodes.data.notes import Note, noted
+from custodes.data.outputs import dialogue
+from custodes.data.table import label_column
+from custodes.errors import InputError, OptionError, listed
+
+OF_ITEM = ("source", "references", "context", "images")
+"""Roles of texts that an item has once."""
+PAIR = ("output_a", "output_b")
+TEXTS = ("text", *OF_ITEM, "messages", *PAIR)
+"""Roles of texts."""
+WHO = ("role", "from", "speaker", "author")
+WORDS = ("content", "value", "text")
+"""What may hold the speaker and the words of a turn."""
+ANSWERS = ("assistant", "gpt", "bot", "chatbot", "model", "ai", "agent", "chatgpt")
+"""Speakers whose turns are outputs."""
+INSTRUCTIONS = ("system", "developer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextColumns:
+    """Where the texts of a table stand: `roles` (role to column, those of the table), and the `systems` of the columns
+    that a pattern matches."""
+
+    roles: Mapping[str, str]
+    systems: Mapping[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.systems) or not {"text", "messages", *PAIR}.isdisjoint(self.roles)
+
+    def used(self, columns: Sequence[str]) -> set[str]:
+        """The columns that hold texts."""
+        names = {name for role, named in self.roles.items() if role in TEXTS for name in several(named, columns)}
+        return {*names, *self.systems}
+
+    def table(self, frame: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
+        """A row per output: item, system, text, and what is said of the item.
+
+        `rated`: rows are ratings, so an output may stand in several of them. Without an item column the source is the
+        item, or the number of the row; without a system column the name of the file is the system.
+        """
+        facts = {role: self._cells(frame, role) for role in OF_ITEM if role in self.roles}
+        roles = dict(self.roles)
+        texts: list[tuple[pl.Series | str, pl.Series]] = []
+        alone = "text" not in roles and not self.systems
+        if "messages" in roles:
+            exchanges = [
+                _exchange(cell, f"{where}, row {row}", alone=alone)
+                for row, cell in enumerate(frame[roles["messages"]], start=1)
+            ]
+            for place, role in enumerate(("source", "context"), start=1):
+                facts.setdefault(role, pl.Series([parts[place] for parts in exchanges], dtype=pl.String))
+            answers = pl.Series([parts[0] for parts in exchanges], dtype=pl.String)
+            texts += [(self._system(frame, where), answers)] if alone else []
+        if "text" in roles:
+            texts.append((self._system(frame, where), as_text(frame[roles["text"]], where=where)))
+        texts += [(system, as_text(frame[name], where=where)) for name, system in self.systems.items()]
+        for role, side in zip(PAIR, ("system_a", "system_b"), strict=True):
+            if role in roles:
+                name = roles.get(side) or next((n for n in (side, side.replace("system", "model")) if n in frame), None)
+                system = side[-1] if name is None else label_column(frame, name, where=where)
+                texts.append((system, as_text(frame[roles[role]], where=where)))
+        item = self._item(frame, facts, where, per_row=bool(self.systems) or PAIR[0] in roles)
+        columns = [column.alias(role) for role, column in facts.items()]
+        rows = pl.concat(
+            [
+                pl.DataFrame([item, text.alias("text"), *columns]).with_columns(
+                    pl.lit(system).alias("system") if isinstance(system, str) else system.alias("system")
+                )
+                for system, text in texts
+            ]
+        )
+        return _once_per_output(rows, where=where, rated=rated)
+
+    def _item(self, frame: pl.DataFrame, facts: Mapping[str, pl.Series], where: str, *, per_row: bool) -> pl.Series:
+        name = self.roles.get("item") or ("item" if "item" in frame.columns else None)
+        if name is not None:
+            return label_column(frame, name, where=where).alias("item")
+        if "source" in facts and facts["source"].is_not_null().all():
+            return facts["source"].str.strip_chars().alias("item")
+        if per_row:
+            return pl.Series("item", [str(row) for row in range(1, frame.height + 1)])
+        raise InputError(f"{where}: no column is the item, which joins the outputs of all systems; map item or source")
+
+    def _system(self, frame: pl.DataFrame, where: str) -> pl.Series | str:
+        name = self.roles.get("system") or ("system" if "system" in frame.columns else None)
+        return PurePath(where).name.partition(".")[0] if name is None else label_column(frame, name, where=where)
+
+    def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
+        """The cells of a role; of several columns a JSON list of those that are not empty."""
+        columns = [
+            as_text(frame[name], where=role, lists=role != "source")
+            for name in several(self.roles[role], frame.columns)
+        ]
+        if len(columns) == 1:
+            return columns[0]
+        rows = zip(*columns, strict=True)
+        return pl.Series([json.dumps([text for text in row if text], ensure_ascii=False) for row in rows])
+
+
+def several(name: str, columns: Sequence[str]) -> list[str]:
+    """The columns that a name stands for: itself, or those that a glob such as `reference_*` matches.
+
+    >>> several("ref_*", ["ref_1", "ref_2", "id"]), several("id", ["id"])
+    (['ref_1', 'ref_2'], ['id'])
+    """
+    if name in columns or "*" not in name:
+        return [name] if name in columns else []
+    return [column for column in columns if fnmatchcase(column, name)]
+
+
+def as_text(column: pl.Series, *, where: str, lists: bool = True) -> pl.Series:
+    """A column as text, its lists and objects as JSON."""
+    if column.dtype == pl.Object:
+        column = pl.Series(column.name, [None if cell is None else str(cell) for cell in column], dtype=pl.String)
+    if not column.dtype.is_nested():
+        return column.cast(pl.String)
+    if not lists:
+        raise InputError(f"{where}: column {column.name!r} holds {column.dtype}; a text is needed")
+    cells = [None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()]
+    return pl.Series(column.name, cells, dtype=pl.String)
+
+
+def turns_in_cell(cell: Any) -> list[tuple[str, str]] | None:
+    """Speaker and words of each turn of a conversation, a list of objects or its JSON; None where it is no
+    conversation.
+
+    >>> turns_in_cell('[{"role": "user", "content": "Hi"}, {"from": "gpt", "value": "Hello"}]')
+    [('user', 'Hi'), ('gpt', 'Hello')]
+    """
+    if isinstance(cell, str):
+        if not cell.lstrip().startswith("["):
+            return None
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    cell = cell.to_list() if isinstance(cell, pl.Series) else cell
+    if not isinstance(cell, list) or not cell or not all(isinstance(turn, dict) for turn in cell):
+        return None
+    turns = []
+    for turn in cell:
+        who = next((turn[name] for name in WHO if isinstance(turn.get(name), str)), None)
+        names = [name for name in WORDS if name in turn]
+        if who is None or not names:
+            return None
+        turns.append((who, _words(next((turn[name] for name in names if turn[name] is not None), ""))))
+    return turns
+
+
+def _words(content: Any) -> str:
+    """The words of a turn: a text, or the texts of its parts."""
+    if isinstance(content, list):
+        texts = (part.get("text") if isinstance(part, dict) else part for part in content)
+        return "\n".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _exchange(cell: Any, where: str, *, alone: bool) -> tuple[str | None, str | None, str | None]:
+    """Output, source and context of a conversation: the last answer, the turn of the user before it, and the turns
+    before that as a dialogue; the output is None where the last turn is no answer."""
+    if cell is None or cell == "":
+        return None, None, None
+    turns = turns_in_cell(cell)
+    if turns is None:
+        raise InputError(f"{where}: messages must be a list of turns, each with role and content")
+    *before, (speaker, words) = turns
+    answer = words if alone and speaker.lower() in ANSWERS else None
+    before = before if answer is not None else turns
+    places = [place for place, (who, _) in enumerate(before) if who.lower() not in (*ANSWERS, *INSTRUCTIONS)]
+    if not places:
+        return answer, None, dialogue(before) if before else None
+    source = before.pop(places[-1])[1]
+    return answer, source, dialogue(before) if before else None
+
+
+def _once_per_output(rows: pl.DataFrame, *, where: str, rated: bool) -> tuple[pl.DataFrame, list[Note]]:
+    """Every output once, and of an item the first of each text that is not empty."""
+    names = [name for name in OF_ITEM if name in rows.columns]
+    rows = rows.with_columns(pl.col(names).replace("", None))
+    by_item = rows.group_by("item", maintain_order=True)
+    differing = (
+        by_item.agg(pl.col(names).drop_nulls().n_unique() > 1).filter(pl.any_horizontal(names)).height if names else 0
+    )
+    facts = by_item.agg(pl.col(names).drop_nulls().first())
+    texts = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
+    first = texts.unique(["item", "system"], keep="first", maintain_order=True) if rated else texts
+    notes = noted(
+        (
+            "texts-differ",
+            texts.height - first.height,
+            f"{where}: {texts.height - first.height} rows have another text than the first row of the same output;"
+            " the first is used",
+        ),
+        (
+            "sources-differ",
+            differing,
+            f"{where}: {differing} items have different {listed(names)} in several rows; the first is used",
+        ),
+    )
+    silent = facts.join(first, on="item", how="anti").height
+    notes += noted(("items-without-output", silent, f"{where}: {silent} items have no output and are left out"))
+    return first.join(facts, on="item", how="left", maintain_order="left"), notes
+
+
+def check_text_roles(roles: Mapping[str, str]) -> None:
+    """Raise `OptionError` where one output of a pair is mapped without the other."""
+    one = next((name for name in PAIR if (name in roles) and not set(PAIR) <= set(roles)), None)
+    if one is not None:
+        raise OptionError(f"columns: {one} needs {PAIR[1 - PAIR.index(one)]}; map both outputs of a pair")

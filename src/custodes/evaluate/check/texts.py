@@ -1,0 +1,73 @@
+"""Rules and summary of texts alone, which nobody has rated yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from custodes.data.study import Study
+from custodes.errors import listed
+from custodes.evaluate.check.problems import Problem
+from custodes.evaluate.check.rules import problem
+
+FEWEST = 3
+"""Outputs of a system below which equal texts may be chance."""
+
+
+def texts_alone(study: Study) -> pl.DataFrame | None:
+    """The texts of a study without scores and verdicts; None of any other."""
+    return None if study.outputs is None or study.raters.frame.height else study.outputs.texts
+
+
+def systems_of_texts(texts: pl.DataFrame) -> dict[str, Any]:
+    """One row per system: its outputs, those that are missing, equal to another system's, and how long they are."""
+    words = pl.col("text").str.strip_chars()
+    filled = texts.with_columns(blank=words == "", n=words.str.count_matches(r"\S+"))
+    equal = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
+    n_items = texts["item"].n_unique()
+    table = (
+        filled.with_columns(equal=equal)
+        .group_by("system", maintain_order=True)
+        .agg(
+            outputs=(~pl.col("blank")).sum(),
+            duplicates=pl.col("equal").sum(),
+            distinct=pl.col("text").filter(~pl.col("blank")).n_unique(),
+            words=pl.col("n").filter(~pl.col("blank")).mean(),
+        )
+        .sort("system")
+    )
+    return {
+        "system": table["system"],
+        "items": [n_items] * table.height,
+        "outputs": table["outputs"],
+        "missing": n_items - table["outputs"],
+        "duplicates": table["duplicates"],
+        "distinct": table["distinct"],
+        "words": table["words"],
+    }
+
+
+def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
+    """Outputs that are missing or equal, and systems whose output does not depend on the item."""
+    rows = pl.DataFrame(systems_of_texts(texts))
+    missing = rows.filter(pl.col("missing") > 0)
+    if missing.height:
+        systems = listed((f"{system} ({n})" for system, n in missing.select("system", "missing").iter_rows()), limit=5)
+        cells = rows["items"].sum()
+        yield problem(
+            "missing-outputs", missing["system"].to_list(), n=missing["missing"].sum(), cells=cells, systems=systems
+        )
+    constant = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST)["system"].to_list()
+    if constant:
+        yield problem("constant-outputs", constant, systems=listed(constant))
+    duplicates = rows.filter(pl.col("duplicates") > 0)
+    if duplicates.height:
+        systems = listed(
+            (f"{name} ({n})" for name, n in duplicates.select("system", "duplicates").iter_rows()), limit=5
+        )
+        yield problem(
+            "duplicate-outputs", duplicates["system"].to_list(), n=duplicates["duplicates"].sum(), systems=systems
+        )
+    yield problem("texts-only", n=rows.height, items=texts["item"].n_unique())

@@ -1,0 +1,201 @@
+"""Nested tables: cells below a path as columns, and what a refusal proposes for them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.loading.records import tables_in
+from custodes.data.mapping.nested import MOST, exploded, flattened, nested_columns
+
+SYSTEMS = ("Aster", "Birch")
+
+
+def rated(item: int, system: str, **more: Any) -> dict[str, Any]:
+    up = len(system) % 2
+    return {
+        "source": {"id": f"d{item}", "text": f"The document number {item} says much."},
+        "generator": {"name": system},
+        "hypothesis": {"text": f"{system} on document {item} in short."},
+        "ratings": {"fluency": [3 + up, 4, 2], "depth": [2, 3 + item % 2, 3]},
+        "metrics": {"chrf": 0.1 * item + up, "bleu": 0.3},
+        "latency": 0.5 * item,
+        **more,
+    }
+
+
+ROWS = [rated(item, system) for item in range(12) for system in SYSTEMS]
+
+
+def test_cells_become_columns_by_their_path() -> None:
+    frame = flattened(
+        pl.DataFrame({"id": [1, 2], "a": ['{"b": {"c": 1.50}, "d": [true, null]}', '{"b": null, "e": "x"}']})
+    )
+    assert frame.to_dict(as_series=False) == {
+        "id": [1, 2],
+        "a.b.c": ["1.50", None],
+        "a.d.0": ["true", None],
+        "a.e": [None, "x"],
+    }
+
+
+def test_lists_of_numbers_become_columns_and_others_stay() -> None:
+    frame = pl.DataFrame(
+        {"n": [[1, 0], [2, None]], "words": [["x", "y"], ["z"]], "turns": [[{"role": "u", "content": "c"}]] * 2}
+    )
+    flat = flattened(frame)
+    assert flat.columns == ["n.0", "n.1", "words", "turns"]
+    assert flat["n.1"].to_list() == [0, None]
+    assert flat["words"].to_list() == ['["x", "y"]', '["z"]']
+    assert flattened(frame, ["words.1"])["words.1"].to_list() == ["y", None]
+
+
+def test_a_list_of_objects_is_a_row_of_each() -> None:
+    frame = pl.DataFrame(
+        {"id": [1, 2], "runs": ['[{"model": "A", "t": "x"}, {"model": "B", "t": "y"}]', '[{"model": "A", "t": "z"}]']}
+    )
+    (rows,) = exploded(frame)
+    assert rows.rows() == [(1, "A", "x"), (1, "B", "y"), (2, "A", "z")]
+    assert rows.columns == ["id", "runs.*.model", "runs.*.t"]
+    assert list(exploded(frame.with_columns(pl.col("runs").str.replace_all("model", "size")))) == []
+
+
+def test_texts_that_look_like_objects_are_not_opened() -> None:
+    frame = pl.DataFrame({"text": ["{not JSON}", "[1, 2"], "empty": ["", None], "n": [1, 2]})
+    assert nested_columns(frame) == []
+    assert flattened(frame).equals(frame)
+
+
+def test_a_cell_of_too_many_values_stays() -> None:
+    frame = pl.DataFrame({"big": [json.dumps({str(k): k for k in range(MOST + 1)})]})
+    assert flattened(frame).columns == ["big"]
+
+
+@pytest.mark.parametrize("form", ["file", "frame"])
+def test_a_nested_table_answers_with_a_mapping_that_reads_it(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "rated.json"
+    path.write_text(json.dumps(ROWS))
+    source = path if form == "file" else pl.DataFrame(ROWS)
+    with pytest.raises(cu.InputError) as error:
+        cu.read(source)
+    columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    assert columns["score"] == ["human:ratings.*", "metric:metrics.*"]
+    study = cu.read(source, columns=columns)
+    assert (study.humans, study.aspects) == (("0", "1", "2"), ("fluency", "depth"))
+    assert study.metrics == ("chrf", "bleu")  # without the latency
+    assert study.systems == SYSTEMS
+    assert study.outputs is not None
+
+
+def test_paths_of_scores() -> None:
+    columns = {"item": "source.id", "system": "generator.name"}
+    short = cu.read(pl.DataFrame(ROWS), columns={**columns, "human": "ratings.*", "metric": "metrics.*"})
+    patterns = ["human:ratings.{aspect}.{rater}", "metric:metrics.{rater}"]
+    assert short.ratings.frame.equals(cu.read(pl.DataFrame(ROWS), columns={**columns, "score": patterns}).ratings.frame)
+    one = cu.read(pl.DataFrame(ROWS), columns={**columns, "score": "human:ratings.depth.*"})
+    assert (one.humans, one.aspects) == (("ratings_depth",), ("0", "1", "2"))
+    with pytest.raises(cu.OptionError, match=r"pattern 'metric:scores\.\*' matches no column"):
+        cu.read(pl.DataFrame(ROWS), columns={**columns, "metric": "scores.*"})
+
+
+def test_objects_of_ratings_by_each_annotator() -> None:
+    rows = []
+    for item in range(12):
+        marks = [{"depth": 1 + item % 3, "style": 2 + item % 2}, {"depth": 3 - item % 2, "style": 1 + item % 4}]
+        more = {"ratings": None, "expert_marks": marks, "crowd_marks": marks}
+        rows += [rated(item, system, **more) for system in SYSTEMS]
+    with pytest.raises(cu.InputError) as error:
+        cu.read(pl.DataFrame(rows))
+    columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    study = cu.read(pl.DataFrame(rows), columns=columns)
+    assert study.humans == ("expert_marks.0", "expert_marks.1", "crowd_marks.0", "crowd_marks.1")
+    assert study.aspects == ("depth", "style")
+
+
+def test_the_list_of_objects_in_an_object_is_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    rows = [{"item": item, "system": system, "rater": "m", "score": item} for item in (1, 2) for system in SYSTEMS]
+    path.write_text(json.dumps({"version": 2, "out": {"rows": rows, "prompts": [{"p": 1}]}}))
+    study = cu.read(path)
+    assert study.ratings.frame.height == 4
+    assert study.notes[0].message == "log.json: the rows are the entries of 'out.rows'; others: log.json::out.prompts"
+    assert cu.read(f"{path}::out.rows").ratings.frame.equals(study.ratings.frame)
+    with pytest.raises(cu.InputError, match=r"log.json: no list named 'out.row' \(did you mean 'out.rows'\?\)"):
+        cu.read(f"{path}::out.row")
+    path.write_text(json.dumps({"a": rows, "b": rows}))
+    with pytest.raises(cu.InputError, match=r"log.json: holds 2 lists; select one with log.json::LIST: a, b"):
+        cu.read(path)
+    path.write_text(json.dumps(rows))
+    with pytest.raises(cu.InputError, match=r"log.json: a single table without parts; remove '::a'"):
+        cu.read(f"{path}::a")
+
+
+def test_an_object_of_similar_objects_is_a_table() -> None:
+    assert tables_in({"q1": {"x": 1}, "q2": {"x": 2}}) == {"*": [{"key": "q1", "x": 1}, {"key": "q2", "x": 2}]}
+    assert tables_in({"config": {"x": 1}, "other": {"y": 2}}) == {}
+
+
+def mapping_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mapping that the refusal of a nested table proposes."""
+    with pytest.raises(cu.InputError) as error:
+        cu.read(pl.DataFrame(rows))
+    columns: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    return columns
+
+
+def test_a_list_of_ratings_that_name_their_raters() -> None:
+    rows = [
+        {
+            "doc": item,
+            "model": system,
+            "marks": [
+                {"annotator": who, "scores": {"fluency": 1 + (item + k) % 5, "overall": k}}
+                for k, who in enumerate("xy")
+            ],
+        }
+        for item in range(6)
+        for system in SYSTEMS
+    ]
+    columns = mapping_of(rows)
+    assert (columns["rater"], columns["score"]) == ("marks.*.annotator", ["human:marks.*.scores.{aspect}"])
+    study = cu.read(pl.DataFrame(rows), columns=columns)
+    assert (study.humans, study.aspects, study.ratings.frame.height) == (("x", "y"), ("fluency", "overall"), 48)
+
+
+def test_a_list_of_outputs_with_their_ratings() -> None:
+    rows = [
+        {
+            "topic": f"t{item}",
+            "replies": [
+                {
+                    "system": system,
+                    "text": f"{system} on topic {item}.",
+                    "natural": [1 + item % 3, 2],
+                    "useful": [2, 1 + item % 2],
+                }
+                for system in SYSTEMS
+            ],
+        }
+        for item in range(6)
+    ]
+    columns = mapping_of(rows)
+    study = cu.read(pl.DataFrame(rows), columns=columns)
+    assert (study.systems, study.humans, study.aspects) == (SYSTEMS, ("0", "1"), ("natural", "useful"))
+    assert study.outputs is not None
+    assert study.outputs.texts.height == 12
+
+
+def test_an_object_of_scores_by_names_that_are_no_aspects_is_of_raters() -> None:
+    rows = [
+        {"doc": item, "model": system, "ratings": {"al": 1 + item % 4, "bo": 2}}
+        for item in range(6)
+        for system in SYSTEMS
+    ]
+    rows[0]["ratings"]["bo"] = 3
+    assert mapping_of(rows)["score"] == ["human:ratings.{rater}"]

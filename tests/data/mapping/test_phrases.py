@@ -1,0 +1,99 @@
+"""Verdicts in phrases: patterns that a mapping gives, and those that a refusal proposes."""
+
+from __future__ import annotations
+
+import ast
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.mapping.phrases import proposed_phrases, read_phrases
+
+PHRASES = [
+    "Answer 1 wins, since it is short.",
+    "2: it is clear",
+    "Neither; equally good.",
+    "B",
+    "Hard to say, this one.",
+]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "words"),
+    [
+        ("Answer {winner} wins*|{winner}:*|{tie:*equally*,*same*}", ["1", "2", "tie", "B", ""]),
+        ("Answer {position} wins*", ["left", "", "", "right", ""]),
+        ("{tie:neither*}", ["", "", "tie", "B", ""]),
+    ],
+)
+def test_phrases_are_read_by_patterns(phrase: str, words: list[str]) -> None:
+    read, reason, notes = read_phrases(pl.Series(PHRASES), phrase, systems=["Aster"], where="v.csv")
+    assert read.to_list() == words
+    assert reason.to_list() == ["unreadable" if not word else "" for word in words]
+    assert notes[0].count == words.count("")
+
+
+def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:
+    cells = pl.Series(["I prefer Aster-2 here.", "I prefer neither here.", "I prefer prose here.", None])
+    read, _, _ = read_phrases(cells, "I prefer {winner} here.", systems=["Aster-2", "Birch"], where="v.csv")
+    assert read.to_list() == ["Aster-2", "neither", "", ""]
+
+
+PROPOSALS = {
+    "Response {winner} is better*|{tie:*equally*}": [
+        *(["Response A is better."] * 4 + ["Response B is better because of its end."] * 4),
+        *["They are equally good."] * 2,
+    ],
+    "*[[{winner}]]*": ["First some thoughts. So: [[A]]", "Other thoughts.\n[[B]]", "Much more. [[A]] indeed"],
+    "I prefer {winner}*": ["I prefer 1", "I prefer 2, as it is longer", "I prefer 1!"],
+    "": ["Summary A is worse than the other.", "Summary B is worse than the other.", "It depends."],
+}
+
+
+@pytest.mark.parametrize("phrase", PROPOSALS)
+def test_patterns_are_learnt_from_the_cells(phrase: str) -> None:
+    assert proposed_phrases(pl.Series(PROPOSALS[phrase])) == phrase
+
+
+def verdicts(cells: list[str], **more: object) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "topic_id": [k // 2 for k in range(len(cells))],
+            "system_1": "Aster",
+            "system_2": "Birch",
+            "reply": cells,
+            **more,
+        }
+    )
+
+
+def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
+    frame = verdicts(
+        ["A: it is clear.", "B: it is short."] * 3 + ["A: yes.", "No idea."], swapped=[0, 1] * 4, judge="gpt"
+    )
+    with pytest.raises(cu.InputError) as error:
+        cu.read(frame)
+    assert "--column order=swapped --column 'phrase={position}:*'" in str(error.value)
+    columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    study = cu.read(frame, columns=columns)
+    assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position shown
+    assert {note.rule: note.count for note in study.notes}["unread-phrases"] == 1
+    assert study.preferences.missing["why"].to_list() == ["unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"phrase": "no placeholder"}, "give one of {winner}, {position} and {tie:GLOB} in each pattern"),
+        ({"phrase": "{winner} or {position}"}, "give one of {winner}, {position} and {tie:GLOB}"),
+        ({"phrase": "{winner}*|{what}"}, "phrase='{what}': give one of"),
+    ],
+)
+def test_patterns_that_are_none(columns: dict[str, str], message: str) -> None:
+    roles = {"item": "topic_id", "system_a": "system_1", "system_b": "system_2", "winner": "reply"}
+    with pytest.raises(cu.OptionError) as error:
+        cu.read(verdicts(["A", "B"]), columns={**roles, **columns})
+    assert message in str(error.value)
+    with pytest.raises(cu.OptionError, match="phrase reads the cells of winner; map winner to their column"):
+        cu.read(verdicts(["A", "B"]), columns={"phrase": "{winner}"})

@@ -1,0 +1,45 @@
+"""A folder of texts: a folder for each system, a file for each item."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import custodes as cu
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+FILES = {"Aster/i1.txt": "x\n", "Aster/i2.txt": "y", "Birch/i1.md": "z\n\n", "Birch/.hidden.txt": "h", "notes.txt": "n"}
+
+
+def test_systems_are_folders_and_items_files(tmp_path: Path) -> None:
+    study = cu.read(write(tmp_path / "texts", {**FILES, "prompts/i1.txt": "p", "references/i1.txt": "r\n"}))
+    assert study.outputs is not None
+    assert study.outputs.texts.rows() == [("i1", "Aster", "x"), ("i2", "Aster", "y"), ("i1", "Birch", "z")]
+    assert study.outputs.sources.select("item", "source", "references").rows() == [("i1", "p", ["r"]), ("i2", "", [])]
+    assert {note.rule: note.count for note in study.notes} == {"texts-folder": 0, "missing-outputs": 1}
+
+
+def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
+    digests = {
+        cu.read(write(tmp_path / str(number), files)).digest
+        for number, files in enumerate([FILES, FILES, {**FILES, "Aster/i1.txt": "w"}, {**FILES, "Birch/i3.txt": "v"}])
+    }
+    assert len(digests) == 3
+
+
+def test_folders_that_are_not_of_texts(tmp_path: Path) -> None:
+    for number, files in enumerate([{"Aster/i1.txt": "x"}, {"a/x.bin": "x", "b/y.bin": "y"}]):
+        with pytest.raises(cu.InputError, match=r"texts \(SYSTEM/ITEM.txt\)"):
+            cu.read(write(tmp_path / str(number), files))
+    with pytest.raises(cu.InputError, match="a folder of texts without parts; remove '::Aster'"):
+        cu.read(f"{write(tmp_path / 'texts', FILES)}::Aster")
+    with pytest.raises(cu.InputError, match="i1 has two files of source; keep one folder of source"):
+        cu.read(write(tmp_path / "two", {**FILES, "prompts/i1.txt": "p", "sources/i1.txt": "q"}))
