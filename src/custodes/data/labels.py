@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from custodes.data.table import MISSING_TOKENS
+from custodes.data.table import EXACT_INTEGERS, MISSING_TOKENS
 from custodes.errors import InputError, listed
 
 BINARY: Sequence[tuple[str, str]] = (
@@ -73,7 +73,7 @@ def label_words(column: pl.Series) -> pl.Series:
     """Cells of a column as words in lower case; null where empty, and whole numbers without a decimal point."""
     if column.dtype.is_float():
         column = column.fill_nan(None)
-        whole = (column == column.round()).fill_null(True).all()
+        whole = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).fill_null(True).all()
         column = column.cast(pl.Int64) if whole else column
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():

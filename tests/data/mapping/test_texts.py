@@ -213,10 +213,7 @@ NO_SYSTEMS = [
 def test_neither_a_time_nor_an_id_nor_a_truth_value_is_a_system() -> None:
     more = [{**row, "passed": bool(k % 2), "day": f"{1 + k % 3}.1.2026"} for k, row in enumerate(NO_SYSTEMS)]
     for rows in (NO_SYSTEMS, more):
-        with pytest.raises(cu.InputError) as error:
-            cu.read(as_frame(rows))
-        assert "system=created" not in str(error.value)
-        assert "; try" not in str(error.value)
+        assert cu.read(as_frame(rows)).systems == ("table",)  # labels of one system
 
 
 def test_a_file_for_each_system(tmp_path: Path) -> None:

@@ -9,28 +9,31 @@ import polars as pl
 
 from custodes.data.labels import MOST_LABELS, is_binary, label_words
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.guess import MOST_SYSTEMS, flags
+from custodes.data.mapping.guess import flags
+from custodes.data.mapping.guess_texts import MOST_SYSTEMS
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.words import NAMES, _words, looks_human, named, normalised, parts, sides
+from custodes.data.mapping.words import NAMES, looks_human, named, normalised, parts, sides, word_list
 from custodes.data.table import counted_cells
 
 HUMAN = frozenset(
-    _words("gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth")
+    word_list("gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth")
 )
 """Parts of names of columns with human labels, beside those of human ratings."""
 
-JUDGE = frozenset(_words("judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto"))
+JUDGE = frozenset(
+    word_list("judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto")
+)
 """Parts of names of columns with labels of a judge."""
 
 NOT_LABELS = frozenset(
-    _words(
+    word_list(
         "latency ms seconds sec time duration cost usd price token tokens reason reasoning comment explanation"
         " rationale critique model version name prompt id timestamp date created updated"
     )
 )
 """Parts of names of columns that describe a judgement and are no label."""
 
-SCORE = frozenset(_words("score scores prob probability logit confidence rating value"))
+SCORE = frozenset(word_list("score scores prob probability logit confidence rating value"))
 """Parts of names of judges' scores beside their labels."""
 
 VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
@@ -50,6 +53,9 @@ KINDS = {
     ),
 }
 """Words of a column of kinds."""
+
+MOST_WORDS = 200
+"""Distinct texts up to which a column may hold labels or names of raters."""
 
 LONGEST_KEY = 64
 """Characters of a label of an item."""
@@ -147,9 +153,9 @@ def label_layout(frame: pl.DataFrame, declared: Columns, *, certain: bool) -> La
 
 
 def _may_hold_labels(column: pl.Series) -> bool:
-    if column.dtype.is_nested() or column.dtype.is_temporal():
-        return False
-    return column.dtype != pl.String or column.n_unique() <= 200
+    if column.dtype == pl.String:
+        return column.n_unique() <= MOST_WORDS
+    return column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Categorical, pl.Enum)
 
 
 def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *, certain: bool) -> LabelLayout | None:
@@ -164,7 +170,7 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *
         metrics = [name for name, kind in split.items() if kind == "metric"]
         of_systems = "system" in declared.roles or "system" in frame.columns
         in_words = all(name in words for name in human) and _all_words(frame[name] for name in human or metrics)
-        if any("aspect" in labels for _, labels in patterns.values()) or (of_systems and not in_words):
+        if any(set(labels) - {"rater", "kind"} for _, labels in patterns.values()) or (of_systems and not in_words):
             return None  # ratings
         binary_judges = [name for name in metrics if name in words and is_binary(words[name].drop_nulls().unique())]
         if not all(name in words and _labels(words[name]) for name in human) or (not human and not binary_judges):
@@ -282,7 +288,8 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
     if "system" in roles:
         systems: tuple[str, ...] = (roles["system"],)
     else:
-        models = [name for name in named("system", free) if name not in roles.values()]
+        taken = {*roles.values(), *(name for name in free if normalised(name) in VERSIONS)}
+        models = [name for name in named("system", free) if name not in taken]
         versions = [name for version in VERSIONS for name in free if normalised(name) == version]
         systems = _systems(frame, models, versions)
     rows = [layout.rater or layout.kind, layout.aspect] if layout.label else []

@@ -44,9 +44,8 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     else:
         study = _wide_study(frame, places, layout, where=where)
     systems = layout.systems if len(layout.systems) == 1 else ()
-    rest = [
-        name for name in frame.columns if name not in {*layout.used, *systems} and not frame[name].dtype.is_nested()
-    ]
+    unused = [name for name in frame.columns if name not in {*layout.used, *systems, "item", "system"}]
+    rest = [name for name in unused if not frame[name].dtype.is_nested()]
     attributes = pl.concat([places.select("item", "system"), frame.select(rest)], how="horizontal")
     if layout.label:
         attributes = attributes.unique(["item", "system"], keep="first", maintain_order=True)
