@@ -21,6 +21,7 @@ QUESTIONS = (
     "leaderboard",
     "agreement",
     "annotators",
+    "rates",
     "favoritism",
     "consistency",
     "ranking",
@@ -36,7 +37,7 @@ QUESTIONS = (
 )
 OF_COUNTS = ("leaderboard", "favoritism", "ranking", "correction")
 OF_ANNOTATORS = ("check", "annotators")
-WITHOUT_RESAMPLES = ("correction", "plan", "validate")
+WITHOUT_RESAMPLES = ("correction", "plan", "rates", "validate")
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
     "combine": {"method": ["ridge", "pairwise", "equal", "best"], "repeats": 1},

@@ -32,6 +32,7 @@ FILE = "FILE"
 COMMANDS = (
     ("check", FILE),
     ("leaderboard", FILE, *QUICK),
+    ("rates", FILE),
     ("agreement", FILE, *QUICK),
     ("annotators", FILE),
     ("favoritism", FILE, *QUICK),
@@ -222,6 +223,7 @@ def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
     commands = [
         ["check", "demo"],
         *([verb, *demo] for verb in ("leaderboard", "agreement", "favoritism", "consistency", "ranking")),
+        ["rates", "demo", "--positive", ">=4"],
         ["verdict", *demo, "--dry-run"],
         ["complementarity", *demo],
         ["annotators", "demo"],

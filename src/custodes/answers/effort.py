@@ -22,8 +22,10 @@ PER_DRAW = (4e-8, 2e-6)
 REPLAY = 10
 """Draws that take as long as an item of a pair of systems in a replication."""
 PASSES = {
-    **dict.fromkeys(("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators"), 1),
-    **dict.fromkeys(("agreement", "complementarity", "protocol", "plan", "gate", "validate"), 1),
+    **dict.fromkeys(
+        ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1
+    ),
+    **dict.fromkeys(("agreement", "complementarity", "protocol", "plan", "gate", "validate", "rates"), 1),
     "ceiling": 2,
     "verdict": 3,
     "combine": 5,

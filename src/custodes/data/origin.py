@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,3 +33,8 @@ def counted_by(
     names = {"human": human, "metrics": metrics, "systems": systems}
     listed = {name: [pattern] if isinstance(pattern, str) else [*pattern] for name, pattern in names.items() if pattern}
     return Origin(how=listed | {name: value for name, value in settings.items() if value not in (None, "", [])})
+
+
+def digest_of(*texts: str) -> str:
+    """Digest of texts, 16 hexadecimal digits."""
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]

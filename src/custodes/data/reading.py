@@ -31,6 +31,7 @@ from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.mapping.words import NAMES, named, sides
 from custodes.data.notes import Note, noted
+from custodes.data.origin import digest_of
 from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.labels import read_labels
@@ -38,7 +39,7 @@ from custodes.data.readers.logs import holds_records, top_keys
 from custodes.data.readers.plugins import plugged_readers
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
-from custodes.data.study import Study, digest_of, join
+from custodes.data.study import Study, join
 from custodes.data.table import to_polars
 from custodes.data.writing import RATED
 from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion
@@ -324,7 +325,7 @@ def _labels(table: LoadedTable, columns: Columns, *, required: bool) -> Study | 
     fitting = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
     if fitting not in (None, TABLE_READERS["wide"], TABLE_READERS["ratings"]) and not required:
         return None
-    layout = label_layout(table.frame, columns, certain=not required and fitting is not None)
+    layout = label_layout(table.frame, columns, certain=not required)
     if layout is None:
         return None
     if not required and fitting is TABLE_READERS["ratings"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.people import beside_people, pooled_aspects
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
+from custodes.data.origin import digest_of
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import KEY, SECONDS, VALUES, Preferences
@@ -31,7 +31,6 @@ from custodes.visible import visible
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
-"""What of a study can be asked about."""
 NO_METRIC = (
     "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need none)"
 )
@@ -54,8 +53,7 @@ class Study:
     (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
     second opinions on what others were asked first; they say something of people and nothing of systems, so that no
     question of systems counts them. `looks`: what stopped the asking, where the answers did (see `data.looks`).
-    `labels`: the words of codes, by aspect, where ratings are labels. `attributes`: further columns of outputs (item
-    and system first), by which answers can be sliced.
+    `labels`: words of codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices.
     `cache`: results that several questions share, of a study `with_cache`; a study made from this one starts without.
     """
 
@@ -409,10 +407,6 @@ def join(studies: Sequence[Study]) -> Study:
             attributes=joined.attributes if other.attributes is None else other.attributes,
         )
     return joined
-
-
-def digest_of(*texts: str) -> str:
-    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
 def _rows(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -18,6 +18,7 @@ from custodes.data.loading.running import is_study, of_one_state
 from custodes.data.looks import SCHEMA as LOOKS
 from custodes.data.looks import turned as turned_looks
 from custodes.data.notes import Note, noted
+from custodes.data.origin import digest_of
 from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import Outputs
 from custodes.data.preferences import INVALID, Preferences
@@ -25,7 +26,7 @@ from custodes.data.raters import Raters
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.roles import second_rows
-from custodes.data.study import Study, digest_of
+from custodes.data.study import Study
 from custodes.data.table import counted
 from custodes.errors import InputError, listed
 

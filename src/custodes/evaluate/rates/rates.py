@@ -194,7 +194,15 @@ class Rates(Result):
     )
 
 
-@question("custodes rates labels.csv --by category")
+@question(
+    "custodes rates labels.csv --by category",
+    positive="Label that counts as success, or a rule such as '>=4' for ordered labels (default: by known words).",
+    by="Column whose values are slices; system for the systems.",
+    sampling="How outputs were selected for human labels: random, by-judge or by-label.",
+    consensus="How several annotators give one label: vote, dawid-skene, or kept (in proportion).",
+    threshold="Threshold of a judge that gives scores: a number, youden, tpr>=R or tnr>=R.",
+    calibration="Error rates of the judge: within each system, or shared where they are equivalent.",
+)
 def rates(
     study: Study,
     *,
@@ -211,21 +219,6 @@ def rates(
     **setting: Unpack[Selection],
 ) -> Rates:
     """Rates of labels: how often a judge errs, the corrected rate of each system, and which system is better.
-
-    Parameters
-    ----------
-    positive : str, optional
-        The label that counts as success, or for ordered labels a rule such as '>=4' (default: by known words).
-    by : str, optional
-        Column whose values are slices; `system` for the systems.
-    sampling : {'random', 'by-judge', 'by-label'}, default 'random'
-        How outputs were selected for human labels: at random, within the judge's labels, or by their human label.
-    consensus : {'vote', 'dawid-skene', 'kept'}, default 'vote'
-        How several annotators of an output give one label; 'kept': in proportion.
-    threshold : str, default 'youden'
-        Threshold of a judge that gives scores: a number, 'youden', 'tpr>=R' or 'tnr>=R'.
-    calibration : {'within', 'shared'}, default 'within'
-        Error rates of the judge by system, or one for all systems.
 
     Notes
     -----
