@@ -122,6 +122,8 @@ def texts_of_pairs(frame: pl.DataFrame, taken: Sequence[str]) -> dict[str, str]:
 
 def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
     """Roles and patterns of a row per item with columns of scores for each system: `chrf_gpt`, `human_gpt`."""
+    if any(may_be_systems(frame[name]) for name in named("system", free)):
+        return
     scores = [name for name in free if is_number(frame[name]) and not is_fact(name)]
     splits: dict[str, dict[str, str]] = {}
     for name in scores:
@@ -134,11 +136,10 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
                 if measure and system and looks_like_score(measure) and not looks_like_score(system):
                     splits.setdefault(pattern, {})[system] = name
     systems = Counter(frozenset(columns) for columns in splits.values() if len(columns) > 1)
-    texts = {}
     for labels, _ in systems.most_common(1):
         outputs = [roles for roles, _ in _by_common_word(frame, free, {}) if _labels_of(roles["text"], free) == labels]
-        texts = outputs[0] if outputs else _per_item(frame, free, [], {}) or {}
-        if not outputs and not any(map(looks_like_machine, labels)):
+        texts = outputs[0] if outputs else _per_item(frame, free, [], {})
+        if texts is None or not (outputs or any(map(looks_like_machine, labels))):
             return
         patterns = [pattern for pattern, columns in splits.items() if frozenset(columns) == labels]
         kinds = [_kind(frame, pattern, splits[pattern].values()) for pattern in patterns]
