@@ -128,7 +128,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     missing = np.isnan(x) | np.isnan(y)
     if missing.any():  # the highest rank on both sides: concordant with every output that is there
         x, y = np.where(missing, np.inf, x), np.where(missing, np.inf, y)
-    x, y, absent = (values.reshape(-1, values.shape[-1]) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
+    x, y, absent = (_rows(values, shape) for values in (x, y, missing.sum(axis=-1, keepdims=True)))
     single = [_Sorted.of(values) if len(values) == 1 else None for values in (x, y)]
     tau = np.empty(math.prod(shape))
     for part in chunks(len(tau), _CACHED * n):
@@ -409,6 +409,13 @@ def _picked(values: NDArray[Any], places: Ints) -> NDArray[Any]:
     if len(places) == 1:
         return np.asarray(np.take(values, places[0], axis=1))
     return np.asarray(values[0][places] if len(values) == 1 else np.take_along_axis(values, places, axis=1))
+
+
+def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Values (..., n) as rows: one where all are the same row, else one for each place of a shape."""
+    if math.prod(values.shape[:-1]) == 1:
+        return values.reshape(1, values.shape[-1])
+    return np.broadcast_to(values, (*shape, values.shape[-1])).reshape(-1, values.shape[-1])
 
 
 def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
