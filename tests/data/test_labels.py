@@ -136,3 +136,24 @@ def test_bad_labels_have_one_clear_line() -> None:
     many = pl.DataFrame({"id": range(40), "judge": ["x"] * 40, "human": [k % 15 for k in range(40)]})
     with pytest.raises(InputError, match=r"human labels .* are scores; labels are words or at most 11 whole numbers"):
         cu.read(many, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})
+
+
+@pytest.mark.parametrize("template", ["{rater}_{aspect}", "{rater} {aspect}", "{aspect}_{rater}_label"])
+def test_columns_named_by_criteria_are_aspects(template: str) -> None:
+    columns = {
+        template.format(rater=rater, aspect=aspect): words(labels, "fail", "pass")
+        for rater, labels in (("human", EXPERT), ("judge", JUDGE))
+        for aspect in ("tone", "facts")
+    }
+    table = pl.DataFrame({"id": range(N), **columns})
+    study = cu.read(table)
+    assert (study.humans, study.metrics, sorted(study.aspects)) == (("human",), ("judge",), ["facts", "tone"])
+    rates = cu.rates(study).rates
+    assert sorted(rates["aspect"]) == ["facts", "tone"]
+    assert rates["n_labelled"].to_list() == [N // 3] * 2
+    note = next(note.message for note in study.notes if note.rule == "label-columns")
+    assert "{aspect:tone,facts}" in note
+    patterns = [part.split("'")[0] for part in note.split("--columns '")[1:]]
+    again = cu.read(table, columns={"item": "id", "score": patterns})
+    assert sorted(again.aspects) == ["facts", "tone"]
+    assert len(again.humans) == len(again.metrics) == 1

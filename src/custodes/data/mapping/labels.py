@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -32,6 +33,9 @@ NOT_LABELS = frozenset(
     )
 )
 """Parts of names of columns that describe a judgement and are no label."""
+
+LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating annotation value"))
+"""Words of names of columns that say neither rater nor criterion."""
 
 SCORE = frozenset(word_list("score scores prob probability logit confidence rating value"))
 """Parts of names of judges' scores beside their labels."""
@@ -76,6 +80,8 @@ class LabelLayout:
         Columns whose labels together name the system; empty for one system without a name.
     human, metrics : tuple of str
         Columns of labels (wide table).
+    criteria : mapping of str to tuple of str
+        Column to its rater and aspect, where columns are named by criteria (`human_tone`, `judge_tone`).
     label, rater, kind, aspect : str
         Columns of a table with a row for each label; `label` is '' in a wide table.
     cluster, probability, repeat : str
@@ -86,6 +92,7 @@ class LabelLayout:
     systems: tuple[str, ...] = ()
     human: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    criteria: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     label: str = ""
     rater: str = ""
     kind: str = ""
@@ -109,11 +116,22 @@ class LabelLayout:
         if self.label:
             roles |= {"score": self.label, "rater": self.rater, "kind": self.kind, "aspect": self.aspect}
         patterns = [
-            f"{kind}:{{rater:{','.join(map(literal, names))}}}"
+            pattern
             for kind, names in (("human", self.human), ("metric", self.metrics))
             if names
+            for pattern in (
+                dict.fromkeys(f"{kind}:{self._template(name)}" for name in names)
+                if self.criteria
+                else [f"{kind}:{{rater:{','.join(map(literal, names))}}}"]
+            )
         ]
         return Columns(roles={role: name for role, name in roles.items() if name}, patterns=tuple(patterns))
+
+    def _template(self, name: str) -> str:
+        """The name of a column with its criterion as a field."""
+        aspects = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
+        before, _, after = name.rpartition(self.criteria[name][1])
+        return f"{literal(before)}{{aspect:{aspects}}}{literal(after)}"
 
     def __str__(self) -> str:
         return flags(self.columns)
@@ -170,12 +188,19 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *
         metrics = [name for name, kind in split.items() if kind == "metric"]
         of_systems = "system" in declared.roles or "system" in frame.columns
         in_words = all(name in words for name in human) and _all_words(frame[name] for name in human or metrics)
-        if any(set(labels) - {"rater", "kind"} for _, labels in patterns.values()) or (of_systems and not in_words):
+        by_criterion = any("aspect" in labels for _, labels in patterns.values())
+        other = any(set(labels) - {"rater", "kind", "aspect"} for _, labels in patterns.values())
+        if other or ((of_systems or by_criterion) and not in_words):
             return None  # ratings
         binary_judges = [name for name in metrics if name in words and is_binary(words[name].drop_nulls().unique())]
         if not all(name in words and _labels(words[name]) for name in human) or (not human and not binary_judges):
             return None  # scores or texts
-        return LabelLayout(human=tuple(human), metrics=tuple(metrics))
+        criteria = {
+            name: (labels.get("rater") or pattern.fixed or split[name], labels["aspect"])
+            for name, (pattern, labels) in patterns.items()
+            if by_criterion
+        }
+        return LabelLayout(human=tuple(human), metrics=tuple(metrics), criteria=criteria)
     taken = set(declared.roles.values())
     free = [name for name in words if name not in taken and not NOT_LABELS & set(parts(name))]
     human = [name for name in free if _human(name) and _labels(words[name])]
@@ -192,7 +217,31 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *
         return None
     if not human:
         judges = [name for name in judges if name in binary]
-    return LabelLayout(human=tuple(human), metrics=tuple(judges))
+    criteria = _criteria(human, judges)
+    if criteria:
+        judges = [name for name in judges if name in criteria]
+    return LabelLayout(human=tuple(human), metrics=tuple(judges), criteria=criteria)
+
+
+def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Rater and criterion of columns that are named by both, where annotators and judges share several criteria.
+
+    >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
+    ('judge', 'facts')
+    """
+    names: dict[str, tuple[str, str]] = {}
+    for name in (*human, *judges):
+        words = [word for word in re.split(r"[\W_]+", name) if word]
+        raters = [word for word in words if word.lower() in JUDGE | HUMAN or looks_human(word)]
+        rest = [word for word in words if word not in raters and word.lower() not in LABEL_WORDS]
+        criterion = "_".join(rest)
+        if not criterion or criterion not in name:
+            return {}
+        names[name] = ("_".join(raters), criterion)
+    shared = {names[name][1] for name in human} & {names[name][1] for name in judges}
+    if len(shared) < 2 or {names[name][1] for name in human} - shared or len(set(names.values())) < len(names):
+        return {}
+    return names
 
 
 def _human(name: str) -> bool:
@@ -314,8 +363,8 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
         ),
         "",
     )
-    return LabelLayout(
-        **{name: getattr(layout, name) for name in ("human", "metrics", "label", "rater", "kind", "aspect")},
+    return replace(
+        layout,
         item=item,
         systems=systems,
         cluster=cluster,

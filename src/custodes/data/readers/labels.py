@@ -93,20 +93,23 @@ def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataF
 def _wide_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Study:
     hint = "one row per output; name another column with item=NAME, or number the runs in a column with repeat=NAME"
     check_unique(places, ["item", "system", "repeat"], where=where, what="output", hint=hint)
-    raters = [*layout.human, *layout.metrics]
-    words = {name: label_words(frame[name]) for name in raters}
-    scale = scale_of(words, gold=layout.human, where=where)
-    rows, notes = [], list[Note]()
-    for name in raters:
-        values = codes(words[name], scale)
-        notes += _unread(words[name], values, name, scale, where=where)
-        rows.append(
-            places.select(
-                "item", "system", rater=pl.lit(name), aspect=pl.lit(""), repeat="repeat", score=values
-            ).drop_nulls("score")
-        )
     kinds = {**dict.fromkeys(layout.human, "human"), **dict.fromkeys(layout.metrics, "metric")}
-    return _study(pl.concat(rows), kinds, {"": scale}, notes, where=where)
+    words = {name: label_words(frame[name]) for name in kinds}
+    names = layout.criteria or {name: (name, "") for name in kinds}
+    rows, scales, notes = [], dict[str, LabelScale](), list[Note]()
+    for criterion in dict.fromkeys(criterion for _, criterion in names.values()):
+        of_criterion = {name: column for name, column in words.items() if names[name][1] == criterion}
+        gold = [name for name in layout.human if name in of_criterion]
+        scale = scale_of(of_criterion, gold=gold, where=where)
+        for name, column in of_criterion.items():
+            values = codes(column, scale)
+            notes += _unread(column, values, name, scale, where=where)
+            labels = {"rater": pl.lit(names[name][0]), "aspect": pl.lit(criterion)}
+            rows.append(places.select("item", "system", "repeat", **labels, score=values).drop_nulls("score"))
+        scores = frozenset(names[name][0] for name in scale.scores)
+        scales[criterion] = replace(scale, scores=scores)
+    kind_of = {names[name][0]: kind for name, kind in kinds.items()}
+    return _study(pl.concat(rows), kind_of, scales, notes, where=where)
 
 
 def _long_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, *, where: str) -> Study:
