@@ -239,7 +239,9 @@ def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, colum
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
-        ways = [*exploded(table.frame), flattened(table.frame)]
+        mapped = set(columns.roles.values()) & set(table.frame.columns)
+        ways = [frame for frame in (*exploded(table.frame), flattened(table.frame)) if mapped <= set(frame.columns)]
+        ways = ways or [table.frame]
 
         def reads(frame: pl.DataFrame, other: Columns, systems: int = 2) -> bool:
             return _reads(replace(table, frame=frame), reader, invalid, other, systems=systems)

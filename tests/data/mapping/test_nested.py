@@ -199,3 +199,9 @@ def test_an_object_of_scores_by_names_that_are_no_aspects_is_of_raters() -> None
     ]
     rows[0]["ratings"]["bo"] = 3
     assert mapping_of(rows)["score"] == ["human:ratings.{rater}"]
+
+
+def test_a_mapped_column_that_is_an_object_is_refused_in_one_line() -> None:
+    frame = pl.DataFrame({"doc_id": ["d0"], "model": [{"name": None}]})
+    with pytest.raises(cu.InputError):
+        cu.read(frame, columns={"item": "doc_id", "system": "model"})
