@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from custodes.answers.question import Rng
 from custodes.data.study import Study
 from custodes.evaluate.check.problems import Problem
-from custodes.evaluate.rates.rates import WARNINGS, rates
+from custodes.evaluate.rates.notes import WARNINGS
+from custodes.evaluate.rates.rates import rates
 
 
 def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:

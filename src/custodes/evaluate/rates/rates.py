@@ -16,12 +16,11 @@ from custodes.answers.setting import Selection
 from custodes.answers.tables import count, difference, flag, label, p_value, score, share, table
 from custodes.arguments import between, one_of
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note, noted
+from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rates.comparisons import (
-    EQUIVALENCE_MARGIN,
     decided,
     difference_rows,
     equivalent,
@@ -36,32 +35,13 @@ from custodes.evaluate.rates.estimates import (
     JudgeRates,
     judge_rates,
     judges_of,
-    sampling_p_value,
 )
-from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, known_binary, labelled_outputs, slices_of
+from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes
+from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, slices_of
 from custodes.evaluate.rates.thresholds import calibration_rows, roc_rows
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 from custodes.stats.rates.scores import area_under_roc
-
-SAMPLING_ALPHA = 0.01
-"""Level of the test that the labelled part is a random sample."""
-
-FEW_LABELS = 3
-"""Human labels of the rarer class below which bounds are known to be too narrow."""
-
-FEW_CLUSTERS = 40
-"""Labelled clusters below which bounds are known to be too narrow."""
-
-WARNINGS = (
-    "no-human-labels",
-    "labelled-part-not-random",
-    "judge-equals-human",
-    "judge-contradicts-human",
-    "few-of-a-label",
-    "few-labelled-clusters",
-)
-"""Notes that may reverse a conclusion."""
 
 Calibration = Literal["within", "shared"]
 """Where a judge's error rates come from: each system's own labels, or all systems together."""
@@ -289,7 +269,7 @@ def _answer(
     views = [chosen] if binary else [outputs.as_binary(word) for word in outputs.words]
     rate_rows, pair_rows, part_rows = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     judge_rows, tables_of_scores, cells = list[dict[str, Any]](), list[tuple[Any, Any]](), list[dict[str, Any]]()
-    notes = [*outputs.notes, *_label_notes(chosen, positive, sampling)]
+    notes = [*outputs.notes, *label_notes(chosen, positive)]
     for view in views:
         if not view.metrics:
             rate_rows += _human_rows(view, confidence)
@@ -305,7 +285,7 @@ def _answer(
                 whole = estimate(view, judge.evaluated, strata=None)
                 judge_rows.append(_judge_row(view, judge, whole, confidence=confidence))
                 cells += _cells(view, judge.name, whole)
-                notes += _judge_notes(view, judge, whole, sampling, method, calibration)
+                notes += judge_notes(view, judge, whole, sampling, method, calibration)
                 if judge.scores is not None:
                     tables_of_scores.append(
                         (roc_rows(view, judge), calibration_rows(view, judge, confidence=confidence))
@@ -443,71 +423,3 @@ def _slice_rows(
             yield slice_row(
                 judge.name, name, estimate(outputs, inside), estimate(outputs, outside), confidence=confidence
             )
-
-
-def _label_notes(outputs: LabelledOutputs, positive: str | None, sampling: Sampling) -> list[Note]:
-    n, n_labelled = len(outputs.system), int(outputs.labelled.sum())
-    clusters = len(np.unique(outputs.unit[outputs.labelled]))
-    words, binary = outputs.words, len(outputs.words) == 2
-    counts = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(words))
-    rarer = float(counts.min())
-    return noted(
-        (
-            "no-human-labels",
-            not n_labelled,
-            "no output has a human label: rates are those of the judge and may be wrong; label a random part",
-        ),
-        ("all-labelled", n_labelled == n, "every output has a human label; the judge's labels hardly add to them"),
-        (
-            "positive-by-order",
-            binary and positive is None and not known_binary(words),
-            f"{words[-1]!r} counts as the positive label; if it is {words[0]!r}, give positive={words[0]!r}",
-        ),
-        (
-            "few-of-a-label",
-            bool(n_labelled) and binary and rarer < FEW_LABELS,
-            f"{rarer:.0f} human labels are {words[int(np.argmin(counts))]!r}; with fewer than {FEW_LABELS} the error "
-            "rates of a judge are hardly known: label more of the outputs that a judge gives this label",
-        ),
-        (
-            "few-labelled-clusters",
-            outputs.clustered and 0 < clusters < FEW_CLUSTERS and clusters < n_labelled,
-            f"human labels come from {clusters} clusters; with fewer than {FEW_CLUSTERS} the bounds may be too narrow",
-        ),
-        aspect=outputs.aspect,
-    )
-
-
-def _judge_notes(
-    outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, sampling: Sampling, method: str, calibration: str
-) -> list[Note]:
-    p = sampling_p_value(outputs, judge.labels) if sampling == "random" else np.nan
-    measures = part.measures(confidence=0.99, ordered=False)
-    equal = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
-    opposite = measures["mcc"].high < 0
-    return noted(
-        (
-            "labelled-part-not-random",
-            p < SAMPLING_ALPHA,
-            f"the outputs with a human label are not a random sample by the labels of {judge.name} (p = {p:.2g}); "
-            "name how they were selected: sampling='by-judge' or 'by-label', or a column of inclusion probabilities",
-        ),
-        (
-            "judge-equals-human",
-            equal,
-            f"{judge.name} equals the human label on all {part.n_labelled} outputs; check that it is not a copy of it",
-        ),
-        (
-            "judge-contradicts-human",
-            opposite,
-            f"the labels of {judge.name} contradict the human labels (MCC {measures['mcc'].value:.2f}); check which "
-            "label is positive and whether higher scores are better",
-        ),
-        (
-            "error-rates-not-shared",
-            calibration == "shared" and "shared" not in method and len(outputs.systems) > 1,
-            f"{judge.name}: TPR and TNR of the systems are not shown to differ by less than {EQUIVALENCE_MARGIN}, so "
-            "each system is corrected by its own labels",
-        ),
-        aspect=outputs.aspect,
-    )
