@@ -270,8 +270,8 @@ def _reads(table: LoadedTable, reader: str | None, invalid: Invalid, columns: Co
 
 
 def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
-    if reader in (None, "labels"):
-        labels = _labels(table, columns, required=reader is not None)
+    if reader is None:
+        labels = _labels(table, columns)
         if labels is not None:
             return labels
     mapped = columns.apply(table.frame, where=table.name)
@@ -321,16 +321,14 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
 
-def _labels(table: LoadedTable, columns: Columns, *, required: bool) -> Study | None:
-    """The study of a table of labels that no other reader takes (or that is `required` to be one); else None."""
+def _labels(table: LoadedTable, columns: Columns) -> Study | None:
+    """The study of a table of labels that no reader but that of wide tables takes; else None."""
     names = list(columns._renamed(table.frame.columns))
     fitting = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(names)), None)
-    if fitting not in (None, TABLE_READERS["wide"], TABLE_READERS["ratings"]) and not required:
+    if fitting not in (None, TABLE_READERS["wide"]):
         return None
-    layout = label_layout(table.frame, columns, certain=not required)
+    layout = label_layout(table.frame, columns)
     if layout is None:
-        return None
-    if not required and fitting is TABLE_READERS["ratings"]:
         return None
     study = read_labels(table.frame, layout, where=table.name, guessed=not columns.patterns)
     digest = digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest

@@ -137,16 +137,17 @@ class LabelLayout:
         return flags(self.columns)
 
 
-def label_layout(frame: pl.DataFrame, declared: Columns, *, certain: bool) -> LabelLayout | None:
+def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     """The layout of a table of labels; None where it is not one.
+
+    Without patterns only words count, or numbers of two known labels, so that no table of ratings is taken for one of
+    labels.
 
     Parameters
     ----------
     frame : DataFrame
     declared : Columns
         Roles and patterns from the caller, which every guess keeps.
-    certain : bool
-        Whether only labels of two known words count, so that no table of ratings is taken for one of labels.
     """
     if not set(declared.roles) <= {
         "item",
@@ -164,7 +165,7 @@ def label_layout(frame: pl.DataFrame, declared: Columns, *, certain: bool) -> La
         return None  # verdicts on two systems
     head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
     words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
-    layout = _long(head, words, declared) or _wide(head, words, declared, certain=certain)
+    layout = _long(head, words, declared) or _wide(head, words, declared)
     if layout is None:
         return None
     return _with_places(frame, layout, declared)
@@ -176,7 +177,7 @@ def _may_hold_labels(column: pl.Series) -> bool:
     return column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Categorical, pl.Enum)
 
 
-def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *, certain: bool) -> LabelLayout | None:
+def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
     if "rater" in declared.roles or "score" in declared.roles:
         return None
     patterns = declared._split(frame.columns)
@@ -208,7 +209,7 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns, *
     binary = {name for name in (*human, *judges) if is_binary(words[name].drop_nulls().unique())}
     if any(name in binary for name in human):
         human = [name for name in human if name in binary]
-    elif certain and human and not _all_words(words[name] for name in human):
+    elif human and not _all_words(words[name] for name in human):
         return None
     if any(name in binary for name in judges):
         judges = [name for name in judges if name in binary or SCORE & set(parts(name))]
