@@ -1,6 +1,6 @@
 """Coverage and error rates of the question `rates` in simulated studies with known rates.
 
-    python benchmarks/rates_errors.py coverage|clusters|versions|slices|scores [--studies N]
+    python benchmarks/rates_errors.py coverage|clusters|versions|slices|scores|measures [--studies N]
 
 Every part draws studies with a known rate, TPR and TNR, and prints how often intervals contain the truth, how wide they
 are beside those of human labels alone, and how often a difference is found where there is one and where there is none.
@@ -9,7 +9,9 @@ are beside those of human labels alone, and how often a difference is found wher
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +20,7 @@ from scipy.special import ndtri
 from custodes.evaluate.rates.comparisons import decided, difference_rows, slice_row, with_findings
 from custodes.evaluate.rates.estimates import JudgeRates, judge_rates, judges_of
 from custodes.evaluate.rates.outputs import LabelledOutputs
+from custodes.stats.rates.measures import BINARY, GENERAL, kappa
 
 JUDGES = ((0.6, 0.95), (0.7, 0.7), (0.9, 0.9), (0.99, 0.99), (0.95, 0.6))
 """TPR and TNR."""
@@ -61,8 +64,12 @@ def judged(gold: np.ndarray, tpr: float, tnr: float, rng: np.random.Generator) -
     return np.where(gold, rng.random(len(gold)) < tpr, rng.random(len(gold)) >= tnr)
 
 
-def summary(name: str, cells: list[tuple[object, float, float, float]]) -> None:
-    """Mean and lowest coverage over cells, and mean width over that of human labels alone."""
+Cells = list[tuple[object, float, float, float]]
+"""What was simulated, coverage, mean width, and mean width of the interval by human labels alone."""
+
+
+def summary(name: str, cells: Cells) -> None:
+    """Print mean and lowest coverage over cells, and mean width over that of human labels alone."""
     coverage = np.array([cell[1] for cell in cells])
     ratio = np.array([cell[2] / cell[3] if cell[3] else np.nan for cell in cells])
     print(
@@ -79,8 +86,9 @@ def covers(part: JudgeRates, rate: float) -> tuple[float, float, float]:
     return float(corrected.low <= rate <= corrected.high), corrected.high - corrected.low, human.high - human.low
 
 
-def coverage(studies: int, rng: np.random.Generator) -> None:
+def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
     """Independent outputs, labelled at random, within the judge's labels, or by human label."""
+    result = {}
     for sampling in ("random", "by-judge", "by-label"):
         cells = []
         for n, rate, (tpr, tnr) in product((30, 50, 100, 200, 400), (0.02, 0.05, 0.2, 0.5, 0.8, 0.95, 0.98), JUDGES):
@@ -105,10 +113,13 @@ def coverage(studies: int, rng: np.random.Generator) -> None:
                 seen.append(covers(part, rate))
             cells.append(((n, rate, tpr, tnr), *np.mean(seen, axis=0)))
         summary(sampling, cells)
+        result[sampling] = cells
+    return result
 
 
-def clusters(studies: int, rng: np.random.Generator) -> None:
+def clusters(studies: int, rng: np.random.Generator) -> dict[int, Cells]:
     """Clusters of 5 and 10 outputs with an intraclass correlation of .3; whole clusters are labelled."""
+    result = {}
     for n_labelled_clusters in (20, 40, 80):
         cells = []
         for size, rate, (tpr, tnr) in product((5, 10), (0.1, 0.3, 0.5, 0.8, 0.9), JUDGES):
@@ -126,10 +137,24 @@ def clusters(studies: int, rng: np.random.Generator) -> None:
                 seen.append(covers(part, rate))
             cells.append(((size, rate, tpr, tnr), *np.mean(seen, axis=0)))
         summary(f"{n_labelled_clusters} labelled clusters", cells)
+        result[n_labelled_clusters] = cells
+    return result
 
 
-def versions(studies: int, rng: np.random.Generator) -> None:
+class Versions(NamedTuple):
+    """How often a difference is decided, the second version called better, and a differential error found."""
+
+    decided: float
+    second_better: float
+    judge_differs: float
+    coverage: float
+    width: float
+    human_width: float
+
+
+def versions(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], Versions]:
     """Two versions on the same items with 100 or 200 labels each, and a judge whose TNR is .70 and .45."""
+    result = {}
     for n, rate_a, rate_b, tnr_b, correlation in (
         (100, 0.6, 0.6, 0.45, 0.0),
         (100, 0.6, 0.6, 0.45, 0.5),
@@ -167,16 +192,18 @@ def versions(studies: int, rng: np.random.Generator) -> None:
                     row["human_difference_high"] - row["human_difference_low"],
                 )
             )
-        decision, wrong, favoured, covered, width, human = np.mean(seen, axis=0)
+        found = Versions(*np.mean(seen, axis=0))
+        result[n, rate_a, rate_b, tnr_b, correlation] = found
         print(
-            f"{n} labels, rates {rate_a} and {rate_b}, TNR .7 and {tnr_b}, correlation {correlation}: decided "
-            f"{decision:.3f}, second better {wrong:.3f}, judge differs {favoured:.3f}, coverage {covered:.3f}, width "
-            f"{width:.3f} (human labels alone {human:.3f})"
+            f"{n} labels, rates {rate_a} and {rate_b}, TNR .7 and {tnr_b}, correlation {correlation}: "
+            + ", ".join(f"{name} {value:.3f}" for name, value in found._asdict().items())
         )
+    return result
 
 
-def slices(studies: int, rng: np.random.Generator) -> None:
+def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], tuple[float, float]]:
     """Ten equal slices: how often any finding is named (false), and how often a slice with a TNR of .3 is (true)."""
+    result = {}
     for rate, tnr_first in ((0.5, 0.8), (0.9, 0.8), (0.5, 0.3)):
         named = []
         for _ in range(studies):
@@ -192,16 +219,16 @@ def slices(studies: int, rng: np.random.Generator) -> None:
                     judge_rates(outputs, np.where(chosen, judge, np.nan), sampling="random", confidence=0.95, rng=rng)
                     for chosen in (part == k, part != k)
                 )
-                rows.append(slice_row("judge", str(k), inside, outside, confidence=0.95))
+                rows.append(slice_row("judge", str(k), inside, outside, outputs.unit, confidence=0.95, rng=rng))
             found = [row["finding"] for row in with_findings(rows, alpha=0.05)]
             named.append((any(found), found[0] != ""))
-        print(
-            f"rate {rate}, TNR of the first slice {tnr_first}: any {np.mean(named, axis=0)[0]:.3f}, "
-            f"first {np.mean(named, axis=0)[1]:.3f}"
-        )
+        anywhere, first = np.mean(named, axis=0)
+        result[rate, tnr_first] = (anywhere, first)
+        print(f"rate {rate}, TNR of the first slice {tnr_first}: any {anywhere:.3f}, first {first:.3f}")
+    return result
 
 
-def scores(studies: int, rng: np.random.Generator) -> None:
+def scores(studies: int, rng: np.random.Generator) -> Cells:
     """A judge that gives scores; strata are bins of scores."""
     cells = []
     for n, rate, gap in product((50, 100, 200), (0.1, 0.5, 0.8), (0.0, 1.0, 2.5)):
@@ -221,9 +248,67 @@ def scores(studies: int, rng: np.random.Generator) -> None:
             seen.append(covers(part, rate))
         cells.append(((n, rate, gap), *np.mean(seen, axis=0)))
     summary("scores", cells)
+    return cells
 
 
-PARTS = {part.__name__: part for part in (coverage, clusters, versions, slices, scores)}
+def measures(studies: int, rng: np.random.Generator) -> dict[tuple[float, ...], dict[str, float]]:
+    """Measures of agreement: two labels, clusters of 5 (intraclass correlation .3), and 3 to 10 labels."""
+    result = {}
+    names = ("tpr", "tnr", "ppv", "accuracy", "kappa", "mcc", "f1", "ac1")
+    for n, rate, (tpr, tnr), size in (
+        (50, 0.5, (0.9, 0.8), 1),
+        (100, 0.8, (0.95, 0.7), 1),
+        (200, 0.9, (0.95, 0.6), 1),
+        (100, 0.95, (0.99, 0.9), 1),
+        (200, 0.5, (0.9, 0.8), 5),
+        (400, 0.8, (0.95, 0.7), 5),
+    ):
+        table = np.array([[(1 - rate) * tnr, rate * (1 - tpr)], [(1 - rate) * (1 - tnr), rate * tpr]])
+        truth = {**{name: float(measure(table)) for name, measure in {**BINARY, **GENERAL}.items()}}
+        truth["kappa"] = float(kappa(table))
+        seen = []
+        for _ in range(studies):
+            unit = np.arange(n) // size
+            share = rng.beta(rate * 7 / 3, (1 - rate) * 7 / 3, size=n)[unit] if size > 1 else np.full(n, rate)
+            gold = rng.random(n) < share
+            outputs = labelled(
+                gold, judged(gold, tpr, tnr, rng), np.ones(n, dtype=bool), system=np.zeros(n, dtype=np.intp), unit=unit
+            )
+            seen.append(_covered(outputs, truth, names, rng))
+        result[n, rate, tpr, tnr, size] = dict(zip(names, np.nanmean(seen, axis=0), strict=True))
+    several = ("accuracy", "kappa", "f1", "ac1")
+    for k, n in product((3, 5, 10), (60, 200)):
+        table = np.full((k, k), 0.2 / k / k) + np.eye(k) * 0.8 / k
+        truth = {name: float(GENERAL[name](table)) for name in GENERAL} | {"kappa": float(kappa(table))}
+        seen = []
+        for _ in range(studies):
+            gold = rng.integers(0, k, n)
+            judge = np.where(rng.random(n) < 0.8, gold, rng.integers(0, k, n))
+            outputs = labelled(
+                gold > 0, judge, np.ones(n, dtype=bool), system=np.zeros(n, dtype=np.intp), unit=np.arange(n)
+            )
+            outputs = replace(outputs, words=tuple(map(str, range(k))), gold=np.eye(k)[gold])
+            seen.append(_covered(outputs, truth, several, rng))
+        result[k, n] = dict(zip(several, np.nanmean(seen, axis=0), strict=True))
+    for cell, covered in result.items():
+        print(cell, ", ".join(f"{name} {value:.3f}" for name, value in covered.items()))
+    return result
+
+
+def _covered(
+    outputs: LabelledOutputs, truth: dict[str, float], names: tuple[str, ...], rng: np.random.Generator
+) -> list[float]:
+    part = judge_rates(outputs, outputs.judged[0], sampling="random", confidence=0.95, rng=rng)
+    intervals = part.measures(confidence=0.95, ordered=False)
+    return [
+        float(intervals[name].low <= truth[name] <= intervals[name].high)
+        if np.isfinite(intervals[name].value)
+        else np.nan
+        for name in names
+    ]
+
+
+PARTS = {part.__name__: part for part in (coverage, clusters, versions, slices, scores, measures)}
 
 
 def main() -> None:

@@ -157,3 +157,66 @@ def codes(column: pl.Series, scale: LabelScale) -> pl.Series:
     else:
         mapping = {word: code for code, word in enumerate(scale.words)}
     return column.replace_strict(mapping, default=None, return_dtype=pl.Float64)
+
+
+def on_one_scale(
+    frames: tuple[pl.DataFrame, pl.DataFrame],
+    scales: tuple[Mapping[str, LabelScale], Mapping[str, LabelScale]],
+    *,
+    kind: Mapping[str, str],
+) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
+    """Ratings of two inputs with codes of one scale for each aspect that both rated, and the scales of all aspects.
+
+    Where one input has labels and the other numbers (0 and 1, or scores of a judge), these are read as `scale_of` reads
+    a column beside human labels.
+
+    Parameters
+    ----------
+    frames : pair of DataFrame
+        Ratings with `rater`, `aspect` and `score`.
+    scales : pair of mappings
+        Aspect to scale.
+    kind : mapping
+        Rater to 'human' or 'metric'.
+    """
+    united = {**scales[1], **scales[0]}
+    for aspect in united:
+        chosen = pl.col("aspect") == aspect
+        of_both = [scale.get(aspect) for scale in scales]
+        if of_both[0] == of_both[1] or not all(frame.select(chosen.any()).item() for frame in frames):
+            continue
+        words = [_decoded(frame.filter(chosen), scale) for frame, scale in zip(frames, of_both, strict=True)]
+        by_rater = pl.concat(words).partition_by("rater", as_dict=True, maintain_order=True)
+        columns = {str(rater): part["word"].alias(str(rater)) for (rater,), part in by_rater.items()}
+        gold = [rater for rater in columns if kind.get(rater) == "human"]
+        scale = scale_of(columns, gold=gold, where=aspect or "labels of two inputs")
+        united[aspect] = scale
+        frames = (_recoded(frames[0], chosen, words[0], scale), _recoded(frames[1], chosen, words[1], scale))
+    return frames, united
+
+
+def _decoded(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
+    """Rater and word of each rating."""
+    numbers = label_words(rows["score"]).alias("word")
+    if scale is None:
+        return pl.DataFrame([rows["rater"], numbers])
+    names = {float(code): word for code, word in enumerate(scale.words)}
+    words = rows["score"].replace_strict(names, default=None, return_dtype=pl.String)
+    has_score = rows["rater"].is_in(list(scale.scores))
+    return pl.DataFrame([rows["rater"], numbers.zip_with(has_score, words).alias("word")])
+
+
+def _recoded(frame: pl.DataFrame, chosen: pl.Expr, words: pl.DataFrame, scale: LabelScale) -> pl.DataFrame:
+    """Ratings with the chosen scores as codes of a scale; labels that the scale has not are left out."""
+    rows = frame.with_row_index("row").filter(chosen)
+    parts = pl.concat([rows.select("row"), words], how="horizontal").partition_by("rater", as_dict=True)
+    coded = [
+        part.select("row", score=codes(part["word"].alias(str(rater)), scale).cast(frame.schema["score"]))
+        for (rater,), part in parts.items()
+    ]
+    return (
+        frame.with_row_index("row")
+        .update(pl.concat(coded), on="row", how="left", include_nulls=True)
+        .drop("row")
+        .filter(pl.col("score").is_not_null())
+    )

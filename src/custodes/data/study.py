@@ -12,7 +12,7 @@ import polars as pl
 from custodes.arguments import checked, value_list
 from custodes.data.annotator_tastes import CLEAR, assignment
 from custodes.data.items import Items
-from custodes.data.labels import LabelScale
+from custodes.data.labels import LabelScale, on_one_scale
 from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.people import beside_people, pooled_aspects
 from custodes.data.mapping.words import looks_human
@@ -54,6 +54,7 @@ class Study:
     second opinions on what others were asked first; they say something of people and nothing of systems, so that no
     question of systems counts them. `looks`: what stopped the asking, where the answers did (see `data.looks`).
     `labels`: words of codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices.
+    `unnamed_system`: the input names no system, and its only one is named after the file.
     `cache`: results that several questions share, of a study `with_cache`; a study made from this one starts without.
     """
 
@@ -72,6 +73,7 @@ class Study:
     sides: bool = False
     labels: Mapping[str, LabelScale] = field(default_factory=dict)
     attributes: pl.DataFrame | None = None
+    unnamed_system: bool = False
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -377,6 +379,7 @@ def join(studies: Sequence[Study]) -> Study:
     """
     joined, *others = studies
     for other in others:
+        joined, other = _of_one_system(joined, other)
         notes = [*joined.notes, *other.notes, *_overlap_notes(joined, other)]
         kinds, other_kinds = joined.raters.kind, other.raters.kind
         for rater in kinds.keys() & other_kinds.keys():
@@ -389,9 +392,12 @@ def join(studies: Sequence[Study]) -> Study:
             same = [*KEY, "preference"]
             frame = frame.join(joined.preferences.frame, on=same, how="anti", maintain_order="left")
         raters, unlike = joined.raters.joined(other.raters)
+        frames, labels = on_one_scale(
+            (joined.ratings.frame, other.ratings.frame), (joined.labels, other.labels), kind=raters.kind
+        )
         joined = replace(
             joined,
-            ratings=_both_ratings(joined.ratings, other.ratings, "rating"),
+            ratings=Ratings(frame=_united(*frames, ["score"], "rating")),
             preferences=_both(joined.preferences, replace(other.preferences, frame=frame), "verdict"),
             second=_both(joined.second, other.second, "second opinion"),
             second_ratings=_both_ratings(joined.second_ratings, other.second_ratings, "second opinion"),
@@ -403,10 +409,44 @@ def join(studies: Sequence[Study]) -> Study:
             name=f"{joined.name} + {other.name}",
             digest=digest_of(joined.fingerprint(), other.fingerprint()),
             sides=joined.sides or other.sides,
-            labels={**other.labels, **joined.labels},
-            attributes=joined.attributes if other.attributes is None else other.attributes,
+            labels=labels,
+            attributes=_attributes(joined.attributes, other.attributes),
+            unnamed_system=joined.unnamed_system and other.unnamed_system,
         )
     return joined
+
+
+def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
+    """Two studies, of which one that names no system takes the only system of the other."""
+    if b.unnamed_system and len(a.systems) == 1:
+        return a, _with_system(b, a.systems[0])
+    if a.unnamed_system and len(b.systems) == 1:
+        return _with_system(a, b.systems[0]), b
+    return a, b
+
+
+def _with_system(study: Study, system: str) -> Study:
+    """A study whose only system has this name."""
+    column = pl.lit(system).alias("system")
+    attributes = study.attributes
+    return replace(
+        study,
+        ratings=Ratings(frame=study.ratings.frame.with_columns(column)),
+        attributes=None if attributes is None else attributes.with_columns(column),
+    )
+
+
+def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
+    """The columns of both; where both have one, the values of `a` and below them those of `b`."""
+    if a is None or b is None:
+        return b if a is None else a
+    both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
+    twice = [name for name in a.columns if f"{name} of b" in both.columns]
+    try:
+        filled = [pl.coalesce(name, f"{name} of b").alias(name) for name in twice]
+        return both.with_columns(filled).drop(f"{name} of b" for name in twice)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"a column of both inputs has values of two types ({listed(twice)}): {error}") from None
 
 
 def _rows(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:

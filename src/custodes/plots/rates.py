@@ -8,6 +8,7 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
+from custodes.data.comparisons import HUMAN
 from custodes.errors import OptionError
 from custodes.evaluate.rates.rates import Rates
 from custodes.plots.choice import chosen, of_aspect, titled
@@ -62,6 +63,7 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
     parts = [
         rows.select(
             "aspect",
+            "metric",
             name,
             pl.lit(words).alias("source"),
             rate=source,
@@ -70,7 +72,8 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
         )
         for source, words in SOURCES.items()
     ]
-    return pl.concat(parts).drop_nulls("rate")
+    by_metrics = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
+    return pl.concat(parts).filter(by_metrics).drop_nulls("rate").drop("metric")
 
 
 def rate_dots(data: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
@@ -177,6 +177,36 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     seen = seen * ratio(clusters, clusters - 1)
     effect = np.select([total == 0, alone, ~several], [np.nan, 1.0, np.inf], np.fmax(seen, 1.0))
     return DesignEffect(np.round(effect, _DIGITS), np.where(alone & (total > 0), np.inf, clusters))
+
+
+def influence_design_effect(influence: Floats, units: Ints, *, kind: Bools | None = None) -> DesignEffect:
+    """Design effect of an estimate from the influences of outputs (n,) in clusters `units` (n,).
+
+    The variance by clusters, times C / (C - 1), over the variance by outputs, at least 1. C is how many equal clusters
+    the clusters are worth, weighed by the mean of the variance expected and seen, as in `design_effect`. `kind` (n,):
+    outputs of two kinds with different expected influence (with and without a human label).
+
+    >>> effect, clusters = influence_design_effect(np.repeat([1.0, -1.0, 1.0, -1.0], 5), np.repeat(np.arange(4), 5))
+    >>> round(float(effect), 2), float(clusters)
+    (6.67, 4.0)
+
+    Source: Kish 1965; Liang and Zeger 1986.
+    """
+    n_units = int(units.max(initial=-1)) + 1
+    squares = influence**2
+    total = squares.sum()
+    if not total:
+        return DesignEffect(np.array(np.nan), np.array(np.inf))
+    expected = np.zeros(len(influence))
+    for chosen in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
+        expected[chosen] = squares[chosen].mean() if chosen.any() else 0.0
+    if np.bincount(units[expected > 0], minlength=n_units).max(initial=0) <= 1:
+        return DesignEffect(np.array(1.0), np.array(np.inf))
+    by_cluster = unit_sums((expected + squares) / 2, units=units, n_units=n_units)
+    clusters = ratio(np.array(by_cluster.sum() ** 2), np.array((by_cluster**2).sum()))
+    sums = unit_sums(influence, units=units, n_units=n_units)
+    effect = (sums**2).sum() / total * ratio(clusters, clusters - 1)
+    return DesignEffect(np.where(clusters > 1, np.fmax(effect, 1.0), np.inf), clusters)
 
 
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:

@@ -177,8 +177,15 @@ def test_a_golden_set_is_corrected_by_its_error_rates() -> None:
     rates = row(cu.rates(both, sampling="by-label").rates)
     assert rates["method"] == "rogan-gladen"
     assert rates["human_rate"] is None
-    # the judge's rate of all outputs, the golden set included
-    assert rates["corrected_rate_low"] < (0.9 * 4000 + 0.5 * 400) / 4400 < rates["corrected_rate_high"]
+    assert rates["n"] == 4000  # the golden set has no part in the rate
+    share = data["judge"].eq("pass").mean()
+    hits, false_alarms = judge[gold].mean(), judge[~gold].mean()
+    assert rates["corrected_rate"] == pytest.approx((share - false_alarms) / (hits - false_alarms))
+    assert rates["corrected_rate_low"] < 0.9 < rates["corrected_rate_high"]
+    alone = cu.rates(extra, sampling="by-label")
+    assert row(alone.rates)["corrected_rate"] is None
+    assert "every output has a human label" in row(alone.rates)["reason"]
+    assert row(alone.judges)["tpr"] == pytest.approx(hits)
 
 
 def test_categories_have_a_row_each_and_ordered_labels_weighted_kappa() -> None:
@@ -248,14 +255,36 @@ def test_several_annotators_are_combined_and_agreement_is_beside_the_judge() -> 
 def test_annotators_alone_and_judges_alone_have_the_rates_that_they_allow() -> None:
     people = cu.read(table(labelled=1.0).drop("judge"), columns={"item": "id", "score": ["human:{rater:expert}"]})
     rates = row(cu.rates(people).rates)
-    assert (rates["metric"], rates["corrected_rate"]) == ("human", None)
+    assert (rates["metric"], rates["judge_rate"]) == ("human", None)
     assert rates["human_rate_low"] < rates["human_rate"] < rates["human_rate_high"]
+    assert rates["corrected_rate"] == pytest.approx(rates["human_rate"])
+    with pytest.raises(OptionError, match="needs labels of a metric"):
+        cu.rates(people, sampling="by-label")
     judge = cu.rates(table(labelled=0.0))
     alone = row(judge.rates)
     assert alone["corrected_rate"] is None
     assert alone["reason"] == "no human labels"
     assert "no-human-labels" in {note.rule for note in judge.notes}
     assert "Without human labels the true rate is unknown" in "".join(cu.verdict(table(labelled=0.0)).lines())
+
+
+def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
+    people = versions(0.85, 0.5, 0.7).drop("judge")
+    columns = {"item": "id", "system": "prompt_version", "score": ["human:{rater:expert}"]}
+    study = cu.read(people, columns=columns)
+    pair = row(cu.rates(study).differences)
+    assert (pair["metric"], pair["decision"], pair["favoured"]) == ("human", "+", "")
+    assert pair["tpr_difference"] is None
+    assert pair["corrected_difference"] == pytest.approx(pair["human_difference"])
+    assert "v1 has a significantly higher rate of pass than v2" in str(cu.verdict(study))
+    assert cu.rates(study, by="system").slices["finding"].to_list() == ["higher rate", "lower rate"]
+
+
+def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
+    data = table(400, labelled=0.5).with_columns(expert=pl.when(pl.col("judge") == "pass").then(pl.col("expert")))
+    result = cu.rates(data, sampling="by-judge")
+    assert "labels-of-a-judge-unchecked" in {note.rule for note in result.notes}
+    assert row(result.rates)["reason"] == "no human labels where the metric gives one of its labels"
 
 
 def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
@@ -275,14 +304,13 @@ def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
     [
         ({"positive": "passed"}, r"positive='passed' selects no label; allowed: a label \(fail, pass\)"),
         ({"sampling": "randomly"}, r"sampling='randomly'"),
-        ({"threshold": "best"}, None),
+        ({"threshold": "best"}, r"threshold='best': allowed are a number, youden, tpr>=R and tnr>=R"),
+        ({"threshold": "0.5"}, r"threshold='0.5': no metric of table gives scores beside binary labels"),
+        ({"calibration": "shared"}, r"calibration='shared' needs two systems"),
         ({"confidence": 1.0}, r"confidence=1.0: must lie between 0 and 1"),
     ],
 )
-def test_bad_options_have_one_clear_line(options: dict[str, Any], message: str | None) -> None:
-    if message is None:
-        cu.rates(table(), **options)  # no metric gives scores
-        return
+def test_bad_options_have_one_clear_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         cu.rates(table(), **options)
 

@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from custodes.stats.clusters import influence_design_effect
 from custodes.stats.rates.posterior import (
     LabelCounts,
+    cell_prior,
     copula_correlated,
-    influence_design_effect,
+    joint_estimate,
     joint_posterior,
-    rate_influence,
+    output_influence,
     two_sided_p,
 )
 
@@ -77,15 +79,35 @@ def test_influence_is_the_derivative_of_the_estimate() -> None:
         np.add.at(labelled, (stratum[use], labels[use, 1].astype(int)), 1)
         return LabelCounts(labelled, np.bincount(stratum[rows], minlength=2).astype(float))
 
-    def rate(part: LabelCounts) -> float:
-        return float((part.total / part.total.sum() * part.labelled[:, 1] / part.labelled.sum(axis=1)).sum())
+    def rate(part: LabelCounts) -> np.ndarray:
+        return joint_estimate(part, sampling="random")[..., 1].sum(axis=-1)
 
     everything = np.arange(400)
-    influence, human = rate_influence(stratum, labels, np.ones(400), counts(everything), column=1)
+    influence = output_influence(
+        rate,
+        counts(everything),
+        stratum=stratum,
+        labels=labels,
+        weights=(everything < 100).astype(float),
+        totalled=np.ones(400),
+    )
     jackknife = np.array([rate(counts(everything)) - rate(counts(np.delete(everything, i))) for i in range(400)])
     assert np.corrcoef(influence, jackknife)[0, 1] > 0.999
     np.testing.assert_allclose((influence**2).sum(), (jackknife**2).sum(), rtol=0.05)
-    np.testing.assert_allclose((human**2).sum(), stats.bernoulli(labels[:100, 1].mean()).var() / 100, rtol=0.02)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_prior_weighs_two_outputs_and_is_neutral_on_equal_labels(k: int) -> None:
+    prior = cell_prior(k, k)
+    assert prior.sum() == pytest.approx(2)
+    assert np.trace(prior) == pytest.approx(1)
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, k, 60)
+    judge = np.where(rng.random(60) < 0.8, gold, rng.integers(0, k, 60))
+    table = np.zeros((k, k))
+    np.add.at(table, (judge, gold), 1)
+    posterior = joint_posterior(LabelCounts(table, table.sum(axis=1)), sampling="random", rng=rng)
+    assert np.trace(posterior.draws, axis1=1, axis2=2).mean() == pytest.approx(np.trace(table) / 60, abs=0.02)
 
 
 def test_design_effect_of_equal_outputs_in_a_cluster_is_its_size() -> None:
@@ -103,6 +125,11 @@ def test_copula_keeps_the_values_and_gives_the_correlation(correlation: float) -
     result = copula_correlated(first, second, correlation, rng)
     np.testing.assert_array_equal(np.sort(result), np.sort(second))
     assert np.corrcoef(first, result)[0, 1] == pytest.approx(correlation, abs=0.05)
+
+
+def test_p_value_far_from_zero_can_be_adjusted_over_many_tests() -> None:
+    draws = np.random.default_rng(0).standard_normal(8192) + 6
+    assert float(two_sided_p(draws)) == pytest.approx(2 * stats.norm.sf(6), rel=0.5)
 
 
 def test_p_value_agrees_with_the_interval() -> None:

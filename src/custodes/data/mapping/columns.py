@@ -176,7 +176,7 @@ class Columns:
 
     def matched(self, columns: Sequence[str]) -> set[str]:
         """The patterns that name a column of a table with these."""
-        return {pattern.written for pattern, _ in self._split(columns).values()}
+        return {pattern.written for pattern, _ in self.split(columns).values()}
 
     def apply(self, frame: pl.DataFrame, *, where: str) -> Mapped:
         """A table with its columns named by their roles; the frame that came is not changed.
@@ -212,7 +212,7 @@ class Columns:
             message = f"{where}: no column names the systems of a pair, which are called a and b"
             notes += noted(("nameless-systems", True, message))
         items = self._facts_of(frame, mapped, where=where)
-        split = self._split(frame.columns)
+        split = self.split(frame.columns)
         if not split:
             return Mapped(frame=mapped, items=items, texts=of_items, notes=(*notes, *text_notes), wide=False)
         long, more_notes = _long(mapped, split, where=where)
@@ -236,7 +236,7 @@ class Columns:
     def _rated(self, columns: Sequence[str]) -> bool:
         """Whether a table with these holds scores or verdicts."""
         names = set(self._renamed(columns))
-        return bool(self._split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
+        return bool(self.split(columns) or {"winner", "preference"} & names or {"rater", "score"} <= names)
 
     def _facts_of(self, frame: pl.DataFrame, mapped: pl.DataFrame, *, where: str) -> pl.DataFrame | None:
         """What a table says of items, None where it says nothing."""
@@ -255,7 +255,7 @@ class Columns:
         mapped = {role: name for role, name in here.items() if role not in FACTS and not (texts and role in TEXTS)}
         return {**mapped, **{name: name for name in columns if name not in gone}}
 
-    def _split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
+    def split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The columns of scores: each with its pattern and the labels in its name; the first pattern takes it."""
         free, split = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:

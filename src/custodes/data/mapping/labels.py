@@ -180,7 +180,7 @@ def _may_hold_labels(column: pl.Series) -> bool:
 def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
     if "rater" in declared.roles or "score" in declared.roles:
         return None
-    patterns = declared._split(frame.columns)
+    patterns = declared.split(frame.columns)
     split = {name: pattern.kind or labels.get("kind", "") for name, (pattern, labels) in patterns.items()}
     if split and not set(split.values()) <= {"human", "metric"}:
         return None
@@ -214,7 +214,11 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     if any(name in binary for name in judges):
         judges = [name for name in judges if name in binary or SCORE & set(parts(name))]
     judges = [name for name in judges if _labels(words[name]) or _is_number(frame[name])]
-    if not judges or (not human and not any(name in binary for name in judges)):
+    if not judges and (named("text", frame.columns) or not human):
+        return None  # texts
+    if not judges and not all(_alone(name, frame[name], name in binary) for name in human):
+        return None
+    if not human and not any(name in binary for name in judges):
         return None
     if not human:
         judges = [name for name in judges if name in binary]
@@ -253,6 +257,11 @@ def _human_first(name: str) -> bool:
     return looks_human(name) and parts(name)[0] not in JUDGE
 
 
+def _alone(name: str, column: pl.Series, is_known: bool) -> bool:
+    """Whether a column holds human labels where there is no judge: known words, or words in a column named so."""
+    return _all_words([column]) and (is_known or bool(LABEL_WORDS & set(parts(name))))
+
+
 def _labels(column: pl.Series) -> bool:
     """Whether a column of words has few different ones, or none at all."""
     return column.drop_nulls().n_unique() <= MOST_LABELS
@@ -286,7 +295,8 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     labels = [roles["score"]] if "score" in roles else [n for n in called(LONG_LABEL, names) if n not in taken]
     labels = [name for name in labels if name in words and words[name].drop_nulls().len()]
     binary = [name for name in labels if is_binary(words[name].drop_nulls().unique())]
-    chosen = sorted(binary, key=lambda name: _is_number(frame[name])) or (labels if "score" in roles else [])
+    nominal = [name for name in labels if "score" in roles or (_all_words([frame[name]]) and _labels(words[name]))]
+    chosen = sorted(binary, key=lambda name: _is_number(frame[name])) or nominal
     if not chosen:
         return None
     taken.add(chosen[0])

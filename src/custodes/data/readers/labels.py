@@ -62,14 +62,16 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
             one_value_per_item(pl.DataFrame([places["item"], *columns]), where=where), where=where
         )
         notes += item_notes
-    described = [
+    parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({listed(rest, limit=4)})" if rest else "",
     ]
-    message = f"{where}: read as labels with {layout}" + "".join(f"; {part}" for part in described if part)
+    message = f"{where}: read as labels with {layout}" + "".join(f"; {part}" for part in parts if part)
     notes += noted((LAYOUT, guessed, message))
-    return replace(study, attributes=attributes, items=items, notes=tuple(notes), name=where)
+    return replace(
+        study, attributes=attributes, items=items, notes=tuple(notes), name=where, unnamed_system=not layout.systems
+    )
 
 
 def _places(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:

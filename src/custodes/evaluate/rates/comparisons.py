@@ -26,9 +26,8 @@ def estimate_with_bounds(name: str, value: Interval) -> dict[str, float]:
 
 def error_differences(first: JudgeRates, second: JudgeRates) -> tuple[Floats, Floats]:
     """Differences of TPR and of TNR, each (1 + draws,); human labels of the two count as independent."""
-    parts = (first.agreement.values, second.agreement.values)
-    tpr, tnr = ([measure(part) for part in parts] for measure in (sensitivity, specificity))
-    return np.asarray(tpr[0] - tpr[1]), np.asarray(tnr[0] - tnr[1])
+    tpr, tnr = (first.values(measure) - second.values(measure) for measure in (sensitivity, specificity))
+    return tpr, tnr
 
 
 def correlation(first: Floats, second: Floats, units: Ints) -> float:
@@ -47,6 +46,8 @@ def correlation(first: Floats, second: Floats, units: Ints) -> float:
 
 def rate_difference(first: JudgeRates, second: JudgeRates, units: Ints, rng: np.random.Generator) -> Floats:
     """Corrected difference, (1 + draws,): draws of both rates with the correlation of their shared clusters."""
+    if not np.isfinite(first.corrected.value + second.corrected.value):
+        return np.full(2, np.nan)
     shared = correlation(first.influence, second.influence, units)
     draws = copula_correlated(first.rate_draws, second.rate_draws, shared, rng)
     return np.append(first.corrected.value - second.corrected.value, first.rate_draws - draws)
@@ -141,11 +142,19 @@ def equivalent(by_system: Sequence[JudgeRates], *, alpha: float) -> bool:
     return True
 
 
-def slice_row(metric: str, name: str, inside: JudgeRates, outside: JudgeRates, *, confidence: float) -> dict[str, Any]:
+def slice_row(
+    metric: str,
+    name: str,
+    inside: JudgeRates,
+    outside: JudgeRates,
+    units: Ints,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
     """A row of the table `slices`, with unadjusted p-values against the other outputs."""
     tpr, tnr = error_differences(inside, outside)
-    rate = np.append(inside.corrected.value - outside.corrected.value, inside.rate_draws - outside.rate_draws)
-    agreement = inside.agreement.values
+    rate = rate_difference(inside, outside, units, rng)
     return {
         "metric": metric,
         "slice": name,
@@ -153,8 +162,8 @@ def slice_row(metric: str, name: str, inside: JudgeRates, outside: JudgeRates, *
         "n_labelled": inside.n_labelled,
         **estimate_with_bounds("judge_rate", inside.judge),
         **estimate_with_bounds("corrected_rate", inside.corrected),
-        **estimate_with_bounds("tpr", bounded(sensitivity(agreement), confidence)),
-        **estimate_with_bounds("tnr", bounded(specificity(agreement), confidence)),
+        **estimate_with_bounds("tpr", bounded(inside.values(sensitivity), confidence)),
+        **estimate_with_bounds("tnr", bounded(inside.values(specificity), confidence)),
         "p_rate": _p_value(rate),
         "p_tpr": _p_value(tpr),
         "p_tnr": _p_value(tnr),

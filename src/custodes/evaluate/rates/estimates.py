@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
+from custodes.data.comparisons import HUMAN
 from custodes.evaluate.rates.outputs import LabelledOutputs
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import percentile_interval, wilson_interval
 from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, krippendorff
 from custodes.stats.rates.posterior import (
     JointPosterior,
     LabelCounts,
     Sampling,
-    influence_design_effect,
+    joint_estimate,
     joint_posterior,
-    rate_influence,
+    output_influence,
 )
 from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, score_strata
 from custodes.stats.ratios import ratio
@@ -38,32 +41,124 @@ class Interval(NamedTuple):
 UNDEFINED = Interval(np.nan, np.nan, np.nan)
 
 
+class EstimateSettings(TypedDict):
+    """How outputs were selected for human labels, the confidence of bounds, and the generator of draws."""
+
+    sampling: Sampling
+    confidence: float
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class StratifiedLabels:
+    """Outputs with a label of a judge, by stratum, and what they say of a statistic of their counts.
+
+    Attributes
+    ----------
+    outputs : LabelledOutputs
+        The outputs with a label of the judge.
+    stratum : int array of shape (n,)
+        The judge's label, or the bin of its score.
+    weights : array of shape (n,)
+        What an output with a human label counts, 0 without one; their sum is the number of labelled outputs.
+    totalled : array of shape (n,)
+        What an output counts in the proportion of its stratum.
+    n_strata : int
+    sampling : {'random', 'by-judge', 'by-label'}
+    confidence : float
+    rng : numpy.random.Generator
+    """
+
+    outputs: LabelledOutputs
+    stratum: Ints
+    weights: Floats
+    totalled: Floats
+    n_strata: int
+    sampling: Sampling
+    confidence: float
+    rng: np.random.Generator
+
+    @cached_property
+    def counts(self) -> LabelCounts:
+        """Weighted counts of human labels in each stratum, and of all outputs."""
+        columns = (np.nan_to_num(column) * self.weights for column in self.outputs.gold.T)
+        labelled = [np.bincount(self.stratum, weights=column, minlength=self.n_strata) for column in columns]
+        total = np.bincount(self.stratum, weights=self.totalled, minlength=self.n_strata)
+        return LabelCounts(np.stack(labelled, axis=1).astype(np.float64), total.astype(np.float64))
+
+    @property
+    def estimate(self) -> Floats:
+        """(strata, labels): joint proportions."""
+        return joint_estimate(self.counts, sampling=self.sampling)
+
+    @property
+    def of_all(self) -> StratifiedLabels:
+        """The same human labels, in proportions of all outputs with a label of the judge."""
+        return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
+
+    def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
+        """(n,): of each output on a statistic of joint proportions (..., strata, labels)."""
+        return output_influence(
+            lambda counts: statistic(joint_estimate(counts, sampling=self.sampling)),
+            self.counts,
+            stratum=self.stratum,
+            labels=self.outputs.gold,
+            weights=self.weights,
+            totalled=self.totalled,
+        )
+
+    def divisor(self, influence: Floats) -> float:
+        """What counts are divided by because weights differ and outputs share clusters."""
+        has_label = self.outputs.labelled
+        return _kish(self.weights[has_label]) * _divisor(self.outputs, influence, self.confidence, kind=has_label)
+
+    def effective(self, influence: Floats) -> LabelCounts:
+        """Counts divided by the design effect of an estimate."""
+        by_cluster = _divisor(self.outputs, influence, self.confidence, kind=self.outputs.labelled)
+        return LabelCounts(self.counts.labelled / self.divisor(influence), self.counts.total / by_cluster)
+
+    def posterior(self, counts: LabelCounts) -> JointPosterior:
+        """The joint posterior of effective counts."""
+        return joint_posterior(counts, sampling=self.sampling, rng=self.rng)
+
+    @cached_property
+    def _independent(self) -> JointPosterior:
+        return self.posterior(self.effective(np.zeros(len(self.stratum))))
+
+    def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
+        """(1 + draws,): a statistic of joint proportions, then its draws."""
+        if not self.outputs.clustered:
+            return statistic(self._independent.values)
+        return statistic(self.posterior(self.effective(self.influence(statistic))).values)
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgeRates:
     """What one judge says of some outputs, beside the annotators.
 
     Attributes
     ----------
-    counts : LabelCounts
-        Without clusters, weighted by inclusion.
-    posterior : JointPosterior
-        Of the joint proportions, all outputs used.
-    agreement : JointPosterior
-        Of the labels of judge and annotators, (labels, labels), for measures of agreement; where outputs were labelled
-        at random, from those with both labels alone.
+    rate_draws : array of shape (draws,)
+        Posterior draws of the corrected rate.
+    pairs : StratifiedLabels or None
+        Outputs by the judge's label, for measures of agreement; where outputs were labelled at random, those with both
+        labels. None: there is no judge.
     influence, human_influence : arrays of shape (n,)
         Of each output on the corrected rate and on the rate by human labels.
     corrected, human, judge : Interval
         Rates of the positive label.
     n_judged, n_labelled : int
-        Outputs with a label by the judge, and with both labels.
-    human_n : float
-        Effective number of human labels.
+        Outputs whose rate is meant, and outputs with both labels.
+    rarer : float
+        Number of human labels of the rarer kind.
+    judge_n, human_n : float
+        Effective number of labels of the judge and of the annotators.
+    unlabelled : float
+        Proportion of outputs in strata without any human label.
     """
 
-    counts: LabelCounts
-    posterior: JointPosterior
-    agreement: JointPosterior
+    rate_draws: Floats
+    pairs: StratifiedLabels | None
     influence: Floats
     human_influence: Floats
     corrected: Interval
@@ -71,41 +166,43 @@ class JudgeRates:
     judge: Interval
     n_judged: int
     n_labelled: int
+    rarer: float
+    judge_n: float
     human_n: float
+    unlabelled: float
 
-    @property
-    def rate_draws(self) -> Floats:
-        """Posterior draws of the corrected rate."""
-        return np.asarray(self.posterior.draws[:, :, 1].sum(axis=1))
-
-    @property
-    def rarer(self) -> float:
-        """Number of human labels of the rarer kind."""
-        return float(self.counts.labelled.sum(axis=0).min())
-
-    def with_error_rates(
-        self, pooled: JudgeRates, *, confidence: float, rng: np.random.Generator, **_: object
-    ) -> JudgeRates:
+    def with_error_rates(self, pooled: StratifiedLabels, *, confidence: float) -> JudgeRates:
         """The same outputs corrected by the TPR and TNR of `pooled` (Rogan and Gladen)."""
-        positive = self.judge.value * self.n_judged
-        total = np.array([self.n_judged - positive, positive])
-        posterior = joint_posterior(LabelCounts(pooled.counts.labelled, total), sampling="by-label", rng=rng)
-        return replace(self, posterior=posterior, corrected=bounded(posterior.values[:, :, 1].sum(axis=1), confidence))
+        if not self.n_judged:
+            return self
+        total = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
+        labelled = pooled.effective(pooled.influence(positive_rate)).labelled
+        posterior = joint_posterior(LabelCounts(labelled, total), sampling="by-label", rng=pooled.rng)
+        values = positive_rate(posterior.values)
+        return replace(self, rate_draws=values[1:], corrected=bounded(values, confidence))
+
+    def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
+        """(1 + draws,): a measure of agreement and its draws; NaN without a judge or without human labels."""
+        return self.pairs.values(statistic) if self.pairs is not None and self.n_labelled else np.full(2, np.nan)
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
         """Measures of agreement; those of two labels are undefined with more."""
-        values = self.agreement.values
-        square = values.shape[1] == values.shape[2]
-        weighting: Weighting = "quadratic" if ordered else "none"
         undefined = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
-        if not square or not self.n_labelled:
+        if self.pairs is None or not self.n_labelled:
             return undefined
-        n = float(self.counts.labelled.sum())
-        draws = {name: measure(values) for name, measure in GENERAL.items()}
-        draws |= {"kappa": kappa(values, weighting=weighting), "alpha": krippendorff(values, n, ordered=ordered)}
-        if values.shape[2] == 2:
-            draws |= {name: measure(values) for name, measure in BINARY.items()}
-        return undefined | {name: bounded(column, confidence) for name, column in draws.items()}
+        weighting: Weighting = "quadratic" if ordered else "none"
+        measures = {
+            **GENERAL,
+            **(BINARY if self.pairs.n_strata == 2 else {}),
+            "kappa": lambda table: kappa(table, weighting=weighting),
+            "alpha": lambda table: krippendorff(table, self.n_labelled, ordered=ordered),
+        }
+        return undefined | {name: bounded(self.values(measure), confidence) for name, measure in measures.items()}
+
+
+def positive_rate(joint: Floats) -> Floats:
+    """Rate of the second human label: (..., strata, labels) -> (...)."""
+    return np.asarray(joint[..., 1].sum(axis=-1))
 
 
 def bounded(values: Floats, confidence: float) -> Interval:
@@ -121,9 +218,7 @@ def judge_rates(
     labels: Floats,
     *,
     strata: Ints | None = None,
-    sampling: Sampling,
-    confidence: float,
-    rng: np.random.Generator,
+    **settings: Unpack[EstimateSettings],
 ) -> JudgeRates:
     """Estimates of a judge with two human labels, or with the labels themselves.
 
@@ -135,58 +230,64 @@ def judge_rates(
         Code of the judge's label; NaN: none.
     strata : int array of shape (n,), optional
         Strata of a judge that gives scores, instead of its labels.
+    **settings
+        See `EstimateSettings`.
     """
-    k = len(outputs.words)
+    sampling, confidence = settings["sampling"], settings["confidence"]
     judged = ~np.isnan(labels)
     rows, codes = outputs.only(judged), labels[judged].astype(np.intp)
-    stratum = codes if strata is None or sampling == "by-label" else strata[judged]
-    n_strata = k if stratum is codes else int(stratum.max(initial=0)) + 1
-    counts = _counts(stratum, rows.gold, rows.weight, n_strata)
-    corrected, human = rate_influence(stratum, rows.gold, rows.weight, counts, column=1)
-    effect, human_effect = (_divisor(rows, part, confidence) for part in (corrected, human))
-    kish = _kish(rows.weight[rows.labelled])
-    posterior = joint_posterior(
-        LabelCounts(counts.labelled / (effect * kish), counts.total / effect), sampling=sampling, rng=rng
+    has_label = rows.labelled
+    weights = np.where(has_label, rows.weight, 0.0)
+    weights = np.nan_to_num(weights * ratio(has_label.sum(), weights.sum()))
+    # A golden set from elsewhere has no part in the rate of the other outputs.
+    meant = ~has_label if sampling == "by-label" else np.ones(len(codes), dtype=bool)
+    pairs = StratifiedLabels(
+        outputs=rows,
+        stratum=codes,
+        weights=weights,
+        totalled=weights if sampling == "random" else meant.astype(np.float64),
+        n_strata=len(outputs.words),
+        **settings,
     )
-    pairs = _counts(codes, rows.gold, rows.weight, k)
-    total = np.asarray(pairs.labelled.sum(axis=1)) if sampling == "random" else pairs.total
-    agreement = joint_posterior(
-        LabelCounts(pairs.labelled / (effect * kish), total / effect), sampling=sampling, rng=rng
-    )
-    n_labelled = int(rows.labelled.sum())
-    human_rate = judge = UNDEFINED
-    human_n = n_labelled / (human_effect * kish)
+    stratified = replace(pairs, totalled=meant.astype(np.float64))
+    if strata is not None and sampling != "by-label":
+        stratified = replace(stratified, stratum=strata[judged], n_strata=int(strata[judged].max(initial=0)) + 1)
+    if sampling == "by-label" and np.isnan(pairs.estimate).any():  # no other outputs, or no better than chance
+        pairs = replace(pairs, sampling="random", totalled=weights)
+    n_judged, n_labelled = int(meant.sum()), int(has_label.sum())
+    influence = stratified.influence(positive_rate)
+    whole = replace(stratified, stratum=np.zeros_like(codes), n_strata=1, sampling="random", totalled=weights)
+    human_influence = whole.influence(positive_rate)
+    human_n, judge_n = n_labelled / whole.divisor(human_influence), 0.0
+    corrected = human = judge = UNDEFINED
+    draws = np.full(1, np.nan)
+    counts = stratified.counts
+    if n_labelled and n_judged:
+        values = positive_rate(stratified.posterior(stratified.effective(influence)).values)
+        draws, corrected = values[1:], bounded(values, confidence)
     if n_labelled and sampling == "random":
-        value = counts.labelled[:, 1].sum() / counts.labelled.sum()
-        human_rate = _wilson(value, human_n, confidence)
-    if len(codes):
-        positive = (codes == 1).astype(np.float64)
-        judge_effect = _divisor(rows, positive - positive.mean(), confidence, by_label=False)
-        judge = _wilson(float(positive.mean()), len(codes) / judge_effect, confidence)
+        human = _wilson(float(positive_rate(whole.estimate)), human_n, confidence)
+    without = counts.labelled.sum(axis=1) == 0
+    if n_judged:
+        positive = (codes[meant] == 1).astype(np.float64)
+        judge_n = n_judged / _divisor(rows.only(meant), positive - positive.mean(), confidence)
+        judge = _wilson(float(positive.mean()), judge_n, confidence)
     full = np.zeros((2, len(judged)))
-    full[:, judged] = corrected, human
+    full[:, judged] = influence, human_influence
     return JudgeRates(
-        counts=counts,
-        posterior=posterior,
-        agreement=agreement,
+        rate_draws=draws,
+        pairs=pairs,
         influence=full[0],
         human_influence=full[1],
-        corrected=bounded(posterior.values[:, :, 1].sum(axis=1), confidence) if n_labelled else UNDEFINED,
-        human=human_rate,
+        corrected=corrected,
+        human=human,
         judge=judge,
-        n_judged=int(judged.sum()),
+        n_judged=n_judged,
         n_labelled=n_labelled,
+        rarer=float(counts.labelled.sum(axis=0).min()),
+        judge_n=judge_n,
         human_n=human_n,
-    )
-
-
-def _counts(stratum: Ints, gold: Floats, weight: Floats, n_strata: int) -> LabelCounts:
-    """Weighted counts of human labels in each stratum, their sum the number of labelled outputs, and of all outputs."""
-    has_value = ~np.isnan(gold[:, 0])
-    weights = gold[has_value] * (weight[has_value] * ratio(has_value.sum(), weight[has_value].sum()))[:, np.newaxis]
-    labelled = [np.bincount(stratum[has_value], weights=part, minlength=n_strata) for part in weights.T]
-    return LabelCounts(
-        np.stack(labelled, axis=1).astype(np.float64), np.bincount(stratum, minlength=n_strata).astype(np.float64)
+        unlabelled=0.0 if sampling == "by-label" else float(ratio(counts.total[without].sum(), counts.total.sum())),
     )
 
 
@@ -195,11 +296,10 @@ def _kish(weights: Floats) -> float:
     return float(len(weights) * (weights**2).sum() / weights.sum() ** 2) if len(weights) else 1.0
 
 
-def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, by_label: bool = True) -> float:
+def _divisor(outputs: LabelledOutputs, influence: Floats, confidence: float, *, kind: Bools | None = None) -> float:
     """What counts are divided by because outputs share clusters; 1 where they do not."""
     if not outputs.clustered:
         return 1.0
-    kind = outputs.labelled if by_label else None
     divisor = float(influence_design_effect(influence, outputs.unit, kind=kind).divisor(confidence))
     return divisor if np.isfinite(divisor) else float(len(influence))
 
@@ -213,34 +313,50 @@ def _wilson(value: float, n: float, confidence: float) -> Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeLabels:
-    """A judge's labels of all outputs, with the strata and the threshold of a judge that gives scores."""
+    """A judge's labels of all outputs, with the strata and the threshold of a judge that gives scores; `human`: there
+    is no judge, and outputs form one stratum."""
 
     name: str
     labels: Floats
     evaluated: Floats
     """The labels by cross-fitted thresholds where the output has a human label."""
-    strata: Ints | None
-    scores: Floats | None
-    threshold: float
+    strata: Ints | None = None
+    scores: Floats | None = None
+    threshold: float = np.nan
+
+    def rates(self, outputs: LabelledOutputs, rows: Bools, **settings: Unpack[EstimateSettings]) -> JudgeRates:
+        """Rates of the outputs in `rows` (n,)."""
+        part = judge_rates(outputs, np.where(rows, self.labels, np.nan), strata=self.strata, **settings)
+        if self.name == HUMAN:
+            return replace(part, pairs=None, judge=UNDEFINED, unlabelled=0.0)
+        unknown = self.scores is not None and not np.isfinite(self.threshold)
+        return replace(part, judge=UNDEFINED) if unknown else part
+
+    @property
+    def of_thresholds(self) -> JudgeLabels:
+        """The judge with labels by cross-fitted thresholds, for its errors."""
+        return replace(self, labels=self.evaluated, strata=None if self.scores is not None else self.strata)
 
 
-def judges_of(outputs: LabelledOutputs, threshold: str) -> Iterator[JudgeLabels]:
-    """Each judge of outputs with two labels.
+def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
+    """Each judge of outputs with two labels; without a metric, one named `human`.
 
-    Scores become labels by a number or by a cross-fitted `ThresholdTarget`; with `threshold` '' they only form strata.
+    Scores become labels by a number or by a cross-fitted `ThresholdTarget`; without a threshold they only form strata.
     """
+    if not outputs.metrics:
+        one = np.zeros(len(outputs.system))
+        yield JudgeLabels(name=HUMAN, labels=one, evaluated=one, strata=one.astype(np.intp))
     for name, values, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
         if not is_score:
-            yield JudgeLabels(name=name, labels=values, evaluated=values, strata=None, scores=None, threshold=np.nan)
+            yield JudgeLabels(name=name, labels=values, evaluated=values)
             continue
         has_value = ~np.isnan(values)
         usable = has_value & outputs.labelled
         positive = outputs.gold[usable, 1] > 0.5
-        at = _number(threshold) if threshold else np.nan
+        at = parsed_threshold(threshold) if threshold else np.nan
         evaluated = np.full(len(values), np.nan)
-        if at is None:
-            target = ThresholdTarget.parse(threshold)
-            at = target.threshold(values[usable], positive)
+        if isinstance(at, ThresholdTarget):
+            target, at = at, at.threshold(values[usable], positive)
             evaluated[has_value] = values[has_value] >= at
             evaluated[usable] = cross_fitted_labels(values[usable], positive, target, fold=outputs.unit[usable] % FOLDS)
         else:
@@ -251,11 +367,13 @@ def judges_of(outputs: LabelledOutputs, threshold: str) -> Iterator[JudgeLabels]
         yield JudgeLabels(name=name, labels=labels, evaluated=evaluated, strata=strata, scores=values, threshold=at)
 
 
-def _number(text: str) -> float | None:
+def parsed_threshold(text: str) -> float | ThresholdTarget:
+    """A number, or what the threshold aims at."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        return None
+        return ThresholdTarget.parse(text)
+    return number if np.isfinite(number) else ThresholdTarget.parse(text)
 
 
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from custodes.data.notes import Note, noted
+from custodes.errors import listed
 from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN
 from custodes.evaluate.rates.estimates import JudgeLabels, JudgeRates, sampling_p_value
 from custodes.evaluate.rates.outputs import LabelledOutputs, known_binary
@@ -26,6 +29,7 @@ WARNINGS = (
     "judge-contradicts-human",
     "few-of-a-label",
     "few-labelled-clusters",
+    "labels-of-a-judge-unchecked",
 )
 """Notes that may reverse a conclusion."""
 
@@ -64,11 +68,28 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     )
 
 
+def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
+    """Notes on the strata of systems: where no output has a human label, the estimate there is arbitrary."""
+    shares = {name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0}
+    parts = [f"{share:.0%} of the outputs of {name}" for name, share in shares.items()]
+    what = "scores in bins" if judge.scores is not None else "labels"
+    return noted(
+        (
+            "labels-of-a-judge-unchecked",
+            bool(parts),
+            f"{judge.name}: {listed(parts)} have {what} for which no output has a human label; there the estimate "
+            "assumes that both human labels are as probable: label some of them",
+        ),
+        aspect=outputs.aspect,
+    )
+
+
 def judge_notes(
     outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, sampling: Sampling, method: str, calibration: str
 ) -> list[Note]:
     """Notes on the labels of one judge; `part` has its estimates on all outputs."""
-    p = sampling_p_value(outputs, judge.labels) if sampling == "random" else np.nan
+    weighted = (outputs.weight != outputs.weight[0]).any()
+    p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not weighted else np.nan
     measures = part.measures(confidence=0.99, ordered=False)
     equal = part.n_labelled >= 2 * FEW_CLUSTERS and measures["accuracy"].value == 1
     opposite = measures["mcc"].high < 0

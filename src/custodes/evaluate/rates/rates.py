@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -30,13 +29,14 @@ from custodes.evaluate.rates.comparisons import (
 )
 from custodes.evaluate.rates.estimates import (
     UNDEFINED,
+    EstimateSettings,
     Interval,
     JudgeLabels,
     JudgeRates,
-    judge_rates,
     judges_of,
+    parsed_threshold,
 )
-from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes
+from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, slices_of
 from custodes.evaluate.rates.thresholds import calibration_rows, roc_rows
 from custodes.progress import Progress, silent
@@ -75,14 +75,19 @@ class Rates(Result):
         label("metric", "its name; `human` without a metric"),
         label("system", "its name"),
         label("label", "the label whose rate is given"),
-        count("n", "outputs with a label by the metric"),
-        count("n_labelled", "of these, outputs with a human label", "Human labels"),
+        count("n", "outputs with a label by the metric; with `sampling='by-label'` those without a human label"),
+        count("n_labelled", "outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
         share("human_rate", "rate by human labels alone", "Human labels alone", interval=True),
-        share("corrected_rate", "rate by human and metric labels together", "Corrected rate", interval=True),
+        share(
+            "corrected_rate",
+            "rate by human and metric labels together; without a metric by human labels",
+            "Corrected rate",
+            interval=True,
+        ),
         label(
             "method",
-            "`post-stratified`, `rogan-gladen` or `wilson`; `, shared` where systems share error rates",
+            "`post-stratified`, `rogan-gladen` or `human labels`; `, shared` where systems share error rates",
             essential=False,
         ),
         count(
@@ -135,8 +140,8 @@ class Rates(Result):
         "One row per metric and slice (`by`), each against all other outputs.",
         label("metric", "its name"),
         label("slice", "the value of the column"),
-        count("n", "outputs with a label by the metric"),
-        count("n_labelled", "of these, outputs with a human label", "Human labels"),
+        count("n", "outputs with a label by the metric; with `sampling='by-label'` those without a human label"),
+        count("n_labelled", "outputs with a human label", "Human labels"),
         share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),
         share("corrected_rate", "corrected rate", "Corrected rate", interval=True),
         share("tpr", MEASURES["tpr"], "TPR", interval=True),
@@ -180,7 +185,7 @@ class Rates(Result):
     by="Column whose values are slices; system for the systems.",
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
     consensus="How several annotators give one label: vote, dawid-skene, or kept (in proportion).",
-    threshold="Threshold of a judge that gives scores: a number, youden, tpr>=R or tnr>=R.",
+    threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
     calibration="Error rates of the judge: within each system, or shared where they are equivalent.",
 )
 def rates(
@@ -190,7 +195,7 @@ def rates(
     by: str | None = None,
     sampling: Sampling = "random",
     consensus: Consensus = "vote",
-    threshold: str = "youden",
+    threshold: str | None = None,
     calibration: Calibration = "within",
     confidence: float = 0.95,
     alpha: float = 0.05,
@@ -227,6 +232,8 @@ def rates(
     one_of("sampling", sampling, ("random", "by-judge", "by-label"))
     one_of("consensus", consensus, ("vote", "dawid-skene", "kept"))
     one_of("calibration", calibration, ("within", "shared"))
+    if threshold is not None:
+        parsed_threshold(threshold)
     selected = study.select(**setting, one_side=True)
     answer = partial(
         _answer,
@@ -240,6 +247,12 @@ def rates(
         alpha=alpha,
     )
     parts = labelled_outputs(selected, consensus=consensus)
+    if threshold is not None and not any(part.is_score.any() for part in parts):
+        raise OptionError(f"threshold={threshold!r}: no metric of {selected.name} gives scores beside binary labels")
+    if calibration == "shared" and max(len(part.systems) for part in parts) < 2:
+        raise OptionError("calibration='shared' needs two systems; with one, error rates are its own anyway")
+    if sampling != "random" and not any(part.metrics for part in parts):
+        raise OptionError(f"sampling={sampling!r} needs labels of a metric; {selected.name} has human labels alone")
     answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="rates"))
     return Rates.of(
         [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
@@ -254,7 +267,7 @@ def _answer(
     positive: str | None,
     by: str | None,
     sampling: Sampling,
-    threshold: str,
+    threshold: str | None,
     calibration: Calibration,
     confidence: float,
     alpha: float,
@@ -265,24 +278,24 @@ def _answer(
         raise OptionError(
             f"sampling='by-label' needs two labels, not {len(chosen.words)}; name one with positive=LABEL"
         )
-    estimate = partial(judge_rates, sampling=sampling, confidence=confidence, rng=rng)
+    settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     views = [chosen] if binary else [outputs.as_binary(word) for word in outputs.words]
     rate_rows, pair_rows, part_rows = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     judge_rows, tables_of_scores, cells = list[dict[str, Any]](), list[tuple[Any, Any]](), list[dict[str, Any]]()
     notes = [*outputs.notes, *label_notes(chosen, positive)]
+    everything = np.ones(len(chosen.system), dtype=bool)
     for view in views:
-        if not view.metrics:
-            rate_rows += _human_rows(view, confidence)
-        for judge in judges_of(view, threshold if binary else ""):
-            by_system, method = _by_system(view, judge, estimate, calibration, alpha=alpha)
-            if judge.scores is not None and not np.isfinite(judge.threshold):
-                by_system = {name: replace(part, judge=UNDEFINED) for name, part in by_system.items()}
+        for judge in judges_of(view, (threshold or "youden") if binary else None):
+            by_system, method = _by_system(view, judge, settings, calibration, alpha=alpha)
             rate_rows += [_rate_row(judge.name, name, view.words[1], part, method) for name, part in by_system.items()]
+            notes += rate_notes(view, judge, by_system)
             pair_rows += difference_rows(
                 judge.name, view.words[1], by_system, view.unit, confidence=confidence, rng=rng
             )
-            if binary:
-                whole = estimate(view, judge.evaluated, strata=None)
+            if by and binary:
+                part_rows += _slice_rows(study, view, judge, by, settings)
+            if binary and judge.name != HUMAN:
+                whole = judge.of_thresholds.rates(view, everything, **settings)
                 judge_rows.append(_judge_row(view, judge, whole, confidence=confidence))
                 cells += _cells(view, judge.name, whole)
                 notes += judge_notes(view, judge, whole, sampling, method, calibration)
@@ -290,15 +303,11 @@ def _answer(
                     tables_of_scores.append(
                         (roc_rows(view, judge), calibration_rows(view, judge, confidence=confidence))
                     )
-                if by:
-                    part_rows += _slice_rows(study, view, judge, by, estimate, confidence=confidence)
     if not binary:
         for name, values, is_score in zip(chosen.metrics, chosen.judged, chosen.is_score, strict=True):
             if not is_score:
-                whole = estimate(chosen, values)
-                judge = JudgeLabels(
-                    name=name, labels=values, evaluated=values, strata=None, scores=None, threshold=np.nan
-                )
+                judge = JudgeLabels(name=name, labels=values, evaluated=values)
+                whole = judge.rates(chosen, everything, **settings)
                 judge_rows.append(_judge_row(chosen, judge, whole, confidence=confidence))
                 cells += _cells(chosen, name, whole)
     tables = Rates.part(
@@ -316,21 +325,23 @@ def _answer(
 
 
 def _by_system(
-    outputs: LabelledOutputs, judge: JudgeLabels, estimate: Any, calibration: Calibration, *, alpha: float
+    outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
 ) -> tuple[dict[str, JudgeRates], str]:
     """Estimates of each system, and the method: error rates shared by systems where they are equivalent."""
-    rates_of = {}
-    for k, name in enumerate(outputs.systems):
-        rows = outputs.system == k
-        # Rows keep their place, so that influences of two systems can be compared by cluster.
-        rates_of[name] = estimate(outputs, np.where(rows, judge.labels, np.nan), strata=judge.strata)
-    method = "rogan-gladen" if estimate.keywords["sampling"] == "by-label" else "post-stratified"
-    several = len(rates_of) > 1 and calibration == "shared" and len(outputs.words) == 2
+    # Rows keep their place, so that influences of two systems can be compared by cluster.
+    rates_of = {name: judge.rates(outputs, outputs.system == k, **settings) for k, name in enumerate(outputs.systems)}
+    if judge.name == HUMAN:
+        return rates_of, "human labels"
+    method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
+    several = len(rates_of) > 1 and calibration == "shared"
     if several and equivalent(list(rates_of.values()), alpha=alpha):
-        pooled = estimate(outputs, judge.labels, strata=None)
-        return {name: part.with_error_rates(pooled, **estimate.keywords) for name, part in rates_of.items()}, (
-            "rogan-gladen, shared"
-        )
+        whole = judge.of_thresholds.rates(outputs, np.ones(len(outputs.system), dtype=bool), **settings)
+        if whole.pairs is not None:
+            confidence = settings["confidence"]
+            shared = {
+                name: part.with_error_rates(whole.pairs, confidence=confidence) for name, part in rates_of.items()
+            }
+            return shared, "rogan-gladen, shared"
     return rates_of, method
 
 
@@ -340,8 +351,14 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
     if human.high > human.low and corrected.high > corrected.low:
         saved = part.n_labelled * max(0.0, ((human.high - human.low) / (corrected.high - corrected.low)) ** 2 - 1)
     reason = "" if part.n_labelled else "no human labels"
-    if part.n_labelled and part.rarer < FEW_LABELS:
+    if part.n_labelled and not part.n_judged:
+        reason = "every output has a human label, so that no other outputs have a rate"
+    elif part.n_labelled and np.isnan(corrected.value):
+        reason = "the metric's labels are no better than chance"
+    elif part.n_labelled and part.rarer < FEW_LABELS:
         reason = f"fewer than {FEW_LABELS} human labels of one kind"
+    elif part.n_labelled and part.unlabelled:
+        reason = "no human labels where the metric gives one of its labels"
     return {
         "metric": metric,
         "system": system,
@@ -355,20 +372,6 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
         "labels_saved": round(saved) if np.isfinite(saved) else None,
         "reason": reason,
     }
-
-
-def _human_rows(outputs: LabelledOutputs, confidence: float) -> Iterator[dict[str, Any]]:
-    """Rates by human labels where there is no metric."""
-    for k, name in enumerate(outputs.systems):
-        part = judge_rates(
-            outputs,
-            np.where((outputs.system == k) & outputs.labelled, 0.0, np.nan),
-            sampling="random",
-            confidence=confidence,
-            rng=np.random.default_rng(0),
-        )
-        row = _rate_row(HUMAN, name, outputs.words[1], part, "wilson")
-        yield row | estimate_with_bounds("judge_rate", UNDEFINED) | estimate_with_bounds("corrected_rate", UNDEFINED)
 
 
 def _judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
@@ -401,25 +404,36 @@ def _judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *
 
 
 def _cells(outputs: LabelledOutputs, metric: str, part: JudgeRates) -> Iterator[dict[str, Any]]:
+    if part.pairs is None:
+        return
     for i, word in enumerate(outputs.words):
         for j, human_word in enumerate(outputs.words):
             yield {
                 "metric": metric,
                 "label": word,
                 "human_label": human_word,
-                "n": part.counts.labelled[i, j],
-                "proportion": part.posterior.estimate[i, j] if part.n_labelled else np.nan,
+                "n": part.pairs.counts.labelled[i, j],
+                "proportion": part.pairs.of_all.estimate[i, j] if part.n_labelled else np.nan,
             }
 
 
 def _slice_rows(
-    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, estimate: Any, *, confidence: float
+    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, settings: EstimateSettings
 ) -> Iterator[dict[str, Any]]:
     names, position = slices_of(study, outputs, by)
+    evaluated = judge.of_thresholds
     for k, name in enumerate(names):
-        inside = np.where(position == k, judge.evaluated, np.nan)
-        outside = np.where((position != k) & (position >= 0), judge.evaluated, np.nan)
-        if np.isfinite(inside).any():
+        if np.isfinite(evaluated.labels[position == k]).any():
+            inside, outside = (
+                evaluated.rates(outputs, rows, **settings)
+                for rows in (position == k, (position != k) & (position >= 0))
+            )
             yield slice_row(
-                judge.name, name, estimate(outputs, inside), estimate(outputs, outside), confidence=confidence
+                judge.name,
+                name,
+                inside,
+                outside,
+                outputs.unit,
+                confidence=settings["confidence"],
+                rng=settings["rng"],
             )

@@ -19,7 +19,7 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
     )
     labels = rows["label"].unique(maintain_order=True).to_list()
     chosen = _best_judge(judges)
-    of_chosen = rows.filter(pl.col("metric") == chosen).to_dicts() if chosen else rows.to_dicts()
+    of_chosen = rows.filter(pl.col("metric") == chosen).to_dicts()
     for row in of_chosen[: 2 * MOST_NAMED]:
         yield "rates", _rate(row, several=len({one["system"] for one in rows.to_dicts()}) > 1)
     for row in judges.to_dicts()[: 2 * MOST_NAMED]:
@@ -34,25 +34,28 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
             yield (
                 "labels",
                 f"With {row['metric']}, {plural(row['n_labelled'], 'human label')} give an interval as narrow as "
-                f"{row['n_labelled'] + row['labels_saved']} human labels alone.",
+                f"about {row['n_labelled'] + row['labels_saved']} human labels alone.",
             )
 
 
 def _best_judge(judges: pl.DataFrame) -> str:
-    """The judge with the highest chance-corrected agreement, whose corrected rates are reported."""
+    """The judge with the highest chance-corrected agreement, whose corrected rates are reported; `human` without."""
     rows = judges.filter(pl.col("accuracy").is_not_null())
     if rows.is_empty():
-        return str(judges["metric"][0]) if judges.height else ""
+        return str(judges["metric"][0]) if judges.height else HUMAN
     return str(rows.sort(pl.col("kappa").fill_null(-1.0), descending=True, maintain_order=True)["metric"][0])
 
 
 def _rate(row: Row, *, several: bool) -> str:
     of = f" of {row['system']}" if several else ""
+    if row["metric"] == HUMAN:
+        return (
+            f"About {with_ends(row, 'human_rate', write=percent)} of the outputs{of} are {row['label']} by human "
+            f"judgement ({plural(row['n_labelled'], 'human label')})."
+        )
     if row["corrected_rate"] is None:
-        if row["metric"] == HUMAN:
-            return (
-                f"{with_ends(row, 'human_rate', write=percent)} of the outputs{of} are {row['label']} by human labels."
-            )
+        if row["n_labelled"]:
+            return f"The corrected rate of {row['label']}{of} is undefined: {row['reason']}."
         return (
             f"{row['metric']} labels {with_ends(row, 'judge_rate', write=percent)} of the outputs{of} as "
             f"{row['label']}. Without human labels the true rate is unknown."
@@ -106,12 +109,14 @@ def _points(row: Row, column: str) -> str:
 
 
 def _favoured(rows: pl.DataFrame) -> Iterator[str]:
+    several = rows["label"].n_unique() > 1
     for row in rows.filter(pl.col("favoured") != "").to_dicts()[:MOST_NAMED]:
+        of = f" in the rate of {row['label']}" if several else ""
         other = row["system_b"] if row["favoured"] == row["system_a"] else row["system_a"]
         p_values = (("TPR", row["p_tpr"], "tpr_difference"), ("TNR", row["p_tnr"], "tnr_difference"))
         name, p, column = min((part for part in p_values if part[1] is not None), key=lambda part: part[1])
         yield (
-            f"{row['metric']} over-rates {row['favoured']} relative to {other}: its {name} differs between "
+            f"{row['metric']} over-rates {row['favoured']} relative to {other}{of}: its {name} differs between "
             f"{row['system_a']} and {row['system_b']} by {_points(row, column)} ({p_equals(p)}). Do not compare the "
             f"rates by {row['metric']} alone."
         )
@@ -120,6 +125,12 @@ def _favoured(rows: pl.DataFrame) -> Iterator[str]:
 def _slices(rows: pl.DataFrame) -> Iterator[str]:
     findings = rows.filter(pl.col("finding") != "")
     for row in findings.to_dicts()[:MOST_NAMED]:
+        if row["metric"] == HUMAN:
+            yield (
+                f"On {row['slice']}, the outputs have a significantly {row['finding']} than elsewhere "
+                f"({with_ends(row, 'corrected_rate', write=percent)})."
+            )
+            continue
         yield (
             f"On {row['slice']}, {row['metric']} has a significantly {row['finding']} than elsewhere "
             f"(TPR {with_ends(row, 'tpr', write=percent)}, TNR {with_ends(row, 'tnr', write=percent)}, corrected rate "

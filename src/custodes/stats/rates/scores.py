@@ -9,9 +9,9 @@ import numpy as np
 
 from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import student_quantile
 from custodes.stats.ranks import mid_ranks
-from custodes.stats.rates.posterior import influence_design_effect
 from custodes.stats.ratios import ratio
 
 FEWEST_IN_BIN = 25
