@@ -1,6 +1,6 @@
 """Coverage and error rates of the question `rates` in simulated studies with known rates.
 
-    python benchmarks/rates_errors.py coverage|clusters|versions|slices|scores|measures [--studies N]
+    python benchmarks/rates_errors.py coverage|clusters|versions|slices|scores|measures|replacing [--studies N]
 
 Every part draws studies with a known rate, TPR and TNR, and prints how often intervals contain the truth, how wide they
 are beside those of human labels alone, and how often a difference is found where there is one and where there is none.
@@ -21,6 +21,7 @@ from custodes.evaluate.rates.comparisons import decided, difference_rows, slice_
 from custodes.evaluate.rates.estimates import JudgeRates, judge_rates, judges_of
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.rates.measures import BINARY, GENERAL, kappa
+from custodes.stats.rates.replacement import advantages, replacement
 
 JUDGES = ((0.6, 0.95), (0.7, 0.7), (0.9, 0.9), (0.99, 0.99), (0.95, 0.6))
 """TPR and TNR."""
@@ -49,6 +50,7 @@ def labelled(
         system=system,
         unit=unit,
         gold=known,
+        annotated=np.full((1, len(gold)), np.nan),
         judged=judge[np.newaxis].astype(np.float64),
         is_score=np.array([scores]),
         weight=np.ones(len(gold)),
@@ -308,7 +310,45 @@ def _covered(
     ]
 
 
-PARTS = {part.__name__: part for part in (coverage, clusters, versions, slices, scores, measures)}
+def replacing(studies: int, rng: np.random.Generator) -> dict[tuple[int, int, float], tuple[float, float]]:
+    """The alternative annotator test by outputs and by clusters: how often a judge passes that is worse by epsilon.
+
+    The judge's accuracy varies by cluster (beta distribution with an intraclass correlation of .1 where clusters hold 5
+    outputs), and its mean is such that each annotator is better by exactly epsilon, or equal.
+    """
+    result = {}
+    large = 400_000
+    for n_annotators, size, excess in product((3, 8), (1, 5), (0.0, 0.2)):
+        grid = np.linspace(0.4, 0.8, 41)
+        people = (rng.random((n_annotators, large)) < 0.8).astype(float)
+        differences = []
+        for accuracy in grid:
+            won = advantages((rng.random(large) < accuracy).astype(float), people, ordered=False)
+            differences.append(float(np.nanmean(won.annotator - won.judge)))
+        accuracy = float(np.interp(-(0.2 - excess), -np.array(differences), grid))
+        passed = []
+        for _ in range(studies):
+            n = 200
+            unit = np.arange(n) // size
+            share = rng.beta(accuracy * 9, (1 - accuracy) * 9, size=n)[unit] if size > 1 else np.full(n, accuracy)
+            judge = (rng.random(n) < share).astype(float)
+            annotators = (rng.random((n_annotators, n)) < 0.8).astype(float)
+            passed.append(
+                [
+                    replacement(judge, annotators, ordered=False, epsilon=0.2, units=units).winning_rate >= 0.5
+                    for units in (np.arange(n), unit)
+                ]
+            )
+        by_outputs, by_clusters = np.mean(passed, axis=0)
+        result[n_annotators, size, excess] = (by_outputs, by_clusters)
+        print(
+            f"{n_annotators} annotators, clusters of {size}, annotators better by {0.2 - excess:.1f}: passed "
+            f"{by_outputs:.3f} by outputs, {by_clusters:.3f} by clusters"
+        )
+    return result
+
+
+PARTS = {part.__name__: part for part in (coverage, clusters, versions, slices, scores, measures, replacing)}
 
 
 def main() -> None:

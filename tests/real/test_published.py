@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import custodes as cu
@@ -93,3 +94,16 @@ def test_mean_and_vote_differ_on_few_comparisons(shared_data: Path) -> None:
         setting = {"human": "expert*", "metrics": "METEOR", "aspect": aspect}
         mean, vote = (compare(study, aggregate=how, **setting)[0].human_signs for how in ("mean", "vote"))
         assert (mean != vote).mean() == pytest.approx(share, abs=0.0006)
+
+
+def test_alternative_annotator_test_equals_the_authors_own_numbers(shared_data: Path) -> None:
+    expected = pl.read_csv(shared_data / "alttest" / "reference.csv")
+    for (dataset, epsilon), rows in expected.group_by("dataset", "epsilon", maintain_order=True):
+        study = cu.read(shared_data / "alttest" / f"{dataset}.csv.gz")
+        found = {row["metric"]: row for row in cu.rates(study, epsilon=epsilon).replacement.iter_rows(named=True)}
+        for row in rows.iter_rows(named=True):
+            test = found[row["judge"]]
+            assert test["winning_rate"] == pytest.approx(row["winning_rate"], abs=1e-6)
+            assert test["winning_rate_outputs"] == test["winning_rate"]
+            assert test["advantage_probability"] == pytest.approx(row["advantage_probability"], abs=1e-6)
+            assert test["advantage_probability_low"] < test["advantage_probability"]

@@ -71,3 +71,9 @@ def test_intervals_of_measures_and_of_judges_that_give_scores(studies: ModuleTyp
         for name, value in covered.items():
             if (cell, name) != ((10, 60), "f1"):  # six outputs for each label
                 assert value >= least(0.91, 300), (cell, name)
+
+
+@pytest.mark.slow
+def test_judges_that_are_worse_by_epsilon_seldom_pass_the_alternative_annotator_test(studies: ModuleType) -> None:
+    for (_, _, excess), (_, by_clusters) in studies.replacing(500, np.random.default_rng(2)).items():
+        assert by_clusters <= most(0.06, 500) if not excess else by_clusters >= 0.9

@@ -340,3 +340,35 @@ def test_one_system_is_referred_to_rates_by_other_questions() -> None:
     for question in (cu.leaderboard, cu.agreement, cu.favoritism):
         with pytest.raises(InputError, match="use rates, which needs no second one"):
             question(table())
+
+
+def test_replacement_needs_three_annotators_and_is_told_in_the_verdict() -> None:
+    rng = np.random.default_rng(0)
+    good = rng.random(200) < 0.6
+    flip = lambda share: np.where(rng.random(200) < share, ~good, good)  # noqa: E731
+    columns = {f"expert_{k}": np.where(flip(0.2), "pass", "fail") for k in range(3)}
+    data = pl.DataFrame(
+        {
+            "id": range(200),
+            **columns,
+            "judge_good": np.where(flip(0.1), "pass", "fail"),
+            "judge_bad": np.where(flip(0.6), "pass", "fail"),
+        }
+    )
+    result = cu.rates(data)
+    assert dict(result.replacement.select("metric", "may_replace").iter_rows()) == {
+        "judge_good": True,
+        "judge_bad": False,
+    }
+    assert result.replacement_annotators.height == 6
+    text = str(cu.verdict(data))
+    assert "judge_good (100 %) may replace an annotator" in text
+    assert "judge_bad (0 %) is not shown to be able to replace" in " ".join(text.split())
+    two = row(cu.rates(data.drop("expert_2", "judge_bad")).replacement)
+    assert (two["winning_rate"], two["may_replace"]) == (None, None)
+    assert "fewer than 3 annotators" in two["reason"]
+    assert cu.rates(data.drop("expert_1", "expert_2")).replacement.is_empty()
+    stricter = row(cu.rates(data, epsilon=0.0).replacement, metric="judge_good")
+    assert stricter["winning_rate"] <= 1
+    with pytest.raises(OptionError, match=r"epsilon=2: must be 0 or more, and below 1"):
+        cu.rates(data, epsilon=2)

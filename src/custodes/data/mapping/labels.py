@@ -295,7 +295,10 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     labels = [roles["score"]] if "score" in roles else [n for n in called(LONG_LABEL, names) if n not in taken]
     labels = [name for name in labels if name in words and words[name].drop_nulls().len()]
     binary = [name for name in labels if is_binary(words[name].drop_nulls().unique())]
-    nominal = [name for name in labels if "score" in roles or (_all_words([frame[name]]) and _labels(words[name]))]
+    unnamed = "system" not in roles and not named("system", frame.columns)  # no table of ratings
+    nominal = [
+        name for name in labels if "score" in roles or (_labels(words[name]) and (unnamed or _all_words([frame[name]])))
+    ]
     chosen = sorted(binary, key=lambda name: _is_number(frame[name])) or nominal
     if not chosen:
         return None

@@ -48,6 +48,8 @@ class LabelledOutputs:
         Position of the system of each output, and its cluster.
     gold : array of shape (n, labels)
         Human label as proportions of annotators; a row of NaN: not labelled.
+    annotated : array of shape (annotators, n)
+        Code of the label by each annotator, whatever `as_binary` made of the scale; NaN: none.
     judged : array of shape (metrics, n)
         Code or score by each metric; NaN: none.
     is_score : bool array of shape (metrics,)
@@ -70,6 +72,7 @@ class LabelledOutputs:
     system: Ints
     unit: Ints
     gold: Floats
+    annotated: Floats
     judged: Floats
     is_score: Bools
     weight: Floats
@@ -95,6 +98,7 @@ class LabelledOutputs:
             system=self.system[rows],
             unit=self.unit[rows],
             gold=self.gold[rows],
+            annotated=self.annotated[:, rows],
             judged=self.judged[:, rows],
             weight=self.weight[rows],
             table=self.table.filter(pl.Series(rows)),
@@ -152,9 +156,8 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
     numbers = {name: _of_rater(rows, outputs, name, is_score=name in scale.scores) for name in study.raters.kind}
     annotators = [name for name in study.humans if not np.isnan(numbers[name]).all()]
     metrics = [name for name in study.metrics if not np.isnan(numbers[name]).all()]
-    gold, agreement, reliability, undecided = _gold(
-        np.array([numbers[name] for name in annotators]).reshape(len(annotators), outputs.height), scale, consensus
-    )
+    annotated = np.array([numbers[name] for name in annotators]).reshape(len(annotators), outputs.height)
+    gold, agreement, reliability, undecided = _gold(annotated, scale, consensus)
     facts = study.items.for_items(outputs["item"])
     cluster_label = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
     cluster = facts.select(cluster_label).to_series()
@@ -178,6 +181,7 @@ def _of_aspect(study: Study, aspect: str, consensus: Consensus) -> LabelledOutpu
         system=outputs["system"].cast(pl.Enum(systems)).to_physical().to_numpy().astype(np.intp),
         unit=cluster.rank("dense").to_numpy().astype(np.intp) - 1,
         gold=gold,
+        annotated=annotated,
         judged=np.array([numbers[name] for name in metrics]).reshape(len(metrics), outputs.height),
         is_score=np.array([name in scale.scores for name in metrics], dtype=bool),
         weight=1 / probability,

@@ -13,11 +13,11 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Selection
 from custodes.answers.tables import count, difference, flag, label, p_value, score, share, table
-from custodes.arguments import between, one_of
+from custodes.arguments import between, is_number, one_of
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.study import Study
-from custodes.errors import OptionError
+from custodes.errors import OptionError, shown
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rates.comparisons import (
     decided,
@@ -38,6 +38,7 @@ from custodes.evaluate.rates.estimates import (
 )
 from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, slices_of
+from custodes.evaluate.rates.replaced import replacement_rows
 from custodes.evaluate.rates.thresholds import calibration_rows, roc_rows
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
@@ -160,6 +161,38 @@ class Rates(Result):
         share("proportion", "estimated proportion of all outputs"),
         essential=False,
     )
+    replacement: pl.DataFrame = table(
+        "One row per metric, where outputs have labels of several annotators: the alternative annotator test.",
+        label("metric", "its name"),
+        count("annotators", "annotators tested, each with 30 outputs that another one labelled, too", "Annotators"),
+        score("epsilon", "by how much the metric may be worse, since it costs less"),
+        share(
+            "winning_rate",
+            "proportion of annotators who are significantly not better than the metric by epsilon or more; by clusters",
+            "Winning rate",
+        ),
+        flag("may_replace", "whether it is at least .5", "May replace"),
+        share(
+            "advantage_probability",
+            "probability that the metric is at least as close to the other annotators as an annotator is",
+            "Advantage probability",
+            interval=True,
+        ),
+        share("winning_rate_outputs", "the winning rate as published, with outputs as independent", essential=False),
+        label("reason", "why the test is undefined", essential=False),
+        essential=False,
+    )
+    replacement_annotators: pl.DataFrame = table(
+        "One row per metric and annotator of the alternative annotator test.",
+        label("metric", "its name"),
+        label("annotator", "the annotator whom the metric would replace"),
+        count("n", "outputs that another annotator labelled, too"),
+        share("advantage", "proportion of outputs where the metric is at least as close to the other annotators"),
+        difference("difference", "this proportion minus that of the annotator"),
+        p_value("p_adjusted", "p-value of 'the annotator is better by epsilon or more' (Benjamini–Yekutieli)"),
+        flag("replaceable", "whether this is rejected"),
+        essential=False,
+    )
     roc: pl.DataFrame = table(
         "One row per metric that gives scores and threshold.",
         label("metric", "its name"),
@@ -187,6 +220,7 @@ class Rates(Result):
     consensus="How several annotators give one label: vote, dawid-skene, or kept (in proportion).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
     calibration="Error rates of the judge: within each system, or shared where they are equivalent.",
+    epsilon="By how much a judge may be worse than an annotator: .2 for experts, .15 trained, .1 crowd workers.",
 )
 def rates(
     study: Study,
@@ -197,6 +231,7 @@ def rates(
     consensus: Consensus = "vote",
     threshold: str | None = None,
     calibration: Calibration = "within",
+    epsilon: float = 0.2,
     confidence: float = 0.95,
     alpha: float = 0.05,
     rng: Rng = 0,
@@ -213,10 +248,13 @@ def rates(
     (columns `cluster` and `probability` of items) reduce counts to effective counts. Differences and error rates of
     two systems are compared by the same draws as their intervals; p-values are adjusted by Holm's method.
 
+    The table `replacement` has the alternative annotator test, where outputs have labels of several annotators: for
+    each annotator, whether the judge is as close to the other annotators, but for `epsilon`.
+
     References
     ----------
     Rogan and Gladen 1978; Holt and Smith 1979; Brown, Cai and DasGupta 2001; Fiedler 2026, arXiv 2605.06939
-    (differential error).
+    (differential error); Calderon, Reichart and Dror 2025 (alternative annotator test).
 
     Examples
     --------
@@ -229,6 +267,8 @@ def rates(
     """
     between("confidence", confidence, 0, 1)
     between("alpha", alpha, 0, 1)
+    if not (is_number(epsilon) and 0 <= epsilon < 1):
+        raise OptionError(f"epsilon={shown(epsilon)}: must be 0 or more, and below 1")
     one_of("sampling", sampling, ("random", "by-judge", "by-label"))
     one_of("consensus", consensus, ("vote", "dawid-skene", "kept"))
     one_of("calibration", calibration, ("within", "shared"))
@@ -243,6 +283,7 @@ def rates(
         sampling=sampling,
         threshold=threshold,
         calibration=calibration,
+        epsilon=epsilon,
         confidence=confidence,
         alpha=alpha,
     )
@@ -269,6 +310,7 @@ def _answer(
     sampling: Sampling,
     threshold: str | None,
     calibration: Calibration,
+    epsilon: float,
     confidence: float,
     alpha: float,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
@@ -310,6 +352,7 @@ def _answer(
                 whole = judge.rates(chosen, everything, **settings)
                 judge_rows.append(_judge_row(chosen, judge, whole, confidence=confidence))
                 cells += _cells(chosen, name, whole)
+    replaced = list(replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence))
     tables = Rates.part(
         outputs.aspect,
         rates=rate_rows,
@@ -317,6 +360,8 @@ def _answer(
         differences=decided(pair_rows, alpha=alpha) if pair_rows else (),
         slices=with_findings(part_rows, alpha=alpha) if part_rows else (),
         confusion=cells,
+        replacement=[rows.judge for rows in replaced],
+        replacement_annotators=[row for rows in replaced for row in rows.annotators],
     )
     for name, place in (("roc", 0), ("calibration", 1)):
         frames = [Rates.part(outputs.aspect, **{name: part[place]})[name] for part in tables_of_scores if part[place]]

@@ -25,6 +25,7 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
     for row in judges.to_dicts()[: 2 * MOST_NAMED]:
         if row["accuracy"] is not None:
             yield "trust", _trust(row)
+    yield from (("trust", text) for text in _replacement(result.to_frame("replacement").filter(aspect=aspect)))
     yield from (("best", text) for text in _differences(differences.filter(pl.col("metric") == chosen)))
     yield from (("favours", text) for text in _favoured(differences))
     yield from (("favours", text) for text in _slices(slices))
@@ -78,6 +79,23 @@ def _trust(row: Row) -> str:
         f"human judgement (TPR) and {with_ends(row, 'tnr', write=percent)} of the others (TNR); kappa {kappa}, "
         f"{plural(row['n_labelled'], 'human label')}."
     )
+
+
+def _replacement(rows: pl.DataFrame) -> Iterator[str]:
+    """Which judges pass the alternative annotator test, and which are not shown to."""
+    tested = rows.filter(pl.col("may_replace").is_not_null())
+    if tested.is_empty():
+        return
+    row = tested.to_dicts()[0]
+    test = f"alternative annotator test, {plural(row['annotators'], 'annotator')}, epsilon {row['epsilon']:g}"
+    for passed, text in ((True, "may replace an annotator"), (False, "not shown to be able to replace an annotator")):
+        chosen = tested.filter(may_replace=passed).sort("winning_rate", descending=True, maintain_order=True)
+        if chosen.height:
+            rates = names(
+                [f"{one['metric']} ({percent(one['winning_rate'])})" for one in chosen.to_dicts()], limit=2 * MOST_NAMED
+            )
+            be = "" if passed else "is " if chosen.height == 1 else "are "
+            yield f"{rates} {be}{text} ({test}; winning rate in brackets, needed: 50 %)."
 
 
 def _differences(rows: pl.DataFrame) -> Iterator[str]:

@@ -23,6 +23,7 @@ SHOWN = (
     ("rates", "Rates by system"),
     ("differences", "Differences between systems"),
     ("judges", "Agreement of judges with human labels"),
+    ("replacement", "May a judge replace an annotator? (alternative annotator test)"),
 )
 
 

@@ -1,0 +1,179 @@
+"""The alternative annotator test: may a judge replace an annotator?"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums
+from custodes.stats.ratios import mean_of_defined, ratio
+from custodes.stats.sign_test import adjust
+
+FEWEST_OUTPUTS = 30
+"""Outputs of an annotator that the test needs, as published."""
+
+FEWEST_ANNOTATORS = 3
+"""Annotators that the test needs, as published."""
+
+
+class Advantages(NamedTuple):
+    """Of each annotator and output, (annotators, n), NaN where they are not compared: `judge` is 1 where the judge is
+    at least as close to the other annotators as the annotator is, `annotator` 1 where the annotator is at least as
+    close as the judge."""
+
+    judge: Floats
+    annotator: Floats
+
+
+def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantages:
+    """Who of judge and annotator is closer to the other annotators.
+
+    Parameters
+    ----------
+    judge : array of shape (n,)
+        Codes of labels, or numbers; NaN: none.
+    annotators : array of shape (annotators, n)
+    ordered : bool
+        Closeness is the negative root mean square error instead of the proportion of equal labels.
+
+    Returns
+    -------
+    Advantages
+
+    Examples
+    --------
+    >>> annotators = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, np.nan]])
+    >>> advantages(np.array([1.0, 1.0]), annotators, ordered=False).judge.tolist()
+    [[1.0, 0.0], [1.0, 0.0], [1.0, nan]]
+
+    References
+    ----------
+    Calderon, Reichart and Dror 2025 (ACL), section 3.
+    """
+    has_label = ~np.isnan(annotators)
+    present = np.where(has_label, annotators, 0.0)
+
+    def closeness(values: Floats) -> Floats:
+        """Of values (annotators, n) to all annotators but that of the row."""
+        distance = (values[:, np.newaxis] - present) ** 2 if ordered else values[:, np.newaxis] != present
+        counted = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
+        mean = ratio((distance * counted).sum(axis=1), counted.sum(axis=1))
+        return np.asarray(-np.sqrt(mean) if ordered else -mean)
+
+    of_judge = closeness(np.broadcast_to(judge, annotators.shape))
+    of_annotator = closeness(annotators)
+    compared = has_label & ~np.isnan(of_judge) & ~np.isnan(judge)
+    equal = np.isclose(of_judge, of_annotator, rtol=0, atol=1e-9)
+    wins, losses = (of_judge > of_annotator) | equal, (of_annotator > of_judge) | equal
+    return Advantages(np.where(compared, wins, np.nan), np.where(compared, losses, np.nan))
+
+
+class Replacement(NamedTuple):
+    """Results for each annotator (annotators,), NaN where an annotator has too few outputs, and for the judge.
+
+    Attributes
+    ----------
+    n : int array
+        Outputs compared.
+    advantage : array
+        Proportion of outputs where the judge is at least as close to the others as the annotator is.
+    difference : array
+        This proportion minus that of the annotator.
+    p : array
+        Adjusted p-value (Benjamini and Yekutieli) of 'the annotator is better by epsilon or more'.
+    winning_rate : float
+        Proportion of annotators for whom this is rejected.
+    advantage_probability : float
+        Mean of `advantage`.
+    error : float
+        Standard error of `advantage_probability` by clusters.
+    """
+
+    n: Ints
+    advantage: Floats
+    difference: Floats
+    p: Floats
+    winning_rate: float
+    advantage_probability: float
+    error: float
+
+
+def replacement(
+    judge: Floats,
+    annotators: Floats,
+    *,
+    ordered: bool,
+    epsilon: float,
+    units: Ints,
+    level: float = 0.05,
+    fewest: int = FEWEST_OUTPUTS,
+) -> Replacement:
+    """The alternative annotator test, by outputs or by clusters of outputs.
+
+    For each annotator with at least `fewest` outputs, a one-sided t-test of 'the annotator is closer to the other
+    annotators than the judge is, by `epsilon` or more'. p-values are adjusted over annotators.
+
+    Parameters
+    ----------
+    judge : array of shape (n,)
+    annotators : array of shape (annotators, n)
+    ordered : bool
+        See `advantages`.
+    epsilon : float
+        What a judge may be worse because it costs less: .2 beside experts, .15 beside trained annotators, .1 beside
+        crowd workers.
+    units : int array of shape (n,)
+        Clusters; where no two outputs share one, this is the published test.
+    level : float, default .05
+    fewest : int, default 30
+
+    Returns
+    -------
+    Replacement
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(0, 2, 200)
+    >>> annotators = np.where(rng.random((3, 200)) < 0.8, truth, 1 - truth).astype(float)
+    >>> test = replacement(truth.astype(float), annotators, ordered=False, epsilon=0.1, units=np.arange(200))
+    >>> test.winning_rate
+    1.0
+
+    References
+    ----------
+    Calderon, Reichart and Dror 2025 (ACL); Benjamini and Yekutieli 2001; Liang and Zeger 1986 (clusters).
+    """
+    from scipy.special import stdtr
+
+    won = advantages(judge, annotators, ordered=ordered)
+    n = np.sum(~np.isnan(won.judge), axis=1)
+    tested = n >= fewest
+    differences = won.annotator - won.judge
+    mean = mean_of_defined(differences)
+    n_units = int(units.max(initial=-1)) + 1
+    counted = ~np.isnan(differences)
+    sums = unit_sums(np.where(counted, differences - mean[:, np.newaxis], 0.0), units=units, n_units=n_units)
+    clusters = (unit_sums(counted, units=units, n_units=n_units) > 0).sum(axis=1)
+    error = np.sqrt((sums**2).sum(axis=1) * ratio(clusters, clusters - 1)) / np.maximum(n, 1)
+    t = ratio(mean - epsilon, error)
+    certain = (error == 0) & (mean < epsilon)
+    p = np.where(certain, 0.0, stdtr(np.maximum(clusters - 1, 1), t))
+    p = np.where(tested, np.where(np.isnan(p), 1.0, p), np.nan)
+    harmonic = (1 / np.arange(1, tested.sum() + 1)).sum()
+    adjusted = np.minimum(adjust(p, correction="bh") * harmonic, 1.0)
+    advantage = np.where(tested, mean_of_defined(won.judge), np.nan)
+    of_judge = np.where(counted, won.judge - advantage[:, np.newaxis], 0.0)[tested] / np.maximum(n[tested, None], 1)
+    shared = unit_sums(of_judge.mean(axis=0), units=units, n_units=n_units) if tested.any() else np.empty(0)
+    used = int((unit_sums(counted[tested].any(axis=0), units=units, n_units=n_units) > 0).sum()) if tested.any() else 0
+    return Replacement(
+        n=n,
+        advantage=advantage,
+        difference=np.where(tested, -mean, np.nan),
+        p=adjusted,
+        winning_rate=float(mean_of_defined(np.where(tested, adjusted <= level, np.nan))),
+        advantage_probability=float(mean_of_defined(advantage)),
+        error=float(np.sqrt((shared**2).sum() * used / max(used - 1, 1))) if used > 1 else np.nan,
+    )

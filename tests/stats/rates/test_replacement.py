@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from custodes.stats.rates.replacement import advantages, replacement
+
+RNG = np.random.default_rng(0)
+N = 60
+LABELS = RNG.integers(0, 3, (4, N)).astype(float)
+LABELS[RNG.random((4, N)) < 0.2] = np.nan
+JUDGE = RNG.integers(0, 3, N).astype(float)
+JUDGE[:5] = np.nan
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_advantages_equal_their_definition(ordered: bool) -> None:
+    won = advantages(JUDGE, LABELS, ordered=ordered)
+    for j in range(4):
+        for i in range(N):
+            others = np.delete(LABELS[:, i], j)
+            others = others[~np.isnan(others)]
+            if np.isnan(JUDGE[i]) or np.isnan(LABELS[j, i]) or not len(others):
+                assert np.isnan(won.judge[j, i])
+                assert np.isnan(won.annotator[j, i])
+                continue
+            judge, annotator = (
+                -np.sqrt(np.mean((value - others) ** 2)) if ordered else np.mean(value == others)
+                for value in (JUDGE[i], LABELS[j, i])
+            )
+            assert won.judge[j, i] == (judge >= annotator - 1e-12)
+            assert won.annotator[j, i] == (annotator >= judge - 1e-12)
+
+
+def test_p_values_are_those_of_one_sided_t_tests_with_benjamini_and_yekutieli() -> None:
+    test = replacement(JUDGE, LABELS, ordered=False, epsilon=0.2, units=np.arange(N))
+    won = advantages(JUDGE, LABELS, ordered=False)
+    p_values = [
+        stats.ttest_1samp((row := won.annotator[j] - won.judge[j])[~np.isnan(row)], 0.2, alternative="less").pvalue
+        for j in range(4)
+    ]
+    np.testing.assert_allclose(test.p, stats.false_discovery_control(p_values, method="by"))
+    assert test.winning_rate == np.mean(test.p <= 0.05)
+    assert test.advantage_probability == pytest.approx(np.mean([np.nanmean(row) for row in won.judge]))
+
+
+def test_copies_of_outputs_in_clusters_change_nothing() -> None:
+    once = replacement(JUDGE, LABELS, ordered=False, epsilon=0.2, units=np.arange(N))
+    copies = replacement(
+        np.repeat(JUDGE, 4), np.repeat(LABELS, 4, axis=1), ordered=False, epsilon=0.2, units=np.repeat(np.arange(N), 4)
+    )
+    np.testing.assert_allclose(copies.p, once.p)
+    assert copies.error == pytest.approx(once.error)
+
+
+def test_an_annotator_with_few_outputs_is_not_tested_but_compared_with() -> None:
+    labels = LABELS.copy()
+    labels[3, 20:] = np.nan
+    test = replacement(JUDGE, labels, ordered=False, epsilon=0.2, units=np.arange(N))
+    assert np.isnan(test.p).tolist() == [False, False, False, True]
+    assert np.isnan(test.advantage[3])
+
+
+def test_nobody_with_enough_outputs_is_undefined_and_a_perfect_judge_wins() -> None:
+    few = replacement(JUDGE[:10], LABELS[:, :10], ordered=False, epsilon=0.2, units=np.arange(10))
+    assert np.isnan([few.winning_rate, few.advantage_probability, few.error]).all()
+    same = np.ones((3, 40))
+    perfect = replacement(np.ones(40), same, ordered=False, epsilon=0.1, units=np.arange(40))
+    assert (perfect.winning_rate, perfect.advantage_probability) == (1.0, 1.0)
