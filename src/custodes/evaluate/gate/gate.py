@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 import numpy as np
 import polars as pl
@@ -21,13 +21,15 @@ from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Outcome, junit
-from custodes.evaluate.gate.rules import ALLOWED, GateRule, Measured, measured, one_metric, requirement
+from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
+from custodes.evaluate.gate.rules import ALLOWED, OF_LABELS, GateRule, Measured, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import ResampledEstimate, simultaneous_intervals
+from custodes.stats.rates.posterior import Sampling
 
 HOLDS, FAILS, UNTOLD = "holds", "fails", "inconclusive"
 STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
@@ -71,13 +73,14 @@ def line_of(row: Mapping[str, Any]) -> str:
     """What came of a rule, but for the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
-    >>> line_of(row | {"value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3})
+    >>> line_of(row | {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3})
     'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
     """
     subject = f"{row['statistic']} of {row['metric']}"
     if row["against"] is not None:
         subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
-    place = f" on {row['aspect']}" if row["aspect"] else ""
+    place = f" for {row['system']}" if row["system"] else ""
+    place += f" on {row['aspect']}" if row["aspect"] else ""
     digits = digits_of(row["value_low"], row["value_high"], least=DIGITS)
     value, low, high = (number(row[f"value{end}"], digits) for end in ("", "_low", "_high"))
     interval = "" if row["value_low"] is None else f" [{low}, {high}]"
@@ -96,7 +99,8 @@ class Gate(Result):
         label("rule", "the rule as given"),
         label("metric", "the metric tested"),
         label("against", "the metric of a non-inferiority rule; null for a requirement"),
-        label("statistic", "statistic of agreement with annotators"),
+        label("statistic", "statistic of agreement with annotators, or `corrected_rate`"),
+        label("system", "system of a corrected rate; else null", essential=False),
         count("n", "comparisons rated by annotators and the metric (or both metrics)", "n"),
         score(
             "value",
@@ -163,7 +167,9 @@ class Gate(Result):
     not_worse_than="Metric for a test of non-inferiority; comma list or repeated.",
     statistic="Statistic of the non-inferiority test (default: kendall_item; with two systems sample_accuracy).",
     margin="Non-inferiority margin, in units of the statistic.",
-    resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}.",
+    positive="Labels: the label that counts as success (see rates).",
+    sampling="Labels: how outputs were selected for human labels, random, by-judge or by-label.",
+    resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; rules on labels need none.",
 )
 def gate(
     study: Study,
@@ -173,6 +179,8 @@ def gate(
     not_worse_than: str | Sequence[str] | None = None,
     statistic: str | None = None,
     margin: float = 0.02,
+    positive: str | None = None,
+    sampling: Sampling = "random",
     confidence: float = 0.95,
     resamples: int = 1000,
     rng: Rng = 0,
@@ -191,6 +199,10 @@ def gate(
     Intervals are those of `agreement`, at a level at which all rules and aspects hold jointly with `confidence`.
     `p_value` is adjusted in the same way, and is at most 1 - confidence exactly where the interval excludes the
     threshold.
+
+    Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
+    the intervals of `rates`, at the level that Bonferroni's correction needs. A corrected rate is tested for each
+    system.
 
     References
     ----------
@@ -211,10 +223,17 @@ def gate(
         why = "it applies to not_worse_than, which names no metric"
         refuse_ignored(gate, why, margin=margin, statistic=statistic)
     if statistic is not None:
-        one_of("statistic", statistic, ALLOWED)
+        one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
+        if statistic == CORRECTED_RATE:
+            raise OptionError("statistic='corrected_rate' is of systems; name a measure of agreement, such as kappa")
+    one_of("sampling", sampling, get_args(Sampling))
     rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.with_cache()
-    selected = study.select(**selection_of(setting))
+    of_labels = _on_labels(study, rules, statistic)
+    if not of_labels:
+        why = "it applies to rules on labels, such as tpr>=0.9"
+        refuse_ignored(gate, why, positive=positive, sampling=sampling)
+    selected = study.select(**selection_of(setting), one_side=of_labels)
     if metric is None and len(selected.metrics) != 1:
         raise OptionError(
             f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {listed(selected.metrics)}"
@@ -235,6 +254,18 @@ def gate(
         )
     selection = selection_of(setting)
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
+    if of_labels:
+        chosen = study.select(**selection, one_side=True)
+        label_parts = label_tests(
+            chosen,
+            rules,
+            name,
+            positive=positive,
+            sampling=sampling,
+            confidence=confidence,
+            rng=np.random.default_rng(rng),
+        )
+        return _of_labels(chosen, label_parts, name, confidence=confidence)
     comparisons = [comparison.of_people for comparison in compared(study.select(**selection), setting)]
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
@@ -261,6 +292,60 @@ def gate(
         for k, (comparison, part) in enumerate(zip(comparisons, results, strict=True))
     ]
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
+
+
+def _on_labels(study: Study, rules: Sequence[GateRule], statistic: str | None) -> bool:
+    """Whether rules are about labels: by their statistics, else by the study."""
+    named = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
+    labels = sorted(named & OF_LABELS.keys())
+    if labels and len(labels) < len(named):
+        others = sorted(named - OF_LABELS.keys())
+        raise OptionError(
+            f"gate: rules on labels ({listed(labels)}) and on scores or preferences ({listed(others)}); use two gates"
+        )
+    return bool(labels) if named else bool(study.labels)
+
+
+def _of_labels(study: Study, parts: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
+    """The gate of rules on labels; intervals and p-values by Bonferroni over all tests."""
+    tests = max(1, sum(test.defined for part in parts for test in part.tests))
+    level = 1 - (1 - confidence) / tests
+    rows = []
+    for part in parts:
+        of_part = []
+        for test in part.tests:
+            value, low, high = test.interval(level)
+            p_value = min(1.0, tests * test.p_value) if test.defined else np.nan
+            threshold = test.rule.threshold
+            outcome = HOLDS if low > threshold else FAILS if high < threshold else UNTOLD
+            numbers = {"value": value, "value_low": low, "value_high": high, "p_value": p_value}
+            times = _times(value, low, high, threshold)
+            reason = test.reason or f"the interval contains the threshold{times.format(what='human labels')}"
+            of_part.append(
+                {
+                    "rule": test.rule.text,
+                    "metric": metric,
+                    "against": test.rule.against,
+                    "statistic": test.statistic,
+                    "system": test.system or None,
+                    "n": test.n,
+                    "threshold": threshold,
+                    **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
+                    "outcome": outcome,
+                    "reason": reason if outcome == UNTOLD else None,
+                }
+            )
+        rows.append(Gate.part(part.aspect, rules=of_part))
+    return Gate.of(rows, study.notes)
+
+
+def _times(value: float, low: float, high: float, threshold: float) -> str:
+    """How many times as much data would decide a rule (widths shrink with the root); '' where too many."""
+    away = value - threshold
+    reach = value - low if away > 0 else high - value
+    if not np.isfinite(reach) or abs(away) * MOST_TIMES**0.5 < reach:
+        return ""
+    return f"; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many {{what}} would decide it"
 
 
 def _shared_weights(
@@ -305,6 +390,7 @@ def _row(
         "metric": metric,
         "against": rule.against,
         "statistic": measurement.statistic,
+        "system": None,
         "n": measurement.n,
         "threshold": rule.threshold,
         **{name: None if np.isnan(number) else float(number) for name, number in numbers.items()},
@@ -315,11 +401,10 @@ def _row(
 
 def _undecided(estimate: ResampledEstimate, threshold: float, low: float, high: float) -> str:
     """Why a rule is inconclusive, and how many times as many items would decide it (widths shrink with the root)."""
-    text, away = "the interval contains the threshold", estimate.value - threshold
-    reach = estimate.value - low if away > 0 else high - estimate.value
-    if estimate.population is not None or abs(away) * MOST_TIMES**0.5 < reach:
+    text = "the interval contains the threshold"
+    if estimate.population is not None:
         return text
-    return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would decide it"
+    return text + _times(estimate.value, low, high, threshold).format(what="items")
 
 
 def _without_interval(measurement: Measured, level: float) -> str:

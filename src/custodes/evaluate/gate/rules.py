@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -22,7 +22,13 @@ from custodes.stats.arrays import Bools
 from custodes.stats.intervals import ResampledEstimate
 
 ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
-"""Statistics that rules can be about: higher is better."""
+"""Statistics that rules on scores and preferences can be about: higher is better."""
+
+OF_LABELS: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "corrected_rate"), (0.0, 1.0)),
+    **dict.fromkeys(("mcc", "kappa", "ac1", "alpha"), (-1.0, 1.0)),
+}
+"""Statistics that rules on labels can be about, with their bounds."""
 
 WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S+)\s*")
 AT_LEAST = (">=", ">", "≥")
@@ -61,9 +67,11 @@ def requirement(text: str) -> GateRule:
     if match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
     name, relation, number = match.groups()
-    if name not in ALLOWED:
+    allowed = (*ALLOWED, *OF_LABELS)
+    if name not in allowed:
         raise OptionError(
-            f"require={text!r}: unknown statistic {name!r}{suggestion(name, ALLOWED)}; allowed: {', '.join(ALLOWED)}"
+            f"require={text!r}: unknown statistic {name!r}{suggestion(name, allowed)}; allowed: {', '.join(ALLOWED)}; "
+            f"for labels {', '.join(OF_LABELS)}"
         )
     if relation not in AT_LEAST:
         rule = f"{name}>={number.lstrip('<>=≥≤ ')}"
@@ -72,7 +80,7 @@ def requirement(text: str) -> GateRule:
         threshold = float(number)
     except ValueError:
         raise OptionError(f"require={text!r}: {number!r} is not a number; write for example {name}>=0.3") from None
-    least, largest = ALLOWED[name].bounds
+    least, largest = OF_LABELS[name] if name in OF_LABELS else ALLOWED[name].bounds
     if not least < threshold < largest:
         raise OptionError(
             f"require={text!r}: {name} lies between {least:g} and {largest:g}; give a threshold strictly between them"

@@ -190,14 +190,20 @@ class JudgeRates:
         undefined = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
         if self.pairs is None or not self.n_labelled:
             return undefined
-        weighting: Weighting = "quadratic" if ordered else "none"
-        measures = {
-            **GENERAL,
-            **(BINARY if self.pairs.n_strata == 2 else {}),
-            "kappa": lambda table: kappa(table, weighting=weighting),
-            "alpha": lambda table: krippendorff(table, self.n_labelled, ordered=ordered),
-        }
-        return undefined | {name: bounded(self.values(measure), confidence) for name, measure in measures.items()}
+        functions = measure_functions(self.pairs.n_strata, self.n_labelled, ordered=ordered)
+        return undefined | {name: bounded(self.values(measure), confidence) for name, measure in functions.items()}
+
+
+def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Callable[[Floats], Floats]]:
+    """Measures of agreement that are defined for so many labels, of joint proportions (..., labels, labels) of `n`
+    outputs."""
+    weighting: Weighting = "quadratic" if ordered else "none"
+    return {
+        **GENERAL,
+        **(BINARY if n_labels == 2 else {}),
+        "kappa": lambda table: kappa(table, weighting=weighting),
+        "alpha": lambda table: krippendorff(table, n, ordered=ordered),
+    }
 
 
 def positive_rate(joint: Floats) -> Floats:
