@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -198,3 +200,29 @@ def test_further_columns_of_two_inputs_are_slices() -> None:
     assert study.attributes["topic"].value_counts().sort("topic").rows() == [("a", 20), ("b", 10)]
     assert study.attributes["length"].null_count() == 0
     assert len(study.systems) == 1
+
+
+@pytest.mark.parametrize("pair", [("fail", "pass"), ("0", "1")])
+def test_labels_as_a_judge_writes_them(pair: tuple[str, str], tmp_path: Path) -> None:
+    judge = [pair[int(label)] for label in JUDGE]
+    chances = [f"{0.7 + 0.2 * label}" if k else None for k, label in enumerate(JUDGE)]
+    rows = [
+        (item, "app", rater, "metric", aspect, repeat, label, "" if label else "no-verdict")
+        for aspect in ("", "tone")
+        for repeat in (0, 1)
+        for rater, labels in (("judge", judge), ("judge@expected", chances))
+        for item, label in enumerate(labels)
+    ]
+    columns = ["item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid"]
+    pl.DataFrame(rows, schema=columns, orient="row").write_csv(tmp_path / "labels.csv")
+    study = cu.read(tmp_path / "labels.csv")
+    assert (study.humans, study.metrics) == ((), ("judge", "judge@expected"))
+    assert set(study.aspects) == {"", "tone"}
+    assert study.labels["tone"] == LabelScale(words=pair, scores=frozenset({"judge@expected"}))
+    assert study.ratings.frame.filter(rater="judge").height == 4 * N
+    assert study.attributes.columns == ["item", "system"]
+    (note,) = [note for note in study.notes if note.rule == "invalid-label"]
+    assert note.message == "labels.csv: 4 labels are invalid and count as not labelled (no-verdict 4)"
+    people = pl.DataFrame({"id": range(N), "expert": words(EXPERT, "fail", "pass")})
+    both = cu.read(tmp_path / "labels.csv", people)
+    assert both.labels[""].scores == {"judge@expected"}

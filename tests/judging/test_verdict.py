@@ -202,7 +202,7 @@ def test_scores(content: str, label: str) -> None:
 
 def test_half_points_where_the_scale_has_them() -> None:
     half = Judge(model="m", mode="pointwise", scale="0-1:0.5")
-    assert half.labels == ("0", "0.5", "1")
+    assert half.answers == ("0", "0.5", "1")
     assert said('{"score": 0.5}', half).label == "0.5"
 
 
@@ -263,7 +263,7 @@ def test_a_number_that_begins_another_is_not_taken_for_it() -> None:
     own = Judge(model="m", mode="pointwise", scale="1-10", logprobs=True)
     top = {str(number): 0.1 for number in range(1, 10)}
     assert chances(['{"score":', " 1", "0", "}"], 1, {" 1": 0.1, **top}, own) is None
-    assert chances(["7"], 0, {**top, "10": 0.1}, own) == pytest.approx(dict.fromkeys(own.labels, 0.1))
+    assert chances(["7"], 0, {**top, "10": 0.1}, own) == pytest.approx(dict.fromkeys(own.answers, 0.1))
 
 
 def test_probabilities_are_those_of_the_label_behind_other_words() -> None:

@@ -45,7 +45,7 @@ def judge(
         str,
         Parameter(
             name=["--output", "-o"],
-            help="File of verdicts or ratings (.csv .tsv .jsonl .parquet, .gz).",
+            help="File of verdicts, ratings or labels (.csv .tsv .jsonl .parquet, .gz).",
             group=OUTPUT_OPTIONS,
         ),
     ],
@@ -66,7 +66,7 @@ def judge(
     reading: Reading = READING,
     **options: Any,
 ) -> int:
-    """Get verdicts of an LLM judge on texts: which of two outputs is better, or a score for each output.
+    """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
 
     Next to FILE it writes FILE.raters.csv, FILE.details.jsonl and the cache of replies. The exit status is 1 if
     questions have no reply (run the same command again to send only these) or if over half of the replies are
@@ -83,9 +83,11 @@ def judge(
     if "sampling" in options:
         options["sampling"] = sampling_of(options["sampling"])
     who, arguments = Judge(**arguments_of(Judge, options)), arguments_of(run.judge, options)
-    for name in {"pairwise": ["scale"], "pointwise": ["pairs", "orders"]}[who.mode]:
+    without_effect = {"verdict": ["scale"], "score": ["pairs", "orders"], "label": ["pairs", "orders", "scale"]}
+    for name in without_effect[who.key]:
         if name in options:
-            raise OptionError(f"--{name} {options[name]} has no effect: the judge is {who.mode}")
+            what = "gives labels" if name == "scale" and who.labels else f"is {who.mode}"
+            raise OptionError(f"--{name} {options[name]} has no effect: the judge {what}")
     client = client_named(arguments["client"]) if "client" in arguments else None
     values = {name: p.default for name, p in inspect.signature(run.judge).parameters.items()} | arguments
     asks = not dry_run and write_requests is None and replies is None

@@ -16,7 +16,7 @@ from custodes.judging import cost
 from custodes.judging.asking import read_answers, second_requests
 from custodes.judging.cache import find_replies
 from custodes.judging.cost import PRICES
-from custodes.judging.judge import KEYS, Judge
+from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgingPlan
 from custodes.judging.requests import Request
 from custodes.judging.tables import Judgements
@@ -142,6 +142,6 @@ def summary(result: Judgements) -> str:
     again = f" ({retries} of them retries)" if retries else ""
     return (
         f"{result.details.height} of {row['questions']} queries have a reply, {result.answered} a "
-        f"{KEYS[result.mode]}; {row['sent']} requests sent{again}, {row['tokens_in']} input "
+        f"{result.key}; {row['sent']} requests sent{again}, {row['tokens_in']} input "
         f"tokens, {row['tokens_out']} output tokens{money}"
     )

@@ -93,18 +93,19 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
     """The scale of some columns of words (`label_words`), of which `gold` hold human labels.
 
     Known words of two labels are binary, whatever pair they are of. Whole numbers are ordinal; other words nominal, in
-    alphabetical order. A column of numbers beside binary human labels holds scores.
+    alphabetical order. A column of numbers beside binary human labels holds scores; without human labels, one of
+    numbers that are not whole beside binary labels.
 
     Raises
     ------
     InputError
         Where human labels are neither words nor whole numbers.
     """
-    reference = list(gold) or list(columns)
+    everyone = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
+    reference = list(gold) or [name for name, seen in everyone.items() if not _fractions(seen)] or list(columns)
     words: list[str] = sorted({word for name in reference for word in columns[name].drop_nulls().unique()})
     if not words:
-        words = sorted({word for column in columns.values() for word in column.drop_nulls().unique()})
-    everyone = {name: set(column.drop_nulls().unique()) for name, column in columns.items()}
+        words = sorted(set().union(*everyone.values()))
     if is_binary(words):
         scores = frozenset(name for name, seen in everyone.items() if not is_binary(seen) and seen and _numbers(seen))
         return LabelScale(words=binary_words(words), scores=scores)
@@ -128,6 +129,11 @@ def scale_of(columns: Mapping[str, pl.Series], *, gold: Sequence[str], where: st
 
 def _numbers(words: Iterable[str]) -> bool:
     return all(_is_number(word) for word in words)
+
+
+def _fractions(words: Iterable[str]) -> bool:
+    """Whether words are numbers and not all of them whole."""
+    return _numbers(words) and not all(float(word).is_integer() for word in words)
 
 
 def _is_number(word: str) -> bool:

@@ -137,7 +137,7 @@ def estimate(requests: Sequence[Request], *, price: Price | None, answer: float)
 
 def answer_tokens(judge: Judge) -> int:
     """Expected tokens of an answer in the format that the judge is asked for, of a model that does not think first."""
-    longest_answer = max(len(judge.answer(label)) for label in judge.labels)
+    longest_answer = max(len(judge.answer(label)) for label in judge.answers)
     return -(-longest_answer // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 

@@ -114,13 +114,13 @@ def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[
             ways = [((a, b), TIE)] if not sign else [((a, b), A if sign > 0 else B), ((b, a), B if sign > 0 else A)]
             by_item.setdefault(item, []).extend(Labelled(*way) for way in ways)
     else:
-        low, high = float(judge.labels[0]), float(judge.labels[-1])
+        low, high = float(judge.answers[0]), float(judge.answers[-1])
         for item, system, score in _means(_of(rated, aspect), study).iter_rows():
             if not low <= score <= high:
                 raise InputError(
                     f"examples: the human score {score:g} of {system!r} lies outside scale={judge.scale!r}"
                 )
-            label = min(judge.labels, key=lambda name: abs(float(name) - score))
+            label = min(judge.answers, key=lambda name: abs(float(name) - score))
             by_item.setdefault(item, []).append(Labelled((system,), label))
     with_texts = {
         item: [case for case in labelled if set(case.systems) <= texts.outputs.get(item, {}).keys()]

@@ -12,6 +12,7 @@ import msgspec
 
 from custodes.arguments import argument, at_least, check_storable, declared, value_list
 from custodes.errors import OptionError, listed, shown
+from custodes.judging.label_answers import Combine, check_labels, has_known_polarity
 
 Mode = Literal["pairwise", "pointwise"]
 Reasons = Literal["first", "none"]
@@ -20,7 +21,7 @@ A, B, TIE = "A", "B", "tie"
 VERDICTS = (A, B, TIE)
 """What a judge says of two outputs, by the order in which they are shown."""
 
-KEYS: Mapping[Mode, str] = {"pairwise": "verdict", "pointwise": "score"}
+Key = Literal["verdict", "score", "label"]
 """Under which key of a JSON object the answer stands."""
 
 REASON = "reason"
@@ -47,7 +48,7 @@ class Judge:
     base_url : str
         Address of the server, such as http://127.0.0.1:8000/v1 or https://api.openai.com/v1 (default: none).
     mode : {'pairwise', 'pointwise'}
-        Compare two outputs, or score each output.
+        Compare two outputs, or score or label each output.
     prompt : str
         Prompt: summary, translation, answer, dialogue, caption, or the path of a Jinja file.
     references : int
@@ -57,6 +58,10 @@ class Judge:
         quality).
     scale : str
         Scale of scores: LOW-HIGH or LOW-HIGH:STEP.
+    labels : sequence of str
+        Labels of a pointwise judge, as pass,fail: one of them for each output and aspect (default: scores).
+    combine : {'all', 'any', 'majority'} or None
+        Rule of a combined label over all aspects: positive if all, any or more than half are (default: none).
     examples : str or (study, int)
         STUDY:K, human verdicts on K items as examples in the prompt; these items are not judged.
     reason : {'first', 'none'}
@@ -72,8 +77,10 @@ class Judge:
 
     Examples
     --------
-    >>> Judge(model="m", mode="pointwise", scale="1-3").labels
+    >>> Judge(model="m", mode="pointwise", scale="1-3").answers
     ('1', '2', '3')
+    >>> Judge(model="m", mode="pointwise", labels="pass,fail").answers
+    ('pass', 'fail')
     """
 
     model: str
@@ -84,6 +91,8 @@ class Judge:
     references: int = 0
     aspects: Sequence[str] = ()
     scale: str = "1-5"
+    labels: Sequence[str] = ()
+    combine: Combine | None = None
     examples: Any = None
     reason: Reasons = "none"
     structured: bool = False
@@ -99,14 +108,16 @@ class Judge:
             raise OptionError("model='': name the model to query")
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
         object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
-        check_storable("judge", (self.name, self.model, *self.aspects))
+        object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
+        check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))
         if "\0" in "".join((self.name, *self.aspects)):
             raise OptionError(f"name={shown(self.name)}: names of judges and aspects must not contain NUL")
         names = list(self.meanings)
         if len(names) < len(self.aspects) or (self.aspects and "" in names):
             raise OptionError(f"aspects={shown(list(self.aspects))}: names must differ and must not be empty")
         self._check_sampling()
-        _ = self.labels
+        self._check_labels()
+        _ = self.answers
         at_least("references", self.references, 0)
         if self.mode == "pairwise" and self.scale != Judge.scale:
             raise OptionError(f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie")
@@ -115,7 +126,8 @@ class Judge:
 
     def __str__(self) -> str:
         options = {"prompt": self.prompt, "aspects": listed(self.meanings, limit=3), "reason": self.reason}
-        options |= {"scale": self.scale} if self.mode == "pointwise" else {}
+        if self.mode == "pointwise":
+            options |= {"labels": ",".join(self.labels)} if self.labels else {"scale": self.scale}
         words = " ".join(f"{name}={value}" for name, value in {**options, **self.sampling}.items() if value)
         return f"{self.name} ({self.mode} {words})"
 
@@ -126,10 +138,12 @@ class Judge:
         return {name.strip(): meaning.strip() for name, _, meaning in parts} or {"": ""}
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         """The answers that there are, as they are written."""
         if self.mode == "pairwise":
             return VERDICTS
+        if self.labels:
+            return tuple(self.labels)
         matched = SCALE.fullmatch(self.scale.strip())
         low, high, step = (float(text or 1) for text in matched.groups()) if matched else (0.0, 0.0, 1.0)
         points = round((high - low) / step) if step else 0
@@ -141,9 +155,9 @@ class Judge:
         return tuple(f"{round(low + point * step, 9):g}" for point in range(points + 1))
 
     @property
-    def key(self) -> str:
+    def key(self) -> Key:
         """Under which key the answer stands."""
-        return KEYS[self.mode]
+        return "verdict" if self.mode == "pairwise" else "label" if self.labels else "score"
 
     @property
     def form(self) -> str:
@@ -151,16 +165,17 @@ class Judge:
         reasoned = self.reason == "first"
         start = '{"reason":"...",' if reasoned else "{"
         then = f", first your reason in a few sentences, then the {self.key}" if reasoned else ""
-        ways = [f'{start}"{self.key}":"{label}"}}' for label in VERDICTS]
-        way = f"{', '.join(ways[:-1])} or {ways[-1]}"
-        if self.mode == "pointwise":
-            allowed = ", ".join(self.labels) if len(self.labels) <= LISTED else f"a number of the scale {self.scale}"
+        if self.key == "score":
+            allowed = ", ".join(self.answers) if len(self.answers) <= LISTED else f"a number of the scale {self.scale}"
             way = f'{start}"{self.key}":N}}, where N is one of {allowed}'
+        else:
+            ways = [start + self.answer(label).removeprefix("{") for label in self.answers]
+            way = f"{', '.join(ways[:-1])} or {ways[-1]}"
         return f"Answer with one JSON object and nothing else{then}: {way}."
 
     def answer(self, label: str) -> str:
         """What the judge would write for a label."""
-        return msgspec.json.encode({self.key: _value(label)}).decode()
+        return msgspec.json.encode({self.key: self._value(label)}).decode()
 
     def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The body of a chat completion; only what was set is in it."""
@@ -175,8 +190,8 @@ class Judge:
         return fields_set
 
     def _schema(self) -> dict[str, Any]:
-        pairwise = self.mode == "pairwise"
-        answer = {"type": "string" if pairwise else "number", "enum": [_value(label) for label in self.labels]}
+        kind = "number" if self.key == "score" else "string"
+        answer = {"type": kind, "enum": [self._value(label) for label in self.answers]}
         reason = {REASON: {"type": "string"}} if self.reason == "first" else {}
         properties = {**reason, self.key: answer}
         return {
@@ -185,6 +200,30 @@ class Judge:
             "required": list(properties),
             "additionalProperties": False,
         }
+
+    def _value(self, label: str) -> str | float:
+        """A label as JSON holds it."""
+        if self.key != "score":
+            return label
+        number = float(label)
+        return int(number) if number == int(number) else number
+
+    def _check_labels(self) -> None:
+        if self.combine is not None and (len(self.labels) != 2 or len(self.meanings) < 2):
+            raise OptionError(f"combine={self.combine!r} has no effect; it needs two labels and several aspects")
+        if not self.labels:
+            return
+        if self.mode == "pairwise":
+            raise OptionError(
+                f"labels={shown(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie"
+            )
+        if self.scale != Judge.scale:
+            raise OptionError(f"scale={self.scale!r} has no effect: the judge gives labels; give one of the two")
+        check_labels(self.labels)
+        if self.logprobs and not (len(self.labels) == 2 and has_known_polarity(self.labels)):
+            raise OptionError("logprobs=True: probabilities of labels need a known pair of two, such as pass,fail")
+        if self.examples is not None:
+            raise OptionError("examples: a judge that gives labels takes no examples; describe the aspects instead")
 
     def _check_sampling(self) -> None:
         if not (isinstance(self.sampling, Mapping) and all(isinstance(name, str) for name in self.sampling)):
@@ -199,11 +238,3 @@ class Judge:
         except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
             raise OptionError(f"sampling={shown(self.sampling)}: a value cannot be written as JSON") from None
         object.__setattr__(self, "sampling", values)
-
-
-def _value(label: str) -> str | float:
-    """A label as JSON holds it."""
-    if label in VERDICTS:
-        return label
-    number = float(label)
-    return int(number) if number == int(number) else number

@@ -111,14 +111,14 @@ class Prompt:
         fenced = [Fenced.make(role, text, *beside) for role, text in zip(roles, outputs, strict=True)]
         texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
         task = {"mode": judge.mode, "aspect": aspect, "definition": judge.meanings[aspect], "form": judge.form}
-        scale = {"low": judge.labels[0], "high": judge.labels[-1]} if judge.mode == "pointwise" else {}
+        scale = {"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}
         from custodes.judging.sandbox import BoundError, rendered
 
         try:
             variables = {
                 **task,
                 **scale,
-                "labels": list(judge.labels),
+                "labels": list(judge.answers),
                 **material.variables(judge.references),
                 **texts,
             }
@@ -150,7 +150,8 @@ class Prompt:
 
     @property
     def _known(self) -> str:
-        return ", ".join(VARIABLES[self.judge.mode])
+        of_scores = () if self.judge.key == "score" else ("low", "high")
+        return ", ".join(name for name in VARIABLES[self.judge.mode] if name not in of_scores)
 
 
 def _hash(*texts: str) -> str:

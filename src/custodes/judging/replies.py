@@ -36,10 +36,11 @@ AROUND = " \t\r\n*_`\"'[](){}$"
 SAID = re.compile(
     r"(?:(?:final\s+)?(?:verdict|answer|score|rating|output|summary|translation|caption|next turn|response|option)"
     r"(?=[\W_])[\s*_`]*[:=]?[\s*_`\"'\[(]*|\\boxed\{|\\text\{)*"
-    r"(?P<word>[^\s/]+)(?:\s*(?:/|out of)\s*(?P<high>\d+(?:\.\d+)?))?",
+    r"(?P<word>\S.*?)(?:\s*(?:/|out of)\s*(?P<high>\d+(?:\.\d+)?))?",
     re.IGNORECASE,
 )
 """A label in the few words that change nothing: `Answer: B`, `Output A`, `\\boxed{A}`, `4/5`."""
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 SHORT = 100
 """Characters of an answer that is a label."""
 JOINING = {"or", "and", "json"}
@@ -92,7 +93,7 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
     if not verdict.label:
         return ReadReply(why="label", reason=content.strip(), **common)
     tokens = _objects_of(_object(choice.get("logprobs")).get("content"))
-    chances = _chances(tokens, content, verdict.at, judge.labels) if judge.logprobs else None
+    chances = _chances(tokens, content, verdict.at, judge.answers) if judge.logprobs else None
     return ReadReply(label=verdict.label, chances=chances, reason=verdict.reason, **common)
 
 
@@ -121,11 +122,11 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
         return None
     if not answers:
         begin = thought + len(THOUGHT) if thought >= 0 else 0
-        label, at = _label(text[begin:], judge.labels)
+        label, at = _label(text[begin:], judge.answers)
         return _Verdict(begin, len(text), label, begin + at) if label else None
     last = answers[-1]
     unfinished = thought < 0 and text.lstrip().startswith(THINKING)
-    if unfinished or _quoted(text, last, prompt_texts) or _disputed(text, answers, judge.labels):
+    if unfinished or _quoted(text, last, prompt_texts) or _disputed(text, answers, judge.answers):
         return None
     before = text[: last.start].rpartition(THOUGHT)[2]
     return replace(last, reason=_text(last.reason) or before.strip(ENDING))
@@ -138,7 +139,7 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
         if len(keys) > 1:
             raise _UnclearError
         for key in keys:
-            label, offset = _label(value[key], judge.labels)
+            label, offset = _label(value[key], judge.answers)
             begun = [*re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.IGNORECASE)]
             at = start + begun[-1].end() + offset if begun else end
             yield _Verdict(start, end, label, at, value.get(REASON))
@@ -206,9 +207,15 @@ def _squeezed(text: str) -> str:
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
     """The label that a value stands for ('' for none), and where in a text it does."""
+    if isinstance(value, bool):
+        value = json.dumps(value)
     if not isinstance(value, str):
         return _numbered(_number(value), labels), 0
     word = value.rstrip(ENDING).lstrip(AROUND)
+    for whole in (value.strip(), word):  # a label may hold spaces, a bracket or a word such as 'answer'
+        label = next((name for name in labels if name.casefold() == whole.casefold()), "")
+        if label:
+            return label, value.index(whole)
     matched = SAID.fullmatch(word) if len(word) <= SHORT else None
     if matched is None or (matched["high"] and _numbered(float(matched["high"]), labels) != labels[-1]):
         return "", 0
@@ -221,7 +228,7 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
 
 def _numbered(value: float, labels: Sequence[str]) -> str:
     """The label of a number; '' for none."""
-    return next((label for label in labels if _is_number(label) and math.isclose(float(label), value)), "")
+    return next((label for label in labels if NUMBER.fullmatch(label) and math.isclose(float(label), value)), "")
 
 
 def _number(value: Any) -> float:
@@ -232,10 +239,6 @@ def _number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.nan
-
-
-def _is_number(label: str) -> bool:
-    return label[-1:].isdigit()
 
 
 def _chances(

@@ -48,7 +48,7 @@ def judge(
     rng: Rng = 0,
     progress: Progress = silent,
 ) -> Judgements:
-    """Get verdicts of an LLM judge on texts: which of two outputs is better, or a score for each output.
+    """Get verdicts of an LLM judge on texts: the better of two outputs, or a score or label for each output.
 
     Failures are counted by their reason, never scored.
 
@@ -89,7 +89,7 @@ def judge(
     Returns
     -------
     Judgements
-        Verdicts or ratings, the judge as a rater, failures, cost and details.
+        Verdicts, ratings or labels, the judge as a rater, failures, cost and details.
 
     Raises
     ------

@@ -20,13 +20,15 @@ from custodes.data.study import Study, join
 from custodes.errors import listed
 from custodes.judging import cost
 from custodes.judging.asking import AskedPlan
-from custodes.judging.judge import TIE, A, B, Mode
+from custodes.judging.judge import TIE, A, B, Judge, Key
+from custodes.judging.label_answers import is_positive, positive_label, positive_note
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
 from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
 EXPECTED = "@expected"
-"""How the rater is called whose score is the mean of the scale under the probabilities."""
+"""How the rater is called whose score is the mean of the scale under the probabilities, or the probability of the
+positive label."""
 
 MOST_SERVED = 8
 """Names of models in a signature; a server may give another one with each reply."""
@@ -87,12 +89,25 @@ class Judgements(Result):
         INVALID,
         essential=False,
     )
+    labels: pl.DataFrame = table(
+        "One row per output, aspect and repeat queried, with the label, in the format of tables of labels. A combined "
+        "label has no aspect. With probabilities, `NAME@expected` is another rater: the probability of the positive "
+        "label.",
+        label("item", "the item"),
+        label("system", "the system"),
+        label("rater", "the judge"),
+        label("kind", "`metric`"),
+        *WHERE[3:5],
+        label("label", "the label, as given in `labels`; null: see `invalid`"),
+        INVALID,
+        essential=False,
+    )
     raters: pl.DataFrame = table(
         "The judge as a table of raters.",
         label("rater", "its name"),
         label("kind", "`metric`"),
         flag("higher_is_better", "true"),
-        score("low", "the scale; null for a pairwise judge", essential=False),
+        score("low", "the scale; null for verdicts and labels", essential=False),
         score("high", "the scale", essential=False),
         score("cost", "dollars per valid answer; null without a price"),
         label("cost_unit", "`usd`", essential=False),
@@ -103,7 +118,7 @@ class Judgements(Result):
         "Answers and failures, by system shown.",
         label("system", "the system; empty for all", essential=False),
         count("asked", "queries that showed it"),
-        count("answered", "queries with a verdict or score"),
+        count("answered", "queries with a verdict, score or label"),
         label("invalid", "why there is no answer", "Why not"),
         count("failures", "queries with this reason"),
         rows=lambda outcome: outcome.failures.filter(pl.col("system") == ""),
@@ -122,7 +137,7 @@ class Judgements(Result):
         "One row per query with a reply.",
         label("key", "key of the reply in the cache"),
         *WHERE,
-        label("answer", "the answer, as shown: `A`, `B`, `tie`, or the score"),
+        label("answer", "the answer, as shown: `A`, `B`, `tie`, the score or the label"),
         INVALID,
         label("reason", "reason in the words of the judge; for an invalid answer the whole reply"),
         label("model", "name of the model, as given by the server"),
@@ -133,7 +148,7 @@ class Judgements(Result):
         essential=False,
     )
     judged: Study
-    mode: Mode
+    key: Key
 
     @property
     def preferences(self) -> Preferences:
@@ -150,14 +165,16 @@ class Judgements(Result):
 
     @cached_property
     def _own(self) -> Study:
-        frame = self.verdicts if self.mode == "pairwise" else self.ratings
-        return read(frame, raters=self.raters)
+        return read(self._answers, raters=self.raters)
+
+    @property
+    def _answers(self) -> pl.DataFrame:
+        return {"verdict": self.verdicts, "score": self.ratings, "label": self.labels}[self.key]
 
     @property
     def invalid(self) -> pl.DataFrame:
-        """The rows without a verdict or score, and why."""
-        frame = self.verdicts if self.mode == "pairwise" else self.ratings
-        return frame.filter(pl.col("invalid") != "")
+        """The rows without a verdict, score or label, and why."""
+        return self._answers.filter(pl.col("invalid") != "")
 
     @property
     def status(self) -> int:
@@ -166,13 +183,12 @@ class Judgements(Result):
 
     @property
     def answered(self) -> int:
-        """How many questions have a verdict or score in their reply."""
+        """How many questions have a verdict, score or label in their reply."""
         return self.details.filter(pl.col("invalid") == "").height
 
     def written(self) -> dict[str, Any]:
-        """The tables that a command writes, by what their files are called beside that of the verdicts or ratings."""
-        main = self.verdicts if self.mode == "pairwise" else self.ratings
-        return {"": main, "raters": self.raters, "details": self.details}
+        """The tables that a command writes, by the suffix of their file; the answers have none."""
+        return {"": self._answers, "raters": self.raters, "details": self.details}
 
 
 def judgements_of(plan: JudgingPlan, outcome: AskedPlan, price: cost.Price | None) -> Judgements:
@@ -187,12 +203,13 @@ def judgements_of(plan: JudgingPlan, outcome: AskedPlan, price: cost.Price | Non
     dollars = price.of(tokens_in, tokens_out) if price else None
     answered = sum(answer is not None and not why for _, answer, why in rows)
     expected = [row for row in reported if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
-    low, high = (float(judge.labels[0]), float(judge.labels[-1])) if judge.mode == "pointwise" else (None, None)
+    low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
     names = [judge.name, *([judge.name + EXPECTED] if expected else [])]
     signature = _signature(plan, rows)
     tables: dict[str, TableData] = {
-        "verdicts": _verdicts(judge.name, reported, plan.same) if judge.mode == "pairwise" else (),
-        "ratings": _ratings(judge.name, reported, expected) if judge.mode == "pointwise" else (),
+        "verdicts": _verdicts(judge.name, reported, plan.same) if judge.key == "verdict" else (),
+        "ratings": _ratings(judge, reported, expected) if judge.key == "score" else (),
+        "labels": [*_ratings(judge, reported, expected), *_combined(judge, rows)] if judge.key == "label" else (),
         "raters": {
             "rater": names,
             "kind": "metric",
@@ -216,7 +233,7 @@ def judgements_of(plan: JudgingPlan, outcome: AskedPlan, price: cost.Price | Non
         },
         "details": _details(rows, outcome),
     }
-    notes = (*plan.notes, *_notes(plan, outcome, rows, guessed))
+    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, outcome, rows, guessed))
     provenance = Provenance(
         question="judge",
         study=plan.study.name,
@@ -227,7 +244,7 @@ def judgements_of(plan: JudgingPlan, outcome: AskedPlan, price: cost.Price | Non
         dropped=tuple(note for note in notes if note.count),
     )
     frames = Judgements.part("", **tables)
-    return Judgements(notes=notes, provenance=provenance, judged=plan.study, mode=judge.mode, **frames)
+    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **frames)
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
@@ -276,26 +293,56 @@ def _verdicts(name: str, rows: Sequence[Row], same: Sequence[JudgeQuestion]) -> 
         yield {**_where(tie), **rater, "preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
 
 
-def _ratings(name: str, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    def row(question: JudgeQuestion, rater: str, score: float | None, why: str) -> dict[str, Any]:
-        where = _where(question)
-        return {
-            "item": question.item,
-            "system": question.systems[0],
-            "rater": rater,
-            "kind": "metric",
-            "aspect": where["aspect"],
-            "repeat": where["repeat"],
-            "score": score,
-            "invalid": why,
-        }
-
-    for request, answer, why in rows:
-        yield row(request, name, float(answer.label) if answer and answer.label else None, why)
-    for request, answer, _ in expected:
+def _ratings(judge: Judge, rows: Sequence[Row], expected: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Scores or labels; `expected`: answers with probabilities, for the rater of expected scores."""
+    has_scores = judge.key == "score"
+    for question, answer, why in rows:
+        label = answer.label if answer and answer.label else None
+        yield _rating(judge, question, float(label) if has_scores and label else label, why)
+    for question, answer, _ in expected:
         assert answer is not None
-        mean = sum(float(label) * chance for label, chance in (answer.chances or {}).items())
-        yield row(request, name + EXPECTED, mean, "")
+        chances = answer.chances or {}
+        if has_scores:
+            mean: float | str = sum(float(label) * chance for label, chance in chances.items())
+        else:
+            mean = repr(chances[positive_label(judge.labels)])
+        yield _rating(judge, question, mean, "", rater=judge.name + EXPECTED)
+
+
+def _rating(
+    judge: Judge, question: JudgeQuestion, answer: float | str | None, why: str, *, rater: str = ""
+) -> dict[str, Any]:
+    return {
+        "item": question.item,
+        "system": question.systems[0],
+        "rater": rater or judge.name,
+        "kind": "metric",
+        "aspect": question.aspect,
+        "repeat": question.repeat,
+        judge.key: answer,
+        "invalid": why,
+    }
+
+
+def _combined(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """The combined label of each output and repeat, without an aspect; none where the budget stopped every aspect."""
+    if judge.combine is None:
+        return
+    positive = positive_label(judge.labels)
+    negative = next(label for label in judge.labels if label != positive)
+    by_output: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        by_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
+    for group in by_output.values():
+        reasons = [why for _, _, why in group if why]
+        if all(why == "budget" for _, _, why in group):
+            continue
+        counts = Counter(answer.label for _, answer, why in group if answer and not why)
+        decided = is_positive(
+            judge.combine, positives=counts[positive], negatives=counts[negative], aspects=len(judge.meanings)
+        )
+        label = None if decided is None else positive if decided else negative
+        yield _rating(judge, replace(group[0][0], aspect=""), label, reasons[0] if label is None else "")
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -346,7 +393,9 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
         "mode": judge.mode,
         "prompt": f"{judge.prompt}:{plan.prompt.digest}",
         "references": judge.references or "",
-        "scale": judge.scale if judge.mode == "pointwise" else "",
+        "scale": judge.scale if judge.key == "score" else "",
+        "labels": ",".join(judge.labels),
+        "combine": judge.combine or "",
         "reason": judge.reason,
         "examples": plan.examples,
         "structured": "yes" if judge.structured else "",

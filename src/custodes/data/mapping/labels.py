@@ -84,8 +84,9 @@ class LabelLayout:
         Column to its rater and aspect, where columns are named by criteria (`human_tone`, `judge_tone`).
     label, rater, kind, aspect : str
         Columns of a table with a row for each label; `label` is '' in a wide table.
-    cluster, probability, repeat : str
-        Columns of clusters of outputs, inclusion probabilities and repeats; '' where there are none.
+    cluster, probability, repeat, invalid : str
+        Columns of clusters of outputs, inclusion probabilities, repeats and reasons of missing labels; '' where there
+        are none.
     """
 
     item: str = ""
@@ -100,11 +101,13 @@ class LabelLayout:
     cluster: str = ""
     probability: str = ""
     repeat: str = ""
+    invalid: str = ""
 
     @property
     def used(self) -> set[str]:
         """The columns with a role; clusters may still be slices."""
-        single = (self.item, self.label, self.rater, self.kind, self.aspect, self.probability, self.repeat)
+        rater = (self.rater, self.kind, self.aspect)
+        single = (self.item, self.label, *rater, self.probability, self.repeat, self.invalid)
         return {name for name in (*single, *self.human, *self.metrics) if name}
 
     @property
@@ -137,6 +140,19 @@ class LabelLayout:
         return flags(self.columns)
 
 
+JUDGED = LabelLayout(
+    item="item",
+    systems=("system",),
+    rater="rater",
+    kind="kind",
+    aspect="aspect",
+    repeat="repeat",
+    label="label",
+    invalid="invalid",
+)
+"""The layout of the labels that `custodes judge` writes."""
+
+
 def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     """The layout of a table of labels; None where it is not one.
 
@@ -163,6 +179,8 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
         return None
     if any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(frame.columns)):
         return None  # verdicts on two systems
+    if not declared and {*JUDGED.used, *JUDGED.systems} <= set(frame.columns):
+        return JUDGED
     head = frame.head(LOOKED_AT) if frame.height <= LOOKED_AT else frame.sample(LOOKED_AT, seed=0)
     words = {name: label_words(head[name]) for name in frame.columns if _may_hold_labels(head[name])}
     layout = _long(head, words, declared) or _wide(head, words, declared)

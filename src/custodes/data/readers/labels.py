@@ -14,7 +14,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
 from custodes.data.study import Study
-from custodes.data.table import check_unique, label_column, typed_column
+from custodes.data.table import check_unique, counted, label_column, typed_column
 from custodes.errors import InputError, listed
 
 LAYOUT = "label-columns"
@@ -128,7 +128,9 @@ def _long_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, 
         raise InputError(f"{where}: rater {both[0]!r} is human and metric; a rater has one kind")
     hint = "number the runs in a column, as in repeat=NAME"
     check_unique(table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
-    rows, scales, notes = [], dict[str, LabelScale](), list[Note]()
+    reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
+    message = f"{where}: {reasons.len()} labels are invalid and count as not labelled ({counted(reasons)})"
+    rows, scales, notes = [], dict[str, LabelScale](), noted(("invalid-label", reasons.len(), message))
     for (name,), part in table.group_by("aspect", maintain_order=True):
         words = {who: rows_of["word"] for (who,), rows_of in part.group_by("rater", maintain_order=True)}
         gold = part.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
