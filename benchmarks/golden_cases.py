@@ -22,6 +22,7 @@ QUESTIONS = (
     "agreement",
     "annotators",
     "rates",
+    "labelling",
     "favoritism",
     "consistency",
     "ranking",
@@ -37,7 +38,7 @@ QUESTIONS = (
 )
 OF_COUNTS = ("leaderboard", "favoritism", "ranking", "correction")
 OF_ANNOTATORS = ("check", "annotators")
-WITHOUT_RESAMPLES = ("correction", "plan", "rates", "validate")
+WITHOUT_RESAMPLES = ("correction", "labelling", "plan", "rates", "validate")
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
     "combine": {"method": ["ridge", "pairwise", "equal", "best"], "repeats": 1},

@@ -147,6 +147,7 @@ def test_json_has_the_declared_fields_and_kinds_of_values(question: str, capsys:
         "combine": {"folds"},
         "plan": set(),
         "rates": {"sampling"},
+        "labelling": {"target"},
         "validate": {"model"},
     }
     assert settings.get(question, {"ties", "orders"}) <= set(provenance["options"])

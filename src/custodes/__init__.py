@@ -9,6 +9,8 @@ whom it favours, and what the ranking of the systems really is.
     study = cu.read("ratings.csv")          # or any dataframe, or "demo"
     cu.check(study).problems                # what would fool you
     cu.agreement(study).metrics             # who agrees with people, with intervals
+    cu.rates("labels.csv").rates            # pass rates, corrected by human labels
+    cu.labelling("labels.csv").outputs      # which outputs to label next
     cu.favoritism(study).systems            # whom each metric favours
     cu.consistency(study).findings          # what a judge looks at beside quality
     cu.ranking(study).errors                # which decisions it gets wrong

@@ -14,6 +14,7 @@ from .evaluate.agreement.agreement import Agreement as Agreement, agreement as a
 from .evaluate.annotators.annotators import Annotators as Annotators, annotators as annotators
 from .evaluate.favoritism import Favoritism as Favoritism, favoritism as favoritism
 from .evaluate.consistency.consistency import Consistency as Consistency, consistency as consistency
+from .evaluate.rates.labelling import Labelling as Labelling, labelling as labelling
 from .evaluate.rates.rates import Rates as Rates, rates as rates
 from .evaluate.ranking import Ranking as Ranking, ranking as ranking
 from .evaluate.verdict.verdict import Verdict as Verdict, verdict as verdict

@@ -18,6 +18,7 @@ QUESTIONS: Mapping[str, str] = {
     "verdict": "The answer in plain words",
     "correction": "Outcome of each pair, from few human and many metric ratings",
     "protocol": "Replay of an annotation protocol: how many ratings are enough",
+    "labelling": "How many human labels a pass rate needs, and which outputs to label next",
     "plan": "Cost and error rates of a protocol, before annotating",
     "complementarity": "How differently metrics and annotators rank",
     "ceiling": "How much of human judgement all metrics predict",

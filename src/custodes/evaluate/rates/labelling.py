@@ -1,0 +1,447 @@
+"""Labelling: how many human labels are needed, and which outputs to label next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from itertools import combinations
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Selection
+from custodes.answers.tables import count, label, probability, score, share, table
+from custodes.arguments import at_least, between, one_of
+from custodes.data.notes import Note, noted
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.parallel import each
+from custodes.evaluate.rates.estimates import positive_rate
+from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
+from custodes.progress import Progress, silent
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.intervals import percentile_interval, wilson_interval
+from custodes.stats.rates.measures import sensitivity, specificity
+from custodes.stats.rates.sample_size import (
+    allocation,
+    error_rate_shares,
+    expected_posterior,
+    fewest_labels,
+    rate_shares,
+    stratum_rates,
+)
+from custodes.stats.ratios import ratio
+
+TARGETS = ("corrected_rate", "tpr", "tnr", "difference")
+"""What labels are allocated for."""
+
+FEWEST = 5
+"""Labels of each label of the judge, where it has as many outputs."""
+
+POWER = 0.8
+"""Probability of finding a difference."""
+
+MOST_LABELS_ALONE = 10**7
+
+MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Parts of Neyman's allocation that are tried: with few labels, a label of the judge that is nearly always right needs
+more labels than Neyman's allocation gives it."""
+
+TYPICAL_LABELS = 200
+"""Number of labels at which they are compared."""
+
+
+@result
+class Labelling(Result):
+    """How many human labels are needed, and which outputs to label next; see `labelling`."""
+
+    needed: pl.DataFrame = table(
+        "One row per quantity: human labels needed in all, those that exist included.",
+        label("metric", "the judge"),
+        label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
+        label("system", "the system, or both; empty for error rates, which are of all systems"),
+        score("width", "width of the interval, or the difference to be found with a probability of .8"),
+        count("labelled", "human labels so far (of each system, the fewest)", "Labels so far"),
+        count("by_judge", "labels needed, allocated over the judge's labels", "Labels needed"),
+        count("random", "labels needed, drawn at random", "At random"),
+        count("human_alone", "labels needed without the judge, drawn at random", "Without the judge"),
+        label("reason", "why no number of labels is enough"),
+    )
+    allocation: pl.DataFrame = table(
+        "One row per system and label of the judge: how many outputs to label next.",
+        label("metric", "the judge"),
+        label("system", "the system"),
+        label("label", "label of the judge"),
+        count("n", "outputs", "Outputs"),
+        count("labelled", "outputs with a human label", "Labels so far"),
+        share("positive_rate", "expected proportion of positive human labels"),
+        count("add", "outputs to label next", "Label next"),
+    )
+    outputs: pl.DataFrame = table(
+        "One row per output to label next, drawn at random within each system and label of the judge.",
+        label("item", "the item"),
+        label("system", "the system"),
+        label("label", "label of the judge; do not show it to annotators"),
+        probability("probability", "probability of being drawn"),
+        essential=False,
+    )
+
+
+class _Stratum(NamedTuple):
+    system: int
+    label: int
+    rows: Bools
+    n: int
+    labelled: int
+
+
+@question(
+    "custodes labelling labels.csv --width 0.1 --table outputs -o to_label.csv",
+    metric="Judge whose labels form strata: a name (default: the only metric).",
+    positive="Label that counts as success (see rates).",
+    width="Width of the interval of a rate, TPR or TNR.",
+    difference="Difference between two systems to be found with a probability of .8.",
+    target="What labels are allocated for: corrected_rate, tpr, tnr or difference.",
+    labels="Human labels to add (default: as many as the target needs).",
+    accuracy="Assumed accuracy of the judge where no output has a human label.",
+)
+def labelling(
+    study: Study,
+    *,
+    metric: str | None = None,
+    positive: str | None = None,
+    width: float = 0.1,
+    difference: float = 0.1,
+    target: str = "corrected_rate",
+    labels: int | None = None,
+    accuracy: float = 0.85,
+    confidence: float = 0.95,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Selection],
+) -> Labelling:
+    """How many human labels a pass rate needs, and which outputs to label next.
+
+    Notes
+    -----
+    Outputs with different labels of a judge differ in how unsure their human label is. Neyman's allocation labels more
+    of those that are unsure. What is known of each label of the judge comes from the human labels so far; `accuracy` is
+    assumed where there are none, and weighs as much as two labels. Give the new labels to `rates` with
+    `sampling='by-judge'`.
+
+    References
+    ----------
+    Neyman 1934; Cochran 1977, section 5.5.
+
+    Examples
+    --------
+    >>> import custodes as cu, polars as pl
+    >>> table = pl.DataFrame({"id": range(1000), "judge": ["pass"] * 800 + ["fail"] * 200})
+    >>> plan = cu.labelling(table, width=0.1)
+    >>> plan.needed.filter(quantity="corrected_rate")["by_judge"].to_list()
+    [240]
+    """
+    for name, value in (("width", width), ("difference", difference), ("accuracy", accuracy)):
+        between(name, value, 0, 1)
+    between("confidence", confidence, 0, 1)
+    one_of("target", target, TARGETS)
+    if labels is not None:
+        at_least("labels", labels, 1)
+    selected = study.select(**setting, one_side=True)
+
+    def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+        view = _binary(outputs, positive)
+        place = _judge(view, metric)
+        plan = _LabellingPlan(view, place, accuracy=accuracy, confidence=confidence)
+        needed = list(plan.needed(width, difference))
+        n = labels if labels is not None else plan.missing(needed, target)
+        added = plan.added(target, n)
+        tables = Labelling.part(
+            outputs.aspect,
+            needed=needed,
+            allocation=plan.allocated(added),
+            outputs=plan.drawn(added, draw).to_dict(as_series=False),
+        )
+        return tables, plan.notes(target, added)
+
+    parts = labelled_outputs(selected, consensus="vote")
+    answers = each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="labelling")
+    return Labelling.of(
+        [tables for tables, _ in answers], [*selected.notes, *(note for _, notes in answers for note in notes)]
+    )
+
+
+def _binary(outputs: LabelledOutputs, positive: str | None) -> LabelledOutputs:
+    if positive is None and len(outputs.words) != 2:
+        raise OptionError(
+            f"labelling needs two labels, not {len(outputs.words)}; name one of {listed(outputs.words)} with "
+            "positive=LABEL"
+        )
+    return outputs.as_binary(positive) if positive else outputs
+
+
+def _judge(outputs: LabelledOutputs, metric: str | None) -> int:
+    """Position of the judge."""
+    names = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
+    if not names:
+        raise InputError("labelling needs a metric that gives labels; rates draws labels at random without one")
+    if metric is None and len(names) > 1:
+        raise OptionError(f"labelling: several metrics give labels; name one with metric=NAME: {listed(names)}")
+    if metric is not None:
+        one_of("metric", metric, names)
+    return outputs.metrics.index(metric or names[0])
+
+
+class _LabellingPlan:
+    """Strata of the outputs by system and label of the judge, and what is known of each."""
+
+    def __init__(self, outputs: LabelledOutputs, judge: int, *, accuracy: float, confidence: float) -> None:
+        from scipy.special import ndtri
+
+        self.outputs, self.metric = outputs, outputs.metrics[judge]
+        codes = outputs.judged[judge]
+        self.systems = [k for k in range(len(outputs.systems)) if (codes[outputs.system == k] >= 0).any()]
+        assumed = np.array([1 - accuracy, accuracy])
+        gold = np.nan_to_num(outputs.gold)
+        pooled = np.array([gold[codes == code].sum(axis=0) for code in (0, 1)])
+        # Systems share what is known of a label of the judge where they have none of their own.
+        prior = stratum_rates(pooled, assumed)
+        self.strata: list[_Stratum] = []
+        self.rates = np.empty((len(self.systems), 2))
+        self.n = np.empty((len(self.systems), 2), dtype=np.int64)
+        self.labelled = np.empty((len(self.systems), 2), dtype=np.int64)
+        for i, system in enumerate(self.systems):
+            counts = np.empty((2, 2))
+            for code in (0, 1):
+                rows = (outputs.system == system) & (codes == code)
+                counts[code] = gold[rows].sum(axis=0)
+                self.n[i, code], self.labelled[i, code] = rows.sum(), (rows & outputs.labelled).sum()
+                self.strata.append(_Stratum(system, code, rows, int(self.n[i, code]), int(self.labelled[i, code])))
+            self.rates[i] = stratum_rates(counts, prior)
+        self.confidence = confidence
+        self.quantile = float(ndtri((1 + confidence) / 2))
+        self.power = float(ndtri(POWER))
+
+    @property
+    def weights(self) -> Floats:
+        """(systems, 2): proportion of each system's outputs with each label of the judge."""
+        return ratio(self.n, self.n.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(systems, 2): best proportions of labels for the corrected rate of each system."""
+        return np.array(
+            [
+                self._best(rate_shares(weights, rates), weights, rates, outputs, positive_rate)
+                for weights, rates, outputs in zip(self.weights, self.rates, self.n, strict=True)
+            ]
+        )
+
+    def _best(
+        self,
+        neyman: Floats,
+        weights: Floats,
+        rates: Floats,
+        outputs: Ints,
+        statistic: Callable[[Floats], Floats],
+    ) -> Floats:
+        """Between Neyman's allocation, which is best with many labels, and labels in proportion to outputs."""
+        mixtures = [part * neyman + (1 - part) * weights for part in MIXTURES]
+        n = min(TYPICAL_LABELS, int(outputs.sum()))
+        widths = [self._width(share, rates, outputs, statistic)(n) for share in mixtures]
+        return mixtures[int(np.argmin(widths))]
+
+    @cached_property
+    def together(self) -> tuple[Ints, Floats]:
+        """(2,): outputs of all systems with each label of the judge, and rates of positive human labels."""
+        n = self.n.sum(axis=0)
+        return n, np.nan_to_num(ratio((self.n * self.rates).sum(axis=0), n), nan=0.5)
+
+    def error_share(self, *, positive: bool) -> Floats:
+        """Best proportions of labels for TPR or TNR over all systems."""
+        outputs, rates = self.together
+        weights = ratio(outputs, outputs.sum())
+        neyman = error_rate_shares(weights, rates, positive=positive)
+        return self._best(neyman, weights, rates, outputs, sensitivity if positive else specificity)
+
+    def needed(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
+        """Rows of the table `needed`."""
+        for i, k in enumerate(self.systems):
+            weights, rates, outputs = self.weights[i], self.rates[i], self.n[i]
+            yield self._row(
+                "corrected_rate",
+                self.outputs.systems[k],
+                width,
+                int(self.labelled[i].sum()),
+                *(
+                    fewest_labels(self._width(share, rates, outputs, positive_rate), width, most=int(outputs.sum()))
+                    for share in (self.shares[i], weights)
+                ),
+                alone=self._alone(float(weights @ rates), width),
+            )
+        outputs, rates = self.together
+        for name, positive, measure in (("tpr", True, sensitivity), ("tnr", False, specificity)):
+            yield self._row(
+                name,
+                "",
+                width,
+                int(self.labelled.sum()),
+                *(
+                    fewest_labels(self._width(share, rates, outputs, measure), width, most=int(outputs.sum()))
+                    for share in (self.error_share(positive=positive), ratio(outputs, outputs.sum()))
+                ),
+            )
+        for i, j in combinations(range(len(self.systems)), 2):
+            positive_rates = (self.weights * self.rates).sum(axis=1)[[i, j]]
+            spread = difference / (self.quantile + self.power)
+            most = int(self.n[[i, j]].sum(axis=1).min())
+            yield self._row(
+                "difference",
+                " and ".join(self.outputs.systems[self.systems[at]] for at in (i, j)),
+                difference,
+                int(self.labelled[[i, j]].sum(axis=1).min()),
+                *(fewest_labels(partial(self._spread, (i, j), best), spread, most=most) for best in (True, False)),
+                alone=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / spread**2)),
+            )
+
+    def _width(
+        self, share: Floats, rates: Floats, outputs: Ints, statistic: Callable[[Floats], Floats]
+    ) -> Callable[[float], float]:
+        """Width of the interval of a statistic by the number of labels."""
+
+        def width(n: float) -> float:
+            draws = statistic(expected_posterior(share, rates, outputs, n).draws)
+            low, high = percentile_interval(draws, confidence=self.confidence)
+            return float(high - low)
+
+        return width
+
+    def _spread(self, pair: tuple[int, int], best: bool, n: float) -> float:
+        """Standard deviation of the difference of two rates with `n` labels each."""
+        variance = 0.0
+        for i in pair:
+            share = self.shares[i] if best else self.weights[i]
+            variance += float(positive_rate(expected_posterior(share, self.rates[i], self.n[i], n).draws).var())
+        return float(np.sqrt(variance))
+
+    def _alone(self, rate: float, width: float) -> int | None:
+        """Labels for a Wilson interval of a width, without the judge."""
+
+        def size(n: float) -> float:
+            low, high = wilson_interval(rate, n, quantile=self.quantile)
+            return float(high - low)
+
+        return fewest_labels(size, width, most=MOST_LABELS_ALONE)
+
+    def _row(
+        self,
+        quantity: str,
+        system: str,
+        width: float,
+        labelled: int,
+        by_judge: int | None,
+        random: int | None,
+        *,
+        alone: int | None = None,
+    ) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "quantity": quantity,
+            "system": system,
+            "width": width,
+            "labelled": labelled,
+            "by_judge": by_judge,
+            "random": random,
+            "human_alone": alone,
+            "reason": "" if by_judge is not None else "not even with a human label of every output; judge more outputs",
+        }
+
+    def missing(self, needed: list[dict[str, Any]], target: str) -> int:
+        """Labels that a target still needs, over all systems."""
+        rows = [row for row in needed if row["quantity"] == target and row["by_judge"] is not None]
+        if not rows:
+            return 0
+        if target in ("tpr", "tnr"):
+            return max(0, int(rows[0]["by_judge"]) - int(rows[0]["labelled"]))
+        of_system = dict.fromkeys((self.outputs.systems[k] for k in self.systems), 0)
+        for row in rows:
+            for name in of_system:
+                if name in (row["system"], *row["system"].split(" and ")):
+                    of_system[name] = max(of_system[name], row["by_judge"])
+        have = self.labelled.sum(axis=1)
+        return int(sum(max(0, n - have[i]) for i, n in enumerate(of_system.values())))
+
+    def added(self, target: str, n: int) -> Ints:
+        """(systems, 2): outputs to label next."""
+        if target in ("tpr", "tnr"):
+            of_label = self.error_share(positive=target == "tpr")
+            parts = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * of_label
+        else:
+            parts = self.shares / len(self.systems)
+        return allocation(
+            np.nan_to_num(parts).ravel(),
+            labelled=self.labelled.ravel(),
+            available=(self.n - self.labelled).ravel(),
+            n=n,
+            least=FEWEST,
+        ).reshape(-1, 2)
+
+    def allocated(self, added: Ints) -> Iterator[dict[str, Any]]:
+        """Rows of the table `allocation`."""
+        for stratum, rate, n in zip(self.strata, self.rates.ravel(), added.ravel(), strict=True):
+            yield {
+                "metric": self.metric,
+                "system": self.outputs.systems[stratum.system],
+                "label": self.outputs.words[stratum.label],
+                "n": stratum.n,
+                "labelled": stratum.labelled,
+                "positive_rate": rate if stratum.n else np.nan,
+                "add": int(n),
+            }
+
+    def drawn(self, added: Ints, rng: np.random.Generator) -> pl.DataFrame:
+        """Rows of the table `outputs`, sorted by item; whatever the order of the input."""
+        parts = []
+        for stratum, n in zip(self.strata, added.ravel(), strict=True):
+            free = self.outputs.table.filter(pl.Series(stratum.rows & ~self.outputs.labelled)).sort("item")
+            chosen = np.sort(rng.permutation(free.height)[:n])
+            parts.append(
+                free[chosen].select(
+                    "item",
+                    "system",
+                    label=pl.lit(self.outputs.words[stratum.label]),
+                    probability=pl.lit(n / max(free.height, 1)),
+                )
+            )
+        return pl.concat(parts).sort("item", "system")
+
+    def notes(self, target: str, added: Ints) -> list[Note]:
+        """What a plan assumes."""
+        none = [
+            f"{self.outputs.systems[stratum.system]} {self.outputs.words[stratum.label]}"
+            for stratum in self.strata
+            if stratum.n and not stratum.labelled
+        ]
+        return noted(
+            (
+                "assumed-accuracy",
+                bool(none) and not self.labelled.any(),
+                "no output has a human label: the number of labels depends on the assumed accuracy of the judge; plan "
+                "again after the first 50",
+            ),
+            (
+                "clusters-in-plan",
+                any(np.bincount(self.outputs.unit[self.outputs.system == k]).max(initial=0) > 1 for k in self.systems),
+                "outputs share clusters; the plan counts them as independent, so that more labels are needed: choose "
+                "outputs from different clusters",
+            ),
+            (
+                "nothing-to-label",
+                not added.sum(),
+                f"no output to label: the target {target} is reached, or cannot be reached, or all are labelled",
+            ),
+            aspect=self.outputs.aspect,
+        )

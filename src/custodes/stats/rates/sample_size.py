@@ -1,0 +1,161 @@
+"""How many human labels an estimate needs, and how they are best allocated over the labels of a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.rates.posterior import JointPosterior, LabelCounts, joint_posterior
+from custodes.stats.ratios import ratio
+
+DRAWS = 4096
+"""Posterior draws: the width of an interval is known to about 2 %."""
+
+ASSUMED_LABELS = 2.0
+"""Weight, in human labels, of what is assumed about a stratum."""
+
+
+MOST = 1e12
+STEPS = 100
+"""Limit and steps of the search for the total number of labels."""
+
+
+def stratum_rates(labelled: Floats, assumed: Floats) -> Floats:
+    """Rate of positive human labels in each stratum: (strata, 2) counts and assumed rates (strata,) -> (strata,).
+
+    An assumption weighs as much as two labels.
+
+    >>> stratum_rates(np.array([[18.0, 2.0], [0.0, 0.0]]), np.array([0.1, 0.9])).round(3).tolist()
+    [0.1, 0.9]
+    """
+    return np.asarray((labelled[:, 1] + ASSUMED_LABELS * assumed) / (labelled.sum(axis=1) + ASSUMED_LABELS))
+
+
+def rate_shares(weights: Floats, rates: Floats) -> Floats:
+    """Best proportions of labels by stratum for the corrected rate (Neyman's allocation).
+
+    Parameters
+    ----------
+    weights : array of shape (strata,)
+        Proportion of outputs in each stratum.
+    rates : array of shape (strata,)
+        Rate of positive human labels in each stratum.
+
+    References
+    ----------
+    Neyman 1934; Cochran 1977, section 5.5.
+
+    Examples
+    --------
+    >>> rate_shares(np.array([0.5, 0.5]), np.array([0.5, 0.9])).round(3).tolist()
+    [0.625, 0.375]
+    """
+    return _shares(weights * np.sqrt(rates * (1 - rates)))
+
+
+def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floats:
+    """The same for TPR (`positive`) or TNR of a judge with two labels, the second positive.
+
+    By the derivative of the error rate by the rate of each stratum.
+
+    >>> error_rate_shares(np.array([0.2, 0.8]), np.array([0.1, 0.9]), positive=False).round(3).tolist()
+    [0.1, 0.9]
+    """
+    cells = weights * (rates if positive else 1 - rates)
+    label = 1 if positive else 0
+    slope = np.where(np.arange(2) == label, cells[1 - label], cells[label]) * weights
+    return _shares(slope * np.sqrt(rates * (1 - rates)))
+
+
+def _shares(values: Floats) -> Floats:
+    total = values.sum()
+    return np.asarray(values / total if total > 0 else np.full(len(values), 1 / len(values)))
+
+
+def expected_posterior(share: Floats, rates: Floats, outputs: Ints, n: float) -> JointPosterior:
+    """The posterior that `n` labels are expected to give.
+
+    Parameters
+    ----------
+    share, rates : arrays of shape (strata,)
+        Proportions of labels, and rates of positive human labels.
+    outputs : int array of shape (strata,)
+        Outputs with a label of the judge.
+    n : float
+    """
+    labelled = np.minimum(share * n, outputs)
+    counts = LabelCounts(labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), outputs.astype(np.float64))
+    return joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), draws=DRAWS)
+
+
+def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) -> int | None:
+    """The fewest labels for which a decreasing `size` is at most `largest`; None where `most` are not enough.
+
+    >>> fewest_labels(lambda n: 1 / n, 0.1, most=50)
+    10
+    """
+    if size(most) > largest:
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) > largest else (low, middle)
+    return high
+
+
+def allocation(share: Floats, *, labelled: Ints, available: Ints, n: int, least: int) -> Ints:
+    """How many outputs of each stratum to label next.
+
+    Parameters
+    ----------
+    share : array of shape (strata,)
+        Best proportion of all labels.
+    labelled, available : int arrays of shape (strata,)
+        Outputs with a human label, and without one.
+    n : int
+        Labels to add; all where fewer are available.
+    least : int
+        Labels of each stratum, if it has as many outputs.
+
+    Returns
+    -------
+    int array of shape (strata,)
+
+    Examples
+    --------
+    >>> allocation(
+    ...     np.array([0.8, 0.2]), labelled=np.array([0, 40]), available=np.array([500, 500]), n=60, least=5
+    ... ).tolist()
+    [60, 0]
+    """
+    n = int(min(n, available.sum()))
+    if not n:
+        return np.zeros(len(share), dtype=np.int64)
+    first = np.clip(least - labelled, 0, available)
+    if first.sum() >= n:  # not even the fewest of each stratum
+        return _rounded(first * ratio(np.array(n), first.sum()), n)
+
+    def added(total: float) -> Floats:
+        return np.clip(total * np.nan_to_num(share) - labelled, first, available)
+
+    low, high = 0.0, 1.0
+    while added(high).sum() < n and high < MOST:
+        high *= 2
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if added(middle).sum() < n else (low, middle)
+    values = added(high)
+    rest = n - values.sum()
+    if rest > 0.5:  # strata that need none
+        values += (available - values) * rest / (available - values).sum()
+    return _rounded(values, n)
+
+
+def _rounded(values: Floats, n: int) -> Ints:
+    """Whole numbers with the sum n, the largest remainders rounded up."""
+    whole = np.floor(values + 1e-9).astype(np.int64)
+    order = np.argsort(-(values - whole), kind="stable")
+    whole[order[: max(0, n - int(whole.sum()))]] += 1
+    return whole

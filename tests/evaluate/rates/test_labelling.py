@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.errors import InputError, OptionError
+
+
+def traces(n: int = 1500, *, labelled: int = 0, seed: int = 0, rate: float = 0.8) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    good = rng.random(n) < rate
+    judge = np.where(np.where(good, rng.random(n) < 0.95, rng.random(n) < 0.35), "pass", "fail")
+    expert = pl.Series(np.where(good, "pass", "fail")).set(pl.Series(np.arange(n) >= labelled), None)
+    return pl.DataFrame({"id": np.arange(n).astype(str), "judge": judge, "expert": expert, "truth": good})
+
+
+def plan(data: pl.DataFrame, **options: Any) -> cu.Labelling:
+    return cu.labelling(data.drop("truth"), **options)
+
+
+def needed(result: cu.Labelling, quantity: str) -> dict[str, Any]:
+    return result.needed.filter(quantity=quantity).row(0, named=True)
+
+
+def test_as_many_labels_as_needed_give_the_width() -> None:
+    widths = []
+    for seed in range(6):
+        data = traces(labelled=60, seed=seed)
+        result = plan(data, width=0.12)
+        chosen = data["id"].is_in(result.outputs["item"].to_list()) | data["expert"].is_not_null()
+        truth = pl.when("truth").then(pl.lit("pass")).otherwise(pl.lit("fail"))
+        answered = data.with_columns(expert=pl.when(chosen).then(truth)).drop("truth")
+        rates = cu.rates(answered, sampling="by-judge").rates.row(0, named=True)
+        assert rates["n_labelled"] == max(60, needed(result, "corrected_rate")["by_judge"])
+        widths.append(rates["corrected_rate_high"] - rates["corrected_rate_low"])
+    assert np.mean(widths) == pytest.approx(0.12, rel=0.1)
+
+
+def test_better_targets_need_more_labels_and_the_judge_saves_some() -> None:
+    wide, narrow = (needed(plan(traces(), width=width), "corrected_rate") for width in (0.15, 0.1))
+    assert narrow["by_judge"] > 1.8 * wide["by_judge"]
+    assert narrow["by_judge"] < narrow["human_alone"]
+    sure, unsure = (needed(plan(traces(), accuracy=accuracy), "corrected_rate") for accuracy in (0.95, 0.7))
+    assert sure["by_judge"] < unsure["by_judge"]
+    impossible = needed(plan(traces(50), width=0.01), "corrected_rate")
+    assert (impossible["by_judge"], impossible["reason"][:8]) == (None, "not even")
+
+
+def test_outputs_are_drawn_within_labels_of_the_judge_whatever_the_order_of_rows() -> None:
+    data = traces(labelled=40)
+    result = plan(data, labels=50)
+    assert result.outputs.height == result.allocation["add"].sum() == 50
+    unlabelled = data.filter(pl.col("expert").is_null())
+    joined = result.outputs.join(unlabelled, left_on="item", right_on="id")
+    assert joined.height == 50
+    assert joined["label"].to_list() == joined["judge"].to_list()
+    counts = result.allocation.with_columns(free=pl.col("n") - pl.col("labelled"))
+    expected = {row["label"]: row["add"] / row["free"] for row in counts.to_dicts()}
+    assert dict(result.outputs.select("label", "probability").unique().iter_rows()) == pytest.approx(expected)
+    shuffled = plan(data.sample(fraction=1, shuffle=True, seed=4), labels=50)
+    assert shuffled.outputs.equals(result.outputs)
+    assert plan(data, labels=50, rng=1).outputs["item"].to_list() != result.outputs["item"].to_list()
+
+
+def test_targets_allocate_differently_and_versions_are_planned_together() -> None:
+    versions = pl.concat([traces(seed=k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)])
+    rates, tnr = (plan(versions, labels=200, target=target).allocation for target in ("corrected_rate", "tnr"))
+    assert rates["add"].sum() == tnr["add"].sum() == 200
+    assert rates["add"].to_list() != tnr["add"].to_list()
+    difference = needed(plan(versions), "difference")
+    assert difference["system"] == "v0 and v1"
+    assert difference["by_judge"] <= difference["random"] * 1.05
+    assert needed(plan(versions, difference=0.2), "difference")["by_judge"] < difference["by_judge"] / 3
+
+
+def test_what_is_planned_from_nothing_is_noted() -> None:
+    assert "assumed-accuracy" in {note.rule for note in plan(traces()).notes}
+    reached = plan(traces(labelled=1500))
+    assert "nothing-to-label" in {note.rule for note in reached.notes}
+    assert reached.outputs.is_empty()
+    clustered = traces().with_columns(conversation_id=pl.int_range(1500) // 5)
+    assert "clusters-in-plan" in {note.rule for note in plan(clustered).notes}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 0}, "width=0: must lie between 0 and 1"),
+        ({"target": "kappa"}, "allowed: corrected_rate, tpr, tnr, difference"),
+        ({"labels": 0}, "labels=0: must be a whole number of at least 1"),
+        ({"metric": "jugde"}, "allowed: judge"),
+    ],
+)
+def test_bad_options_have_one_clear_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        plan(traces(), **options)
+
+
+def test_labels_that_are_not_two_and_annotators_alone_are_refused() -> None:
+    topics = pl.DataFrame({"id": range(60), "judge_label": ["a", "b", "c"] * 20, "human_label": ["a", "b", "c"] * 20})
+    with pytest.raises(OptionError, match="needs two labels, not 3; name one of a, b, c"):
+        cu.labelling(topics)
+    assert cu.labelling(topics, positive="a").allocation["label"].to_list() == ["not a", "a"]
+    with pytest.raises(InputError, match="needs a metric that gives labels"):
+        cu.labelling(pl.DataFrame({"id": range(9), "expert": ["pass", "fail", "pass"] * 3}))

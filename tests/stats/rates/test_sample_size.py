@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from custodes.stats.rates.sample_size import (
+    allocation,
+    error_rate_shares,
+    expected_posterior,
+    fewest_labels,
+    rate_shares,
+    stratum_rates,
+)
+
+WEIGHTS, RATES = np.array([0.3, 0.7]), np.array([0.2, 0.9])
+
+
+def variance(share: float, slope: np.ndarray) -> float:
+    return float((slope**2 * RATES * (1 - RATES) / np.array([share, 1 - share])).sum())
+
+
+def test_shares_have_the_smallest_variance() -> None:
+    best = minimize_scalar(lambda share: variance(share, WEIGHTS), bounds=(0.01, 0.99), method="bounded").x
+    assert rate_shares(WEIGHTS, RATES)[0] == pytest.approx(best, abs=1e-4)
+    for positive in (True, False):
+
+        def error_rate(rates: np.ndarray, positive: bool = positive) -> float:
+            cells = WEIGHTS * (rates if positive else 1 - rates)
+            return float(cells[int(positive)] / cells.sum())
+
+        slope = np.array([(error_rate(RATES + d) - error_rate(RATES - d)) / 2e-6 for d in 1e-6 * np.eye(2)])
+        best = minimize_scalar(lambda share, s=slope: variance(share, s), bounds=(0.01, 0.99), method="bounded").x
+        assert error_rate_shares(WEIGHTS, RATES, positive=positive)[0] == pytest.approx(best, abs=1e-3)
+
+
+def test_rates_of_strata_move_from_assumed_to_seen() -> None:
+    rates = stratum_rates(np.array([[0.0, 0.0], [50.0, 50.0]]), np.array([0.1, 0.9]))
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[1] == pytest.approx(0.5, abs=0.01)
+
+
+def test_expected_intervals_narrow_with_labels() -> None:
+    spread = [
+        expected_posterior(WEIGHTS, RATES, np.array([300, 700]), n).draws[:, :, 1].sum(axis=1).std()
+        for n in (50, 200, 800)
+    ]
+    assert spread[0] > 1.8 * spread[1] > 1.8 * 1.5 * spread[2]
+    assert fewest_labels(lambda n: 1 / max(n, 1), 0.001, most=50) is None
+
+
+@given(
+    st.floats(0, 1),
+    st.lists(st.integers(0, 50), min_size=2, max_size=2),
+    st.lists(st.integers(0, 300), min_size=2, max_size=2),
+    st.integers(0, 400),
+)
+def test_allocation_adds_what_is_asked_and_available(share: float, labelled: list, available: list, n: int) -> None:
+    had, free = np.array(labelled), np.array(available)
+    added = allocation(np.array([share, 1 - share]), labelled=had, available=free, n=n, least=5)
+    assert added.sum() == min(n, free.sum())
+    assert (added >= 0).all()
+    assert (added <= free).all()
+    if n >= 10:
+        assert (had + added >= np.minimum(5, had + free)).all()
