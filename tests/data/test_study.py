@@ -5,8 +5,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from custodes.data.joining import join
 from custodes.data.reading import read
-from custodes.data.study import OF_ALL_GROUPS, Study, join
+from custodes.data.study import OF_ALL_GROUPS, Study
 from custodes.errors import InputError, OptionError
 
 

@@ -39,7 +39,7 @@ def test_judges_without_an_aspect_are_shown_under_every_aspect_of_people() -> No
     both = pl.concat([rated.with_columns(aspect=pl.lit(aspect)) for aspect in ("clear", "true")])
     verdicts = study.preferences.frame.with_columns(kind=pl.lit("metric"))
     people = cu.read(both.with_columns(kind=pl.lit("human")))
-    from custodes.data.study import join
+    from custodes.data.joining import join
 
     made = context(join([people, cu.read(verdicts)]))
     assert set(made.table("consistency-orders")["aspect"]) == {"clear", "true"}

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import polars as pl
 
 from custodes.arguments import checked
+from custodes.data.joining import join
 from custodes.data.loading import (
     LoadedTable,
     check_exists,
@@ -39,7 +40,7 @@ from custodes.data.readers.logs import holds_records, top_keys
 from custodes.data.readers.plugins import plugged_readers
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
-from custodes.data.study import Study, join
+from custodes.data.study import Study
 from custodes.data.table import to_polars
 from custodes.data.writing import RATED
 from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion

@@ -334,6 +334,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
     theirs = each.filter(of_metrics).with_columns(pl.col("rater") - len(people) + 1)
     labels: Any = {"items": items, "systems": systems}
     system_scores = panel.system_scores
+    specific = set(rows.filter(aspect=aspect)["rater"].unique())  # metrics with a row of the aspect
     return Comparison(
         aspect=aspect,
         design=design,
@@ -348,7 +349,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
         notes=tuple(notes),
-        overall=_overall(rows, metrics, aspect),
+        overall=tuple(name for name in metrics if name not in specific),
     )
 
 
@@ -375,12 +376,6 @@ def _verdict_rows(
     codes = {name: pl.Series(label_codes(settled[name], names), dtype=pl.Int32) for name, names in labels.items()}
     rows = settled.select(sign="preference", order="order").with_columns(**codes)
     return rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
-
-
-def _overall(rows: pl.DataFrame, metrics: tuple[str, ...], aspect: str) -> tuple[str, ...]:
-    """The metrics without a row of the aspect."""
-    specific = set(rows.filter(aspect=aspect)["rater"].unique())
-    return tuple(name for name in metrics if name not in specific)
 
 
 def _check_size(study: Study, aspect: str, raters: Sequence[str], *, n_scored: int, n_systems: int) -> None:

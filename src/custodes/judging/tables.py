@@ -13,10 +13,11 @@ import polars as pl
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import TableData, count, flag, label, probability, score, table
+from custodes.data.joining import join
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES, NOT_ASKED, Preferences
 from custodes.data.reading import read
-from custodes.data.study import Study, join
+from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.judging import cost
 from custodes.judging.asking import AskedPlan

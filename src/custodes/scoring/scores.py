@@ -11,10 +11,11 @@ import polars as pl
 
 from custodes.answers.result import Result, result
 from custodes.answers.tables import count, flag, label, score, share, table
+from custodes.data.joining import join
 from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
-from custodes.data.study import Study, join
+from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.scoring.computation import RuleScores
 from custodes.scoring.corpus import Corpus

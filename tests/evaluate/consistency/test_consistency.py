@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.data.joining import join
 from custodes.data.preferences import Preferences
-from custodes.data.study import Study, join
+from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.orders import ONE_ORDER

@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from custodes.data.joining import join
 from custodes.data.preferences import Preferences
 from custodes.data.readers.logs import Label, LogRecords, label, laid_out, layout, log_reader, number, parsed, top_keys
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.study import Study, join
+from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column
 from custodes.errors import InputError, listed
 

@@ -71,7 +71,10 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, by_system: Mapping[str, JudgeRates]) -> list[Note]:
     """Notes on the strata of systems: where no output has a human label, the estimate there is arbitrary."""
     shares = {name: part.unlabelled for name, part in by_system.items() if part.n_labelled and part.unlabelled > 0}
-    parts = [f"{share:.0%} of the outputs of {name}" for name, share in shares.items()]
+    parts = [
+        f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {name}"
+        for name, share in shares.items()
+    ]
     what = "scores in bins" if judge.scores is not None else "labels"
     return noted(
         (

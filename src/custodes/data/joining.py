@@ -1,0 +1,150 @@
+"""One study from several inputs: rows united, overlap checked, labels on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from custodes.data.labels import on_one_scale
+from custodes.data.notes import Note, noted
+from custodes.data.origin import digest_of
+from custodes.data.preferences import KEY, VALUES, Preferences
+from custodes.data.ratings import Ratings
+from custodes.data.study import JOIN_KEY, Study
+from custodes.errors import InputError, listed
+
+
+def join(studies: Sequence[Study]) -> Study:
+    """One study from several: rows united, what the inputs share by item and system checked and reported.
+
+    Raises `InputError` if two inputs with ratings share neither an output nor a rater, or name one rater as both kinds.
+    """
+    joined, *others = studies
+    for other in others:
+        joined, other = _of_one_system(joined, other)
+        notes = [*joined.notes, *other.notes, *_overlap_notes(joined, other)]
+        kinds, other_kinds = joined.raters.kind, other.raters.kind
+        for rater in kinds.keys() & other_kinds.keys():
+            if {kinds[rater], other_kinds[rater]} == {"human", "metric"}:
+                raise InputError(f"rater {rater!r} is human in one input and metric in another; rename one")
+        a, b = joined.outputs, other.outputs
+        outputs, differ = (a or b, list[Note]()) if a is None or b is None else a.joined(b)
+        frame = other.preferences.frame
+        if joined.sides and other.sides:  # files of one benchmark repeat what is right
+            same = [*KEY, "preference"]
+            frame = frame.join(joined.preferences.frame, on=same, how="anti", maintain_order="left")
+        raters, unlike = joined.raters.joined(other.raters)
+        frames, labels = on_one_scale(
+            (joined.ratings.frame, other.ratings.frame), (joined.labels, other.labels), kind=raters.kind
+        )
+        joined = replace(
+            joined,
+            ratings=Ratings(frame=_united(*frames, ["score"], "rating")),
+            preferences=_both(joined.preferences, replace(other.preferences, frame=frame), "verdict"),
+            second=_both(joined.second, other.second, "second opinion"),
+            second_ratings=_both_ratings(joined.second_ratings, other.second_ratings, "second opinion"),
+            looks=pl.concat([joined.looks, other.looks]),
+            raters=raters,
+            items=joined.items.joined(other.items),
+            outputs=outputs,
+            notes=(*notes, *differ, *unlike),
+            name=f"{joined.name} + {other.name}",
+            digest=digest_of(joined.fingerprint(), other.fingerprint()),
+            sides=joined.sides or other.sides,
+            labels=labels,
+            attributes=_attributes(joined.attributes, other.attributes),
+            unnamed_system=joined.unnamed_system and other.unnamed_system,
+        )
+    return joined
+
+
+def _of_one_system(a: Study, b: Study) -> tuple[Study, Study]:
+    """Two studies, of which one that names no system takes the only system of the other."""
+    if b.unnamed_system and len(a.systems) == 1:
+        return a, _with_system(b, a.systems[0])
+    if a.unnamed_system and len(b.systems) == 1:
+        return _with_system(a, b.systems[0]), b
+    return a, b
+
+
+def _with_system(study: Study, system: str) -> Study:
+    """A study whose only system has this name."""
+    column = pl.lit(system).alias("system")
+    attributes = study.attributes
+    return replace(
+        study,
+        ratings=Ratings(frame=study.ratings.frame.with_columns(column)),
+        attributes=None if attributes is None else attributes.with_columns(column),
+    )
+
+
+def _attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
+    """The columns of both; where both have one, the values of `a` and below them those of `b`."""
+    if a is None or b is None:
+        return b if a is None else a
+    both = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
+    twice = [name for name in a.columns if f"{name} of b" in both.columns]
+    try:
+        filled = [pl.coalesce(name, f"{name} of b").alias(name) for name in twice]
+        return both.with_columns(filled).drop(f"{name} of b" for name in twice)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"a column of both inputs has values of two types ({listed(twice)}): {error}") from None
+
+
+def _both_ratings(a: Ratings, b: Ratings, what: str) -> Ratings:
+    return Ratings(frame=_united(a.frame, b.frame, ["score"], what))
+
+
+def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
+    return Preferences(frame=_united(a.frame, b.frame, list(VALUES), what), missing=pl.concat([a.missing, b.missing]))
+
+
+def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
+    both = pl.concat([a, b])
+    key = [name for name in both.columns if name not in values]
+    doubled = both.filter(pl.struct(key).is_duplicated())
+    if doubled.height:
+        row = doubled.row(0, named=True)
+        description = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
+        raise InputError(f"two inputs hold the same {what} ({description}); remove one, or rename the rater")
+    return both
+
+
+def _outputs_of(study: Study) -> pl.DataFrame:
+    pairs = study.preferences.frame
+    frames = [
+        study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
+        pairs.select("item", system="system_a"),
+        pairs.select("item", system="system_b"),
+    ]
+    if study.outputs is not None:
+        frames.append(study.outputs.texts.select(JOIN_KEY))
+    return pl.concat(frames).unique()
+
+
+def _overlap_notes(a: Study, b: Study) -> list[Note]:
+    mine, other = _outputs_of(a), _outputs_of(b)
+    texts_alone = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
+    if not mine.height or not other.height or texts_alone:
+        return []
+    shared = mine.join(other, on=JOIN_KEY, how="semi").height
+    if not shared and a.raters.kind.keys() & b.raters.kind.keys():
+        return []  # parts of one study, such as a log for each system, judged by one rater
+    if not shared:
+        unlike = [
+            f"{name}s {listed(mine[name].unique().sort(), limit=2)} and {listed(other[name].unique().sort(), limit=2)}"
+            for name in JOIN_KEY
+        ]
+        raise InputError(
+            f"{a.name} and {b.name} have no item and system in common ({'; '.join(unlike)}); use the "
+            "same labels in both"
+        )
+    entries = []
+    for name, frame in ((a.name, mine), (b.name, other)):
+        alone = frame.height - shared
+        entries.append(
+            ("partial-join", alone, f"{name}: {alone} of {frame.height} outputs have no match in the other input")
+        )
+    return noted(*entries)
