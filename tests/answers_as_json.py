@@ -26,6 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "consistency": {"resamples": 50},
     "favoritism": {"resamples": 50},
     "gate": {"require": "kendall_item>=0.1", "resamples": 50},
+    "labelling": {"positive": ">=4", "metric": "judge", "add": 50},
     "leaderboard": {"resamples": 50},
     "plan": {"replications": 5, "items": 60},
     "protocol": {"replications": 5, "resamples": 50},
@@ -60,6 +61,8 @@ if __name__ == "__main__":
     path, aspect, *human = sys.argv[1:]
     options = {name: OPTIONS.get(name, {}) for name in QUESTIONS}
     options.pop("validate")  # needs the file of a model
+    if path != "demo":
+        options.pop("labelling")  # needs a judge that gives labels
     setting = {"human": human[0]} if human else {}
     results = {"exact": answers(path, aspect, options, **setting)}
     if path == "demo":

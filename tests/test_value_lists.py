@@ -51,6 +51,7 @@ ELSEWHERE = {
     "--rename": "assignments",
     "--pairs": "pairs of systems",
     "--lower": "counts",
+    "--labels": "labels of a judge",
 }
 """Options that other tests of this file cover, and what they hold."""
 
@@ -105,6 +106,11 @@ def test_estimators_in_python() -> None:
     listed = cu.correction(study, estimator=["human", "ppi"]).pairs
     assert cu.correction(study, estimator="human,ppi").pairs.equals(listed)
     assert cu.correction(study, estimator=["human, ppi"]).pairs.equals(listed)
+
+
+def test_labels_of_a_judge() -> None:
+    for labels in (["pass", "fail"], "pass,fail", ["pass, fail"]):
+        assert tuple(cu.Judge(model="m", mode="pointwise", labels=labels).labels) == ("pass", "fail")
 
 
 def test_a_described_value_keeps_its_commas() -> None:

@@ -30,7 +30,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ranking": {"resamples": 20},
     "verdict": {"resamples": 100},
 }
-OF_A_STUDY = [name for name in QUESTIONS if name not in ("validate", "rates")]  # which need a model, or labels
+OF_A_STUDY = [
+    name for name in QUESTIONS if name not in ("validate", "rates", "labelling")
+]  # which need a model, or labels
 OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]  # of scores
 WITHOUT_RESAMPLES = [
     name for name in OF_A_STUDY if "resamples" in OPTIONS.get(name, {}) and name not in ("gate", "verdict")

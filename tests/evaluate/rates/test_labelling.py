@@ -52,7 +52,7 @@ def test_better_targets_need_more_labels_and_the_judge_saves_some() -> None:
 
 def test_outputs_are_drawn_within_labels_of_the_judge_whatever_the_order_of_rows() -> None:
     data = traces(labelled=40)
-    result = plan(data, labels=50)
+    result = plan(data, add=50)
     assert result.outputs.height == result.allocation["add"].sum() == 50
     unlabelled = data.filter(pl.col("expert").is_null())
     joined = result.outputs.join(unlabelled, left_on="item", right_on="id")
@@ -61,14 +61,14 @@ def test_outputs_are_drawn_within_labels_of_the_judge_whatever_the_order_of_rows
     counts = result.allocation.with_columns(free=pl.col("n") - pl.col("labelled"))
     expected = {row["label"]: row["add"] / row["free"] for row in counts.to_dicts()}
     assert dict(result.outputs.select("label", "probability").unique().iter_rows()) == pytest.approx(expected)
-    shuffled = plan(data.sample(fraction=1, shuffle=True, seed=4), labels=50)
+    shuffled = plan(data.sample(fraction=1, shuffle=True, seed=4), add=50)
     assert shuffled.outputs.equals(result.outputs)
-    assert plan(data, labels=50, rng=1).outputs["item"].to_list() != result.outputs["item"].to_list()
+    assert plan(data, add=50, rng=1).outputs["item"].to_list() != result.outputs["item"].to_list()
 
 
 def test_targets_allocate_differently_and_versions_are_planned_together() -> None:
     versions = pl.concat([traces(seed=k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)])
-    rates, tnr = (plan(versions, labels=200, target=target).allocation for target in ("corrected_rate", "tnr"))
+    rates, tnr = (plan(versions, add=200, target=target).allocation for target in ("corrected_rate", "tnr"))
     assert rates["add"].sum() == tnr["add"].sum() == 200
     assert rates["add"].to_list() != tnr["add"].to_list()
     difference = needed(plan(versions), "difference")
@@ -91,7 +91,7 @@ def test_what_is_planned_from_nothing_is_noted() -> None:
     [
         ({"width": 0}, "width=0: must lie between 0 and 1"),
         ({"target": "kappa"}, "allowed: corrected_rate, tpr, tnr, difference"),
-        ({"labels": 0}, "labels=0: must be a whole number of at least 1"),
+        ({"add": 0}, "add=0: must be a whole number of at least 1"),
         ({"metric": "jugde"}, "allowed: judge"),
     ],
 )

@@ -105,7 +105,7 @@ class _Stratum(NamedTuple):
     width="Width of the interval of a rate, TPR or TNR.",
     difference="Difference between two systems to be found with a probability of .8.",
     target="What labels are allocated for: corrected_rate, tpr, tnr or difference.",
-    labels="Human labels to add (default: as many as the target needs).",
+    add="Human labels to add (default: as many as the target needs).",
     accuracy="Assumed accuracy of the judge where no output has a human label.",
 )
 def labelling(
@@ -116,7 +116,7 @@ def labelling(
     width: float = 0.1,
     difference: float = 0.1,
     target: str = "corrected_rate",
-    labels: int | None = None,
+    add: int | None = None,
     accuracy: float = 0.85,
     confidence: float = 0.95,
     rng: Rng = 0,
@@ -148,8 +148,8 @@ def labelling(
         between(name, value, 0, 1)
     between("confidence", confidence, 0, 1)
     one_of("target", target, TARGETS)
-    if labels is not None:
-        at_least("labels", labels, 1)
+    if add is not None:
+        at_least("add", add, 1)
     selected = study.select(**setting, one_side=True)
 
     def answer(outputs: LabelledOutputs, draw: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
@@ -157,7 +157,7 @@ def labelling(
         place = _judge(view, metric)
         plan = _LabellingPlan(view, place, accuracy=accuracy, confidence=confidence)
         needed = list(plan.needed(width, difference))
-        n = labels if labels is not None else plan.missing(needed, target)
+        n = add if add is not None else plan.missing(needed, target)
         added = plan.added(target, n)
         tables = Labelling.part(
             outputs.aspect,
