@@ -71,6 +71,16 @@ def test_targets_allocate_differently_and_versions_are_planned_together() -> Non
     rates, tnr = (plan(versions, add=200, target=target).allocation for target in ("corrected_rate", "tnr"))
     assert rates["add"].sum() == tnr["add"].sum() == 200
     assert rates["add"].to_list() != tnr["add"].to_list()
+    unequal = pl.concat([traces(seed=0, rate=0.9), traces(seed=1, rate=0.5)]).with_columns(
+        prompt_version=pl.Series(["a and b"] * 1500 + ["c"] * 1500)
+    )
+    result = plan(unequal)
+    added = dict(result.allocation.group_by("system").agg(pl.col("add").sum()).iter_rows())
+    wanted = result.needed.filter(quantity="corrected_rate").select("system", "by_judge")
+    assert added == dict(wanted.iter_rows())
+    assert added["c"] > added["a and b"]
+    both = plan(unequal, target="difference")
+    assert both.allocation["add"].sum() == 2 * needed(both, "difference")["by_judge"]
     difference = needed(plan(versions), "difference")
     assert difference["system"] == "v0 and v1"
     assert difference["by_judge"] <= difference["random"] * 1.05
@@ -91,6 +101,7 @@ def test_what_is_planned_from_nothing_is_noted() -> None:
     [
         ({"width": 0}, "width=0: must lie between 0 and 1"),
         ({"target": "kappa"}, "allowed: corrected_rate, tpr, tnr, difference"),
+        ({"target": "difference"}, "needs two systems"),
         ({"add": 0}, "add=0: must be a whole number of at least 1"),
         ({"metric": "jugde"}, "allowed: judge"),
     ],

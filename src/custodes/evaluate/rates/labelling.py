@@ -156,8 +156,10 @@ def labelling(
         view = _binary(outputs, positive)
         place = _judge(view, metric)
         plan = _LabellingPlan(view, place, accuracy=accuracy, confidence=confidence)
+        if target == "difference" and len(plan.systems) < 2:
+            raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
         needed = list(plan.needed(width, difference))
-        n = add if add is not None else plan.missing(needed, target)
+        n = np.array([add]) if add is not None else plan.missing(needed, target)
         added = plan.added(target, n)
         tables = Labelling.part(
             outputs.aspect,
@@ -359,35 +361,39 @@ class _LabellingPlan:
             "reason": "" if by_judge is not None else "not even with a human label of every output; judge more outputs",
         }
 
-    def missing(self, needed: list[dict[str, Any]], target: str) -> int:
-        """Labels that a target still needs, over all systems."""
-        rows = [row for row in needed if row["quantity"] == target and row["by_judge"] is not None]
-        if not rows:
-            return 0
+    def missing(self, needed: list[dict[str, Any]], target: str) -> Ints:
+        """Labels that a target still needs: of each system, or for error rates (1,) of all."""
+        rows = [row for row in needed if row["quantity"] == target]
         if target in ("tpr", "tnr"):
-            return max(0, int(rows[0]["by_judge"]) - int(rows[0]["labelled"]))
-        of_system = dict.fromkeys((self.outputs.systems[k] for k in self.systems), 0)
-        for row in rows:
-            for name in of_system:
-                if name in (row["system"], *row["system"].split(" and ")):
-                    of_system[name] = max(of_system[name], row["by_judge"])
-        have = self.labelled.sum(axis=1)
-        return int(sum(max(0, n - have[i]) for i, n in enumerate(of_system.values())))
+            return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in rows])
+        of_system = [(i,) for i in range(len(self.systems))]
+        places = combinations(range(len(self.systems)), 2) if target == "difference" else of_system
+        most = np.zeros(len(self.systems), dtype=np.int64)
+        for systems, row in zip(places, rows, strict=True):
+            for i in systems:
+                most[i] = max(most[i], row["by_judge"] or 0)
+        return np.asarray(np.maximum(most - self.labelled.sum(axis=1), 0))
 
-    def added(self, target: str, n: int) -> Ints:
-        """(systems, 2): outputs to label next."""
+    def added(self, target: str, n: Ints) -> Ints:
+        """(systems, 2): outputs to label next, `n` of each system or (1,) of all."""
+        free = self.n - self.labelled
+        if len(n) == len(self.systems) and target not in ("tpr", "tnr"):
+            rows = zip(self.shares, self.labelled, free, n, strict=True)
+            return np.array(
+                [
+                    allocation(share, labelled=labelled, available=available, n=int(of_system), least=FEWEST)
+                    for share, labelled, available, of_system in rows
+                ]
+            )
         if target in ("tpr", "tnr"):
             of_label = self.error_share(positive=target == "tpr")
             parts = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * of_label
         else:
             parts = self.shares / len(self.systems)
-        return allocation(
-            np.nan_to_num(parts).ravel(),
-            labelled=self.labelled.ravel(),
-            available=(self.n - self.labelled).ravel(),
-            n=n,
-            least=FEWEST,
-        ).reshape(-1, 2)
+        added = allocation(
+            parts.ravel(), labelled=self.labelled.ravel(), available=free.ravel(), n=int(n.sum()), least=FEWEST
+        )
+        return added.reshape(-1, 2)
 
     def allocated(self, added: Ints) -> Iterator[dict[str, Any]]:
         """Rows of the table `allocation`."""
