@@ -73,11 +73,9 @@ Cells = list[tuple[object, float, float, float]]
 def summary(name: str, cells: Cells) -> None:
     """Print mean and lowest coverage over cells, and mean width over that of human labels alone."""
     coverage = np.array([cell[1] for cell in cells])
-    ratio = np.array([cell[2] / cell[3] if cell[3] else np.nan for cell in cells])
-    print(
-        f"{name}: coverage mean {coverage.mean():.3f}, lowest {coverage.min():.3f}, "
-        f"width over human labels alone: mean {np.nanmean(ratio):.3f}, largest {np.nanmax(ratio, initial=0):.3f}"
-    )
+    ratio = np.array([cell[2] / cell[3] for cell in cells if cell[3] > 0])
+    width = f", width over human labels alone: mean {ratio.mean():.3f}, largest {ratio.max():.3f}" if len(ratio) else ""
+    print(f"{name}: coverage mean {coverage.mean():.3f}, lowest {coverage.min():.3f}{width}")
     for cell in sorted(cells, key=lambda cell: cell[1])[:4]:
         print(f"    {cell[1]:.3f} {cell[0]}")
 
