@@ -154,8 +154,10 @@ class Comparison:
         rated[self.preferences.of_rater(0).item] = True
         rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
         items = np.flatnonzero(rated)
-        if len(items) in (0, len(self.items)):
-            return self
+        return self if len(items) in (0, len(self.items)) else self.on_items(items)
+
+    def on_items(self, items: NDArray[np.intp]) -> Comparison:
+        """Some of the items, in ascending order."""
         return replace(
             self,
             design=self.design.on(items),

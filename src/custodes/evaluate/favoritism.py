@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -34,7 +34,7 @@ from custodes.data.cells import OutcomeCounts
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
-from custodes.errors import listed
+from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import (
     Counted,
@@ -45,16 +45,17 @@ from custodes.evaluate.clusters import (
     null_effects,
     table_effects,
 )
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparison import Comparison, label_of
 from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
+from custodes.evaluate.slices import BY, slices_of_items
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, favi_score
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import margin_of
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.sign_test import SignTest
@@ -203,6 +204,19 @@ class Favoritism(Result):
             frame, "partiality", "partiality to each system, in points of win rate", PARTIAL, _partiality_cell
         ),
     )
+    slices: pl.DataFrame = table(
+        "One row per slice, metric and system, with `by`: favoritism on the items of the slice.",
+        label("metric", "its name"),
+        label("slice", "value of the column"),
+        label("system", "a system"),
+        count("n", "items of the slice", "n"),
+        score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
+        points("partiality", "as in the table partiality", "Win rate beyond quality", interval=True),
+        p_value("p_value", "p-value of this metric, slice and system alone", "p", essential=False),
+        p_value("p_adjusted", "p-value for all metrics, slices and systems of the aspect (Holm)", "p, all tested"),
+        label("finding", f"`{FAVOURED}`, `{DISFAVOURED}` or `{INCONCLUSIVE}`; else empty"),
+        label("reason", "why it is inconclusive", essential=False),
+    )
     confusion: pl.DataFrame = table(
         "The nine counts of a metric and a pair of systems.",
         label("metric", "its name"),
@@ -212,10 +226,11 @@ class Favoritism(Result):
     )
 
 
-@question("custodes favoritism battles.csv --invalid drop --format csv --table systems")
+@question("custodes favoritism battles.csv --invalid drop --format csv --table systems", by=BY)
 def favoritism(
     study: Study | OutcomeCounts,
     *,
+    by: str | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     alpha: float = 0.05,
@@ -234,6 +249,9 @@ def favoritism(
     `alpha` on the items rated by both. Counts (`count_pairs`) can replace the study, without the intervals of `metrics`
     and without `partiality`.
 
+    With `by`, the table `slices` has partiality to each system on the items of each slice; all slices are tested
+    together, so that a finding of one slice needs stronger evidence than one of the whole study.
+
     References
     ----------
     Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2. Intervals, flips and partiality are new.
@@ -245,14 +263,23 @@ def favoritism(
     >>> result.pairs["favi"].is_between(-2, 2).all()
     True
     """
-    answer = partial(_answer, test=SignTest(alpha=alpha), confidence=confidence, resamples=resamples)
     parts = counted(study, setting)
+    if by and isinstance(study, OutcomeCounts):
+        raise OptionError("by: counts do not record items; give the study")
+    slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
+    answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
     answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="favoritism"))
     return Favoritism.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
 
 
 def _answer(
-    part: Counted, rng: np.random.Generator, *, test: SignTest, confidence: float, resamples: int
+    part: Counted,
+    rng: np.random.Generator,
+    *,
+    test: SignTest,
+    slicer: Callable[[Sequence[str]], tuple[tuple[str, ...], Ints]] | None,
+    confidence: float,
+    resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     # (metrics, pairs, 3, 3), so that tables list one metric after the other
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)
@@ -275,9 +302,14 @@ def _answer(
     }
     sizes = np.abs(scores)
     partial_to: dict[str, Any] = {}
+    of_slices: dict[str, Any] = {}
     if part.comparison is not None:
         partial_to = partiality_columns(part.comparison, alpha=test.alpha, confidence=confidence)
         partial_to["near_copies"] = near_copies(part.comparison, partial_to["finding"])
+        if slicer:
+            names, position = slicer(part.comparison.items)
+            items = {name: np.flatnonzero(position == k) for k, name in enumerate(names)}
+            of_slices = _slice_columns(part.comparison, items, alpha=test.alpha, confidence=confidence)
     tables = Favoritism.part(
         part.aspect,
         metrics={
@@ -318,6 +350,7 @@ def _answer(
         },
         systems=_systems(counts, scores),
         partiality=partial_to,
+        slices=of_slices,
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
     notes = [
@@ -364,6 +397,28 @@ def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
         "favi_min": np.fmin.reduce(versus, axis=-1),
         "favi_max": np.fmax.reduce(versus, axis=-1),
         "opponents": np.isfinite(versus).sum(axis=-1),
+    }
+
+
+def _slice_columns(
+    comparison: Comparison, slices: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
+) -> dict[str, Any]:
+    """Partiality of every metric in each slice (name: positions of items), and the mean Favi-Score of each system."""
+    used = {name: items for name, items in slices.items() if len(items)}
+    if not used:
+        return {}
+    columns = partiality_columns(comparison, used, alpha=alpha, confidence=confidence)
+    favi = []
+    for items in used.values():
+        counts = OutcomeCounts.of(comparison.on_items(items).preferences)
+        favi.append(_systems(counts, favi_score.favi_score(np.moveaxis(counts.paired, 1, 0)))["favi"].ravel())
+    height = len(comparison.metrics) * len(comparison.systems)
+    names = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
+    return {
+        "slice": np.repeat(list(used), height).tolist(),
+        "n": np.repeat([len(items) for items in used.values()], height),
+        "favi": np.concatenate(favi),
+        **{name: columns[name] for name in (*names, "finding", "reason")},
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparison import Comparison, label_of
@@ -31,9 +32,16 @@ REASONS: Mapping[Reason, str] = {
 }
 
 
-def partiality_columns(comparison: Comparison, *, alpha: float, confidence: float) -> dict[str, Any]:
-    """The columns of `Favoritism.partiality`; a family of tests is all metrics and systems of one aspect."""
-    placements = [placement_of(comparison, m) for m in range(len(comparison.metrics))]
+def partiality_columns(
+    comparison: Comparison, slices: Mapping[str, NDArray[np.intp]] | None = None, *, alpha: float, confidence: float
+) -> dict[str, Any]:
+    """The columns of `Favoritism.partiality`; a family of tests is all metrics and systems of one aspect.
+
+    With `slices` (name: positions of items), every metric stands there once for each slice, slice by slice, and the
+    family has all of them.
+    """
+    parts = [comparison.on_items(items) for items in slices.values()] if slices is not None else [comparison]
+    placements = [placement_of(part, m) for part in parts for m in range(len(part.metrics))]
     result = partiality(placements, alpha=alpha, confidence=confidence)
     sizes = {
         name: np.stack(
@@ -50,8 +58,8 @@ def partiality_columns(comparison: Comparison, *, alpha: float, confidence: floa
     compared = np.stack([placement.units > 0 for placement in placements])
     order = np.stack([_ranks(placement.human) for placement in placements])
     return {
-        "metric": np.repeat(comparison.metrics, len(comparison.systems)),
-        "system": comparison.systems * len(comparison.metrics),
+        "metric": np.repeat(comparison.metrics * len(parts), len(comparison.systems)),
+        "system": comparison.systems * len(placements),
         **{f"partiality{end}": np.where(defined, 100 * values[0], np.nan) for end, values in sizes.items()},
         "p_value": result.p_value,
         "p_adjusted": result.p_adjusted,

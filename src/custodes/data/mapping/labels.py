@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import polars as pl
 
@@ -376,14 +377,16 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
     rows = [layout.rater or layout.kind, layout.aspect] if layout.label else []
     repeat = roles.get("repeat", "")
     key = [name for name in (*systems, *rows, repeat) if name]
-    if "item" in roles or layout.item:
-        item = roles.get("item") or layout.item
-    else:
-        others = [name for name in free if name not in systems and name not in roles.values()]
-        likely = list(named("item", others))
+    others = [name for name in free if name not in systems and name not in roles.values()]
+    runs = [""] if repeat else ["", *named("repeat", others)[:1]]
+    item = roles.get("item") or layout.item
+    likely = [item] if item else list(named("item", others))
+    if not item:
         likely += [name for name in others if parts(name)[-1] == "id" and not set(parts(name)) & set(CLUSTERS)]
-        likely += [name for name in others if _may_be_key(frame[name])]
-        item = next((name for name in dict.fromkeys(likely) if _unique(frame, [name, *key])), "")
+    keys = list(product(runs, dict.fromkeys(likely)))
+    if not item:
+        keys += [("", name) for name in others if _may_be_key(frame[name])]
+    run, item = next((pair for pair in keys if _unique(frame, list(filter(None, [*pair, *key])))), ("", item))
     cluster = roles.get("cluster") or next(
         (
             name
@@ -401,7 +404,7 @@ def _with_places(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) ->
         systems=systems,
         cluster=cluster,
         probability=roles.get("probability", ""),
-        repeat=repeat,
+        repeat=repeat or run,
     )
 
 

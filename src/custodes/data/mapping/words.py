@@ -38,7 +38,7 @@ NAMES: Mapping[str, Sequence[str]] = {
     ),
     "aspect": word_list("aspect dimension criterion criteria attribute quality property facet measure question"),
     "kind": word_list("kind rater_type rater_kind type"),
-    "repeat": word_list("repeat run trial attempt repetition rep replicate iteration"),
+    "repeat": word_list("repeat run trial attempt repetition rep replicate iteration epoch"),
     "winner": word_list(
         "winner preference verdict choice preferred preferred_system outcome vote better judgment judgement decision"
         " label answer result chosen"

@@ -47,7 +47,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     unused = [name for name in frame.columns if name not in {*layout.used, *systems, "item", "system"}]
     rest = [name for name in unused if not frame[name].dtype.is_nested()]
     attributes = pl.concat([places.select("item", "system"), frame.select(rest)], how="horizontal")
-    if layout.label:
+    if layout.label or layout.repeat:
         attributes = attributes.unique(["item", "system"], keep="first", maintain_order=True)
     facts = {"cluster": layout.cluster, "probability": layout.probability}
     notes = list(study.notes)
@@ -107,7 +107,11 @@ def _wide_study(frame: pl.DataFrame, places: pl.DataFrame, layout: LabelLayout, 
             values = codes(column, scale)
             notes += _unread(column, values, name, scale, where=where)
             labels = {"rater": pl.lit(names[name][0]), "aspect": pl.lit(criterion)}
-            rows.append(places.select("item", "system", "repeat", **labels, score=values).drop_nulls("score"))
+            of_rater = places.select("item", "system", "repeat", **labels, score=values).drop_nulls("score")
+            if name in gold:  # a human label that stands beside every run of a judge was given once
+                once = of_rater.unique(["item", "system", "score"], keep="first", maintain_order=True)
+                of_rater = of_rater if once.select("item", "system").is_duplicated().any() else once
+            rows.append(of_rater)
         scores = frozenset(names[name][0] for name in scale.scores)
         scales[criterion] = replace(scale, scores=scores)
     kind_of = {names[name][0]: kind for name, kind in kinds.items()}

@@ -19,7 +19,13 @@ from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of, resampled_groups
+from custodes.evaluate.agreement.choices import (
+    are_choices,
+    equal_grounds,
+    equal_preferences,
+    grounds_of,
+    resampled_groups,
+)
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
@@ -28,6 +34,7 @@ from custodes.evaluate.agreement.together import Together, together
 from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
+from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of_items
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
@@ -112,11 +119,15 @@ class Agreement(Result):
         ),
         essential=False,
     )
+    slices: pl.DataFrame = slice_table(
+        "metric", "One row per metric and slice, with `by`.", "`sample_accuracy`, the proportion of equal preferences"
+    )
 
 
 @question(
     "custodes agreement ratings.csv --human 'expert*' --aspect coherence",
     compare_by="Statistics for the tests between metrics; comma list or repeated.",
+    by=BY,
 )
 def agreement(
     study: Study,
@@ -124,6 +135,7 @@ def agreement(
     confidence: float = 0.95,
     resamples: int = 1000,
     compare_by: Sequence[str] = COMPARED,
+    by: str | None = None,
     alpha: float = 0.05,
     rng: Rng = 0,
     progress: Progress = silent,
@@ -144,6 +156,9 @@ def agreement(
     cluster; the bootstrap for statistics that are not smooth). `p_adjusted` covers all pairs of metrics of one
     statistic and aspect (step-down maximum of t). Significance letters, and tests against chance, use it at `alpha`.
 
+    With `by`, the proportion of equal preferences in each slice is compared with that of all other slices, by
+    permutation of items among slices; all metrics and slices are tested together.
+
     References
     ----------
     Favi-Score paper, Definitions 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.
@@ -162,7 +177,13 @@ def agreement(
     def answer(
         part: tuple[Comparison, Together], rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        return _answer(*part, flips_of, resamples, tuple(compare_by), confidence, alpha, rng)
+        tables, notes = _answer(*part, flips_of, resamples, tuple(compare_by), confidence, alpha, rng)
+        if by:
+            slices = slices_of_items(study, part[0].items, by)
+            ratios = equal_preferences(part[0])
+            columns = slice_columns("metric", ratios, part[0].design, slices, confidence=confidence, alpha=alpha)
+            tables |= {"slices": Agreement.part(part[0].aspect, slices=columns)["slices"]}
+        return tables, notes
 
     comparisons = [comparison.of_people for comparison in compare(study, **setting)]
     parts = list(zip(comparisons, together(comparisons), strict=True))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from custodes.data.comparisons import Joint
 from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.slices import Ratios
 from custodes.memory import check_memory, of_resamples
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions
 from custodes.stats.bootstrap import weighted_sums
@@ -146,6 +147,21 @@ def chosen(comparison: Comparison, metric: int) -> Joint:
     rows = comparison.preferences.joint(0, 1 + metric)
     both = rows.by_all
     return Joint(rows.pair[both], rows.item[both], rows.signs[:, both])
+
+
+def equal_preferences(comparison: Comparison) -> Ratios:
+    """Sample accuracy of each metric as a ratio of sums over items."""
+    design, n = comparison.design, len(comparison.items)
+    weights = np.ones(n) if design.item_weights is None else design.item_weights
+    sums = np.zeros((2, len(comparison.metrics), n))
+    for metric in range(len(comparison.metrics)):
+        rows = chosen(comparison, metric)
+        human, signs = rows.signs
+        for row, which in zip(sums, (human == signs, human == human), strict=True):
+            row[metric] = weights * np.bincount(rows.item, which, minlength=n)
+    return Ratios(
+        labels=[(name, "sample_accuracy") for name in comparison.metrics], numerator=sums[0], denominator=sums[1]
+    )
 
 
 def chosen_items(comparison: Comparison) -> Bools:

@@ -19,16 +19,19 @@ from custodes.errors import listed
 from custodes.evaluate.consistency.committee import committee_columns
 from custodes.evaluate.consistency.confidence import confidence_columns
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
+from custodes.evaluate.consistency.labels import label_columns
 from custodes.evaluate.consistency.length import length_columns
 from custodes.evaluate.consistency.material import Material, materials
 from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
 from custodes.evaluate.consistency.own import own_columns, own_systems
 from custodes.evaluate.consistency.repeats import repeat_columns
+from custodes.evaluate.consistency.slices import ratios_of
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import INCONCLUSIVE
+from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of_items
 from custodes.progress import Progress, silent
 
 RATER = label("rater", "a judge, a metric or an annotator")
@@ -132,6 +135,29 @@ class Consistency(Result):
             "Due to the order",
             interval=True,
         ),
+    )
+    repeated_labels: pl.DataFrame = table(
+        "One row per rater who labelled outputs several times: is the label the same again?",
+        RATER,
+        count("outputs", "with several labels by this rater", "Outputs"),
+        score("runs", "labels per output, mean"),
+        share(
+            "agreement", "probability that two labels of an output are equal", "Same label", interval=True, best="high"
+        ),
+        score(
+            "alpha",
+            "Krippendorff's alpha between runs, ordinal where labels have an order: 1 always the same, 0 chance level",
+            "Alpha",
+            interval=True,
+            best="high",
+        ),
+        share("changed", "proportion of outputs that got different labels", "Changed", best="low"),
+    )
+    slices: pl.DataFrame = slice_table(
+        "rater",
+        "One row per rater, statistic and slice, with `by`.",
+        "`consistency`, `first_rate` (table orders), `agreement_within_order` (repeats), `agreement` "
+        "(repeated_labels) or `failure_rate` (missing)",
     )
     missing: pl.DataFrame = table(
         "Ties, empty and unreadable verdicts of a rater: in all, and by reason, system, order and length.",
@@ -273,10 +299,11 @@ class Consistency(Result):
     )
 
 
-@question("custodes consistency battles.csv --invalid drop --format csv --table orders")
+@question("custodes consistency battles.csv --invalid drop --format csv --table orders", by=BY)
 def consistency(
     study: Study,
     *,
+    by: str | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     alpha: float = 0.05,
@@ -292,6 +319,9 @@ def consistency(
     adjusted for human preference), own systems, confidence and committees. `findings` holds the significant results,
     with Holm adjustment over all tests of the study at `alpha`. Intervals are Student's t intervals over resampled
     clusters of items; those of findings come from their tests.
+
+    Of labels (pass or fail, categories) the table `repeated_labels` compares repeats of the same output. With `by`, the
+    table `slices` compares each slice of items with the others, by permutation of items.
 
     References
     ----------
@@ -309,7 +339,9 @@ def consistency(
     chosen = study.select(**selection_of(full), one_side=True)
     generator = np.random.default_rng(rng)
     owned = own_systems(study, chosen, full, alpha=alpha, confidence=confidence)
-    answer = partial(_answer, chosen, owned, setting=full, confidence=confidence, resamples=resamples)
+    answer = partial(
+        _answer, chosen, owned, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
+    )
     parts = materials(chosen, full)
     answers = list(each(answer, parts, rng=generator, progress=progress, desc="consistency"))
     findings = [finding for part in answers for finding in part.found]
@@ -344,6 +376,8 @@ def _answer(
     rng: np.random.Generator,
     *,
     setting: Setting,
+    by: str | None,
+    alpha: float,
     confidence: float,
     resamples: int,
 ) -> _Part:
@@ -361,6 +395,7 @@ def _answer(
         "orders": orders,
         "confusion": confusion | {cell: cells[:, k] for k, cell in enumerate(CELLS)} if confusion else {},
         "repeats": repeat_columns(part, times, confidence),
+        "repeated_labels": label_columns(study, part, times, confidence),
         "missing": missing,
         "length": length,
         "own_systems": own_columns(of_own_systems),
@@ -369,6 +404,11 @@ def _answer(
         "committee": committee,
         "panels": panels,
     }
+    if by:
+        slices = slices_of_items(study, part.design.items, by)
+        tables["slices"] = slice_columns(
+            "rater", ratios_of(study, part), part.design, slices, confidence=confidence, alpha=alpha
+        )
     notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
     notes += noted(
         (
@@ -419,7 +459,7 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         ),
         (
             "no-texts",
-            study.outputs is None and not nothing,
+            study.outputs is None and not nothing and len(study.systems) > 1,
             "no texts of outputs, so length bias cannot be tested; add a file of outputs",
         ),
         (

@@ -21,6 +21,7 @@ from custodes.evaluate.design import Design
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
+OUTPUT = ["item", "system"]
 MOST_SIGNS = 500_000_000
 """Signs (raters x comparisons, a byte each) above which a common machine would be full."""
 
@@ -76,11 +77,12 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
     parts = [_material(study, aspect, setting, compared=True) for aspect in aspects]
     parts += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
-    if not any(part.asked.height or part.signs.shape[1] for part in parts):
-        raise InputError(
-            f"{study.name}: no verdicts, and no scores of two outputs of one item; a judge is "
-            "examined by its preferences"
-        )
+    if not any(
+        part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
+    ):
+        single = "labels, one of each output by each rater; label outputs several times (judge --repeats 3)"
+        compared = "no verdicts, and no scores of two outputs of one item; a judge is examined by its preferences"
+        raise InputError(f"{study.name}: {single if study.labels else compared}")
     return parts
 
 
@@ -141,6 +143,14 @@ def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
 def _runs(scores: pl.DataFrame) -> pl.DataFrame:
     """The scores of raters who gave them several times."""
     return scores.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
+
+
+def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
+    """Labels of outputs that their rater labelled several times: rater, item, system, repeat, score (the code)."""
+    scale = study.labels.get(aspect)
+    frame = study.ratings.frame.filter(aspect=aspect) if scale else study.ratings.frame.clear()
+    codes = frame.filter(~pl.col("rater").is_in(list(scale.scores if scale else ())))
+    return codes.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
 
 
 def _compared(study: Study, part: Material, setting: Setting) -> Material:

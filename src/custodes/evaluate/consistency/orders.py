@@ -76,12 +76,18 @@ def order_columns(
 
 def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """(raters, units, 9): what the first system got shown first, by what it got shown second; run beside run."""
-    sides = [verdicts.filter(pl.col("order") == order).select(*KEY, "run", "unit", "preference") for order in (1, -1)]
-    both = sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
+    both = both_orders(verdicts)
     cell = (1 - both["preference"]) * 3 + 1 - both["preference_ba"]
     place = np.searchsorted(raters, both["rater"].to_numpy()) * n_units + both["unit"].to_numpy()
     flat = np.bincount((place * 9 + cell.to_numpy()).astype(np.int64), minlength=len(raters) * n_units * 9)
     return flat.reshape(len(raters), n_units, 9).astype(np.float64)
+
+
+def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Comparisons with verdicts in both orders, run beside run: `preference`, and `preference_ba` when turned."""
+    columns = (*KEY, "run", "unit", "item", "preference")
+    sides = [verdicts.filter(pl.col("order") == order).select(columns) for order in (1, -1)]
+    return sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
 
 
 def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:

@@ -19,18 +19,7 @@ WAYS = ("won", "tied", "lost")
 
 def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str, Any]:
     """The columns of `repeats`; of raters who gave two verdicts on one comparison in one order."""
-    counts = (
-        part.asked.drop_nulls("preference")
-        .group_by(*KEY, "order")
-        .agg(pl.len().alias("n"), *((pl.col("preference") == 1 - k).sum().alias(way) for k, way in enumerate(WAYS)))
-    )
-    equal = sum((pl.col(way) * (pl.col(way) - 1) for way in WAYS), pl.lit(0)) / (pl.col("n") * (pl.col("n") - 1))
-    within = (
-        counts.filter(pl.col("n") > 1)
-        .with_columns(alike=equal)
-        .group_by(KEY)
-        .agg(pl.col("alike").mean(), pl.col("n").sum())
-    )
+    within, counts = equal_runs(part)
     if within.is_empty():
         return {}
     first, second = (counts.filter(pl.col("order") == order) for order in (1, -1))
@@ -53,10 +42,23 @@ def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str
     }
 
 
+def equal_runs(part: Material) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A row for each rater and comparison with several verdicts in one order: the proportion of `equal` pairs of them
+    and how many (`n`); and the verdicts of every comparison and order."""
+    counts = (
+        part.asked.drop_nulls("preference")
+        .group_by(*KEY, "item", "order")
+        .agg(pl.len().alias("n"), *((pl.col("preference") == 1 - k).sum().alias(way) for k, way in enumerate(WAYS)))
+    )
+    equal = sum((pl.col(way) * (pl.col(way) - 1) for way in WAYS), pl.lit(0)) / (pl.col("n") * (pl.col("n") - 1))
+    within = counts.filter(pl.col("n") > 1).with_columns(equal=equal).group_by(*KEY, "item")
+    return within.agg(pl.col("equal").mean(), pl.col("n").sum()), counts
+
+
 def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) -> list[Floats]:
     """(1 + B, raters): agreement of runs; agreement between orders, and that of runs where both orders were shown."""
     across = rows["across"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    equal, both = rows["alike"].to_numpy(), np.isfinite(across)
+    equal, both = rows["equal"].to_numpy(), np.isfinite(across)
     at = place * n_units + rows["unit"].to_numpy()
 
     def mean(values: Floats, chosen: Any) -> Floats:

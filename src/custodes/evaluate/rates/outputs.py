@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -26,9 +25,6 @@ Dawid and Skene's model, or the proportion of annotators with each label."""
 
 KEY = ["item", "system"]
 DAWID_SKENE_ITERATIONS = 200
-CONTINUOUS_SLICES = 4
-"""Slices of a column of numbers with many values."""
-MOST_SLICES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,40 +247,6 @@ def _gold(labels: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floa
     gold = np.full((n, k), np.nan)
     gold[label != UNKNOWN] = np.eye(k)[label[label != UNKNOWN]]
     return gold, agreement, reliability, int(((label == UNKNOWN) & (rows.n_votes > 0)).sum())
-
-
-def slices_of(study: Study, outputs: LabelledOutputs, column: str) -> tuple[tuple[str, ...], Ints]:
-    """The slices of outputs by a column, and the position of the slice of each output (-1: empty).
-
-    Text and few numbers give a slice for each value, many numbers quartiles.
-    """
-    attributes = study.attributes
-    facts = [name for name in ("group", "dataset", "cluster") if name in study.items.frame.columns]
-    columns = [] if attributes is None else [name for name in attributes.columns if name not in KEY]
-    if column == "system":
-        values = outputs.table["system"]
-    elif attributes is not None and column in columns:
-        values = outputs.table.join(attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
-    elif column in facts:
-        values = study.items.for_items(outputs.table["item"])[column].replace("", None)
-    else:
-        allowed = ["system", *columns, *facts]
-        raise OptionError(f"by={column!r}: no such column{suggestion(column, allowed)}; columns: {listed(allowed)}")
-    if values.dtype.is_numeric() and values.drop_nulls().n_unique() > MOST_STEPS:
-        numbers = values.cast(pl.Float64)
-        quantiles = (numbers.quantile(q / CONTINUOUS_SLICES) for q in range(1, CONTINUOUS_SLICES))
-        edges = sorted({float(quantile or 0.0) for quantile in quantiles})
-        position = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
-        position[numbers.is_null().to_numpy()] = -1
-        bounds = ["", *(f"{edge:g}" for edge in edges), ""]
-        between = [f"{low} to {high}" for low, high in pairwise(bounds[1:-1])]
-        return (f"<= {bounds[1]}", *between, f"> {bounds[-2]}"), position
-    texts = values.cast(pl.String)
-    names = texts.drop_nulls().unique().sort().to_list()
-    if len(names) > MOST_SLICES:
-        raise OptionError(f"by={column!r}: {len(names)} different values; at most {MOST_SLICES} slices are allowed")
-    places = texts.replace_strict({name: k for k, name in enumerate(names)}, default=-1, return_dtype=pl.Int64)
-    return tuple(names), places.to_numpy().astype(np.intp)
 
 
 def known_binary(words: tuple[str, ...]) -> bool:

@@ -37,9 +37,10 @@ from custodes.evaluate.rates.estimates import (
     parsed_threshold,
 )
 from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
-from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, slices_of
+from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
 from custodes.evaluate.rates.replaced import replacement_rows
 from custodes.evaluate.rates.thresholds import calibration_rows, roc_rows
+from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 from custodes.stats.rates.scores import area_under_roc
@@ -465,7 +466,7 @@ def _cells(outputs: LabelledOutputs, metric: str, part: JudgeRates) -> Iterator[
 def _slice_rows(
     study: Study, outputs: LabelledOutputs, judge: JudgeLabels, by: str, settings: EstimateSettings
 ) -> Iterator[dict[str, Any]]:
-    names, position = slices_of(study, outputs, by)
+    names, position = slices_of(study, outputs.table, by)
     evaluated = judge.of_thresholds
     for k, name in enumerate(names):
         if np.isfinite(evaluated.labels[position == k]).any():

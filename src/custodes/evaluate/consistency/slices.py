@@ -1,0 +1,59 @@
+"""Consistency in slices of items: order, repeats, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from custodes.data.panel import label_codes
+from custodes.data.study import Study
+from custodes.evaluate.consistency.material import OUTPUT, Material, repeated_labels
+from custodes.evaluate.consistency.orders import both_orders
+from custodes.evaluate.consistency.repeats import equal_runs
+from custodes.evaluate.slices import Ratios
+
+FAILED = "failure_rate"
+
+
+def ratios_of(study: Study, part: Material) -> Ratios:
+    """The ratios of every rater with data for them, as sums over items."""
+    labels, sums = list[tuple[str, str]](), list[np.ndarray]()
+    n = len(part.design.items)
+    for name, rows in _rows(study, part):
+        for rater in rows["rater"].unique().sort().to_list():
+            of_rater = rows.filter(rater=rater)
+            if name == FAILED and not of_rater["equal"].any():
+                continue
+            item, equal = of_rater["item"].to_numpy(), of_rater["equal"].to_numpy()
+            labels.append((part.raters[rater], name))
+            sums.append(np.stack([np.bincount(item, weights=weights, minlength=n) for weights in (equal, None)]))
+    both = np.stack(sums) if sums else np.zeros((0, 2, n))
+    return Ratios(labels=labels, numerator=both[:, 0], denominator=both[:, 1])
+
+
+def _rows(study: Study, part: Material) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Rows of rater, item and `equal` (0 to 1) of each statistic."""
+    keys = ["rater", "item"]
+    verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    both = both_orders(verdicts)
+    yield "consistency", both.select(*keys, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64))
+    decided = verdicts.filter(pl.col("preference") != 0)
+    yield "first_rate", decided.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))
+    yield "agreement_within_order", equal_runs(part)[0].select(*keys, "equal")
+    yield "agreement", _repeated(study, part)
+    yield FAILED, part.asked.select(*keys, equal=pl.col("preference").is_null().cast(pl.Float64))
+
+
+def _repeated(study: Study, part: Material) -> pl.DataFrame:
+    """The proportion of equal pairs among the labels of an output by one rater."""
+    rows = repeated_labels(study, part.aspect)
+    each = rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
+    n = pl.col("len").sum()
+    shares = each.agg(equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n * (n - 1)))
+    return shares.select(
+        rater=pl.Series(label_codes(shares["rater"], part.raters)),
+        item=pl.Series(label_codes(shares["item"], part.design.items)),
+        equal="equal",
+    )

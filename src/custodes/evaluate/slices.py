@@ -1,0 +1,197 @@
+"""Slices of a study by a column, and a table that compares ratios between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.tables import count, difference, label, p_value, share, table
+from custodes.data.labels import MOST_STEPS
+from custodes.data.study import Study
+from custodes.errors import OptionError, listed, suggestion
+from custodes.evaluate.design import Design
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums
+from custodes.stats.slices import FEWEST_PARTS, slice_tests
+
+KEY = ["item", "system"]
+QUARTERS = 4
+"""Slices of a column of numbers with many values."""
+MOST_SLICES = 50
+
+BY = "Column whose values are slices: group, dataset, cluster, or a further column of items."
+
+
+def slices_of(study: Study, outputs: pl.DataFrame, column: str) -> tuple[tuple[str, ...], Ints]:
+    """The slices of outputs by a column, and the position of the slice of each output (-1: empty).
+
+    Text and few numbers give a slice for each value, many numbers quartiles.
+
+    Parameters
+    ----------
+    study : Study
+    outputs : DataFrame
+        Item and system of each output.
+    column : str
+        `system`, a column of items, or an attribute of outputs.
+
+    Raises
+    ------
+    OptionError
+        Without such a column, or with more than `MOST_SLICES` values.
+    """
+    attributes = study.attributes
+    if column == "system":
+        return _slices(outputs["system"], column)
+    if attributes is not None and column in _names(attributes):
+        return _slices(
+            outputs.join(attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column], column
+        )
+    return _slices(_of_items(study, outputs["item"], column, ("system",)), column)
+
+
+def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tuple[str, ...], Ints]:
+    """The same of items, for comparisons of systems.
+
+    Raises
+    ------
+    OptionError
+        Also where outputs of one item differ in the column.
+    """
+    attributes, names = study.attributes, pl.Series("item", items, dtype=pl.String)
+    if column == "system":
+        raise OptionError("by='system': a slice has comparisons of systems; allowed: a column of items")
+    if attributes is None or column not in _names(attributes):
+        return _slices(_of_items(study, names, column), column)
+    values = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
+    several = values.filter(pl.col(column).list.len() > 1)["item"].sort()
+    if len(several):
+        raise OptionError(
+            f"by={column!r}: differs between outputs of {len(several)} items ({listed(several, limit=2)}); a slice has "
+            "comparisons of systems; allowed: a column of items"
+        )
+    one = values.with_columns(pl.col(column).list.first())
+    return _slices(names.to_frame().join(one, on="item", how="left", maintain_order="left")[column], column)
+
+
+def _names(attributes: pl.DataFrame) -> list[str]:
+    return [name for name in attributes.columns if name not in KEY]
+
+
+def _of_items(study: Study, items: pl.Series, column: str, more: tuple[str, ...] = ()) -> pl.Series:
+    frame = study.items.frame
+    facts = [name for name in ("group", "dataset", "cluster") if name in frame.columns and (frame[name] != "").any()]
+    if column in facts:
+        return study.items.for_items(items)[column].replace("", None)
+    attributes = [] if study.attributes is None else _names(study.attributes)
+    allowed = [*more, *attributes, *facts]
+    there = f"columns: {listed(allowed)}" if allowed else "the study has none"
+    hint = f"; read another column of the file with column='group={column}' and name it with by='group'"
+    raise OptionError(
+        f"by={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
+    )
+
+
+def _slices(values: pl.Series, column: str) -> tuple[tuple[str, ...], Ints]:
+    if values.dtype.is_numeric() and values.drop_nulls().n_unique() > MOST_STEPS:
+        numbers = values.cast(pl.Float64)
+        quantiles = (numbers.quantile(q / QUARTERS) for q in range(1, QUARTERS))
+        edges = sorted({float(quantile or 0.0) for quantile in quantiles})
+        position = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
+        position[numbers.is_null().to_numpy()] = -1
+        bounds = ["", *(f"{edge:g}" for edge in edges), ""]
+        between = [f"{low} to {high}" for low, high in pairwise(bounds[1:-1])]
+        return (f"<= {bounds[1]}", *between, f"> {bounds[-2]}"), position
+    texts = values.cast(pl.String)
+    names = texts.drop_nulls().unique().sort().to_list()
+    if len(names) > MOST_SLICES:
+        raise OptionError(f"by={column!r}: {len(names)} different values; at most {MOST_SLICES} slices are allowed")
+    places = texts.replace_strict({name: k for k, name in enumerate(names)}, default=-1, return_dtype=pl.Int64)
+    return tuple(names), places.to_numpy().astype(np.intp)
+
+
+def slice_table(rater: str, doc: str, statistics: str) -> Any:
+    """The declaration of a table of ratios in slices.
+
+    Parameters
+    ----------
+    rater : str
+        Name of the column of raters.
+    doc : str
+        What a row is.
+    statistics : str
+        Values of the column `statistic`.
+    """
+    return table(
+        doc,
+        label(rater, "its name"),
+        label("slice", "value of the column"),
+        label("statistic", statistics),
+        count("n", "items of the slice with data; with clusters, clusters", "n"),
+        share("value", "the statistic in the slice", "Slice"),
+        share("other", "the statistic in all other slices", "Others"),
+        difference("difference", "value minus other", interval=True),
+        p_value("p_value", "permutation test of equal values, for this row alone", "p", essential=False),
+        p_value("p_adjusted", "p-value adjusted for all rows of the aspect", "p, all tested"),
+        label("finding", "`higher` or `lower`, where `p_adjusted` is at most alpha; else empty"),
+        label("reason", "why it is not tested", essential=False),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratios:
+    """Ratios of items, one for each rater and statistic.
+
+    Attributes
+    ----------
+    labels : list of (str, str)
+        Rater and statistic of each ratio.
+    numerator, denominator : arrays of shape (ratios, items)
+        The ratio of a slice is the sum of numerators over that of denominators; a denominator of 0: no data.
+    """
+
+    labels: list[tuple[str, str]]
+    numerator: Floats
+    denominator: Floats
+
+
+def slice_columns(
+    rater: str, ratios: Ratios, design: Design, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
+) -> dict[str, Any]:
+    """The columns of a table of slices; items of one cluster and slice are permuted together."""
+    names, position = slices
+    used = np.flatnonzero(position >= 0)
+    if len(np.unique(position[used])) < 2 or not ratios.labels:
+        return {}
+    present, group = np.unique(position[used], return_inverse=True)
+    place = group * design.n_units + design.units[used]
+    parts, part = np.unique(place, return_inverse=True)
+    numerator, denominator = (
+        np.stack([unit_sums(row, units=part, n_units=len(parts)) for row in values[:, used]])
+        for values in (ratios.numerator, ratios.denominator)
+    )
+    tests = slice_tests(numerator, denominator, parts // design.n_units, confidence=confidence)
+    significant = tests.p_adjusted.ravel() <= alpha
+    size = tests.difference.ravel()
+    raters, statistics = zip(*ratios.labels, strict=True)
+    few = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the others"
+    return {
+        rater: np.repeat(raters, len(present)).tolist(),
+        "slice": [names[k] for k in present] * len(ratios.labels),
+        "statistic": np.repeat(statistics, len(present)).tolist(),
+        "n": tests.n.ravel(),
+        "value": tests.value.ravel(),
+        "other": tests.other.ravel(),
+        "difference": size,
+        "difference_low": np.maximum(tests.low.ravel(), -1.0),
+        "difference_high": np.minimum(tests.high.ravel(), 1.0),
+        "p_value": tests.p_value.ravel(),
+        "p_adjusted": tests.p_adjusted.ravel(),
+        "finding": np.select([significant & (size > 0), significant], ["higher", "lower"], "").tolist(),
+        "reason": np.where(np.isnan(tests.p_value.ravel()), few, "").tolist(),
+    }

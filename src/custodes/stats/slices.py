@@ -1,0 +1,157 @@
+"""Ratios in slices of the data, each compared with the rest by permutations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.multiple_testing import STREAM
+from custodes.stats.ratios import ratio
+
+FEWEST_PARTS = 10
+"""Items or clusters with data that a slice and the rest need each to be tested."""
+
+PERMUTATIONS = 3000
+_FEWEST_PERMUTATIONS = 400
+_WORK = 4_000_000_000
+"""Numbers that are added up, at most; of large data there are fewer permutations."""
+_BLOCK = 4_000_000
+_SAME = 1e-9
+
+
+class SliceTests(NamedTuple):
+    """Arrays (ratios, slices), NaN where undefined or not tested.
+
+    `n`: parts with data; `value`: ratio in the slice; `other`: in the rest; `difference` of the two, with bounds `low`
+    and `high` and the p-value of this test alone; `p_adjusted` for all ratios and slices.
+    """
+
+    n: Ints
+    value: Floats
+    other: Floats
+    difference: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    p_adjusted: Floats
+
+
+def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confidence: float) -> SliceTests:
+    """Compare ratios of sums in each slice with those in all other slices.
+
+    Parts of the data (items, or what a cluster has in a slice) are permuted among slices, sizes of slices kept. The
+    statistic is a difference divided by its standard error, so that slices may differ in spread; the variance of a
+    slice has one more part with the variance of all, so that a small slice without any spread does no harm. Exact where
+    parts are exchangeable, else for many parts. P-values for all tests are those of the largest statistic, on the scale
+    of normal quantiles. Permutations do not depend on the seed of an analysis.
+
+    Parameters
+    ----------
+    numerator, denominator : array of shape (ratios, parts)
+        Sums of each part; the ratio of a slice is the sum of numerators over that of denominators. A denominator of 0:
+        no data.
+    slices : array of int of shape (parts,)
+        Slice of each part, from 0.
+    confidence : float
+        Of the bounds; they exclude 0 exactly where the single p-value is at most 1 - confidence.
+
+    Returns
+    -------
+    SliceTests
+
+    References
+    ----------
+    Janssen 1997 and Chung and Romano 2013 (studentized permutation tests); Westfall and Young 1993 (largest statistic).
+
+    Examples
+    --------
+    >>> right = np.array([[1.0] * 20 + [0.0] * 10 + [1.0] * 10])
+    >>> tests = slice_tests(right, np.ones_like(right), np.repeat([0, 1], 20), confidence=0.95)
+    >>> tests.value.tolist(), tests.difference.tolist(), bool((tests.p_adjusted < 0.01).all())
+    ([[1.0, 0.5]], [[0.5, -0.5]], True)
+    """
+    n_slices = int(slices.max(initial=-1)) + 1
+    order = np.argsort(slices, kind="stable")
+    has = denominator > 0
+    a, b = np.where(has, numerator, 0.0), np.where(has, denominator, 0.0)
+    sums = np.stack([has.astype(np.float64), a, b, a * a, a * b, b * b])[..., order]  # (6, ratios, parts)
+    starts = np.searchsorted(slices[order], np.arange(n_slices))
+    whole = _spread(sums.sum(axis=-1)[..., None])[1]
+    n, value, other, difference, error = _differences(np.add.reduceat(sums, starts, axis=-1), whole)
+    n_other = n.sum(axis=1, keepdims=True) - n
+    tested = (np.minimum(n, n_other) >= FEWEST_PARTS) & np.isfinite(difference)
+    freedom = np.minimum(n, n_other)
+    observed = _statistic(difference, error)
+    draws = _permuted(sums, starts, whole, tested)
+    p_value, p_adjusted, reach = np.full((3, *n.shape), np.nan)
+    if tested.any():
+        least = np.where(tested, observed * (1 - _SAME) - _SAME, np.inf)
+        p_value = np.where(tested, (1 + (draws >= least).sum(axis=0)) / (1 + len(draws)), np.nan)
+        largest = np.where(tested, _as_normal(draws, freedom), 0.0).max(axis=(1, 2))
+        threshold = _as_normal(np.maximum(least, 0.0), freedom)
+        p_adjusted = (1 + (largest[:, None, None] >= threshold).sum(axis=0)) / (1 + len(draws))
+        p_adjusted = np.where(tested, np.maximum(p_adjusted, p_value), np.nan)
+        rank = int((1 - confidence) * (len(draws) + 1) + _SAME)
+        critical = np.sort(draws, axis=0)[len(draws) - rank] if rank else np.full(n.shape, np.inf)
+        reach = np.where(tested & np.isfinite(critical), critical * np.where(error > 0, error, 0.0), np.nan)
+    contains = ~(p_value <= 1 - confidence)
+    return SliceTests(
+        n=n.astype(np.int64),
+        value=value,
+        other=other,
+        difference=difference,
+        low=np.where(contains, np.minimum(difference - reach, 0.0), difference - reach),
+        high=np.where(contains, np.maximum(difference + reach, 0.0), difference + reach),
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+    )
+
+
+def _permuted(sums: Floats, starts: Ints, whole: Floats, tested: Bools) -> Floats:
+    """|difference| / standard error of every permutation: (permutations, ratios, slices)."""
+    parts = sums.shape[-1]
+    n = int(np.clip(_WORK // max(1, sums.size), _FEWEST_PERMUTATIONS, PERMUTATIONS)) if tested.any() else 0
+    rng = np.random.default_rng(STREAM)
+    result = np.empty((n, *tested.shape))
+    rows = np.ascontiguousarray(np.moveaxis(sums, -1, 0))  # (parts, 6, ratios): a part is moved as one
+    step = max(1, _BLOCK // max(1, sums.size))
+    for first in range(0, n, step):
+        here = slice(first, min(n, first + step))
+        moved = rng.permuted(np.tile(np.arange(parts), (here.stop - here.start, 1)), axis=1)
+        added = np.add.reduceat(rows[moved], starts, axis=1)  # (block, slices, 6, ratios)
+        _, _, _, difference, error = _differences(np.moveaxis(added, (0, 1, 2, 3), (1, 3, 0, 2)), whole)
+        result[here] = _statistic(difference, error)
+    return result
+
+
+def _differences(sums: Floats, whole: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Of sums (6, ..., ratios, slices): parts, ratio in the slice and in the rest, difference and standard error."""
+    rest = sums.sum(axis=-1, keepdims=True) - sums
+    (value, inside), (other, outside) = _spread(sums), _spread(rest)
+    n, n_other = sums[0], rest[0]
+    variance = ratio((n - 1) * inside + whole, n * n) + ratio((n_other - 1) * outside + whole, n_other * n_other)
+    return n, value, other, value - other, np.sqrt(variance)
+
+
+def _spread(sums: Floats) -> tuple[Floats, Floats]:
+    """The ratio, and the variance of the influence of one part on it, in parts of mean size; 0 of a single part."""
+    n, a, b, aa, ab, bb = sums
+    value = ratio(a, b)
+    filled = np.nan_to_num(value)
+    squares = np.maximum(aa - 2 * filled * ab + filled**2 * bb, 0.0)
+    size = np.where(n > 0, b / np.maximum(n, 1), 1.0)
+    return value, np.where(n > 1, squares / np.maximum(n - 1, 1) / np.where(size > 0, size, 1.0) ** 2, 0.0)
+
+
+def _statistic(difference: Floats, error: Floats) -> Floats:
+    """|t|; 0 where nothing differs or a permutation leaves it undefined."""
+    size = np.abs(np.nan_to_num(difference))
+    return np.where(size > _SAME, size / np.where(error > 0, error, np.finfo(float).tiny), 0.0)
+
+
+def _as_normal(size: Floats, freedom: Floats) -> Floats:
+    """Student's |t| with `freedom` as a normal quantile (Wallace 1959)."""
+    factor = (8 * freedom + 1) / (8 * freedom + 3)
+    return np.asarray(factor * np.sqrt(freedom * np.log1p(size**2 / np.maximum(freedom, 1))))
