@@ -239,6 +239,7 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
     full = settings(setting)
 
     def make() -> Comparison:
+        check_ordered(chosen, aspect)
         raters = all_raters(chosen, aspect, full)
         check_scales(chosen, raters)
         label = label_of(aspect)
@@ -263,6 +264,7 @@ def compared_by_any(chosen: Study, setting: Setting, aspects: Sequence[str] | No
         raise NotComparableError(too_few(chosen, "a leaderboard compares two or more"))
     comparisons = []
     for aspect in chosen.aspects if aspects is None else aspects:
+        check_ordered(chosen, aspect)
         comparison, label = all_raters(chosen, aspect, setting), label_of(aspect)
         check_scales(chosen, comparison)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
@@ -290,6 +292,23 @@ def all_raters(chosen: Study, aspect: str, setting: Setting) -> Comparison:
     """The same whatever there is to compare: annotators alone and metrics alone too, with the notes of this alone."""
     full = settings(setting)
     return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
+
+
+def check_ordered(study: Study, aspect: str) -> None:
+    """Raise `NotComparableError` where an aspect has labels without an order, so that no output is better."""
+    if not is_ordered(study, aspect):
+        words = study.labels[aspect].words
+        other = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
+        raise NotComparableError(
+            f"{study.name}: labels without an order{label_of(aspect)} ({listed(words, limit=3)}) do not say which "
+            f"output is better; use rates, which compares the rate of each label{other}"
+        )
+
+
+def is_ordered(study: Study, aspect: str) -> bool:
+    """Whether scores of an aspect have an order: all but labels of three or more categories."""
+    scale = study.labels.get(aspect)
+    return scale is None or scale.binary or scale.ordered
 
 
 def check_scales(study: Study, comparison: Comparison) -> None:

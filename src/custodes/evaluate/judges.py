@@ -20,7 +20,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparison import check_ordered, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, snapped
 from custodes.stats.arrays import Floats, read_only
@@ -103,6 +103,8 @@ def judged(study: Study, chosen: Study, people: People) -> Judges:
     aspects = tuple(aspect for aspect in chosen.aspects if aspect in of_people)
     parts: list[tuple[str, str, str, Floats]] = []
     annotators = np.full((len(aspects), len(chosen.humans), len(items), len(systems)), np.nan)
+    for aspect in aspects:
+        check_ordered(study, aspect)
     for k, aspect in enumerate(aspects):
         # Ratings without an aspect do not stand in for one, as elsewhere: all aspects would be alike.
         theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])

@@ -14,7 +14,6 @@ from custodes.answers.tables import count, difference, label, p_value, share, ta
 from custodes.data.labels import MOST_STEPS
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed, suggestion
-from custodes.evaluate.design import Design
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.slices import FEWEST_PARTS, slice_tests
@@ -91,7 +90,7 @@ def _of_items(study: Study, items: pl.Series, column: str, more: tuple[str, ...]
     attributes = [] if study.attributes is None else _names(study.attributes)
     allowed = [*more, *attributes, *facts]
     there = f"columns: {listed(allowed)}" if allowed else "the study has none"
-    hint = f"; read another column of the file with column='group={column}' and name it with by='group'"
+    hint = f"; read another column of the file with --column group={column}, and name it with by='group'"
     raise OptionError(
         f"by={column!r}: no such column{suggestion(column, allowed)}; {there}{'' if study.labels else hint}"
     )
@@ -145,7 +144,7 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratios:
-    """Ratios of items, one for each rater and statistic.
+    """Ratios of items (or outputs), one for each rater and statistic.
 
     Attributes
     ----------
@@ -153,29 +152,31 @@ class Ratios:
         Rater and statistic of each ratio.
     numerator, denominator : arrays of shape (ratios, items)
         The ratio of a slice is the sum of numerators over that of denominators; a denominator of 0: no data.
+    units : int array of shape (items,)
+        Cluster of each item.
     """
 
     labels: list[tuple[str, str]]
     numerator: Floats
     denominator: Floats
+    units: Ints
 
 
 def slice_columns(
-    rater: str, ratios: Ratios, design: Design, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
+    rater: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
 ) -> dict[str, Any]:
     """The columns of a table of slices; items of one cluster and slice are permuted together."""
     names, position = slices
     used = np.flatnonzero(position >= 0)
-    if len(np.unique(position[used])) < 2 or not ratios.labels:
-        return {}
     present, group = np.unique(position[used], return_inverse=True)
-    place = group * design.n_units + design.units[used]
-    parts, part = np.unique(place, return_inverse=True)
+    if len(present) < 2 or not ratios.labels:
+        return {}
+    n_units = int(ratios.units.max()) + 1
+    parts, part = np.unique(group * n_units + ratios.units[used], return_inverse=True)
     numerator, denominator = (
-        np.stack([unit_sums(row, units=part, n_units=len(parts)) for row in values[:, used]])
-        for values in (ratios.numerator, ratios.denominator)
+        unit_sums(values[:, used], units=part, n_units=len(parts)) for values in (ratios.numerator, ratios.denominator)
     )
-    tests = slice_tests(numerator, denominator, parts // design.n_units, confidence=confidence)
+    tests = slice_tests(numerator, denominator, parts // n_units, confidence=confidence)
     significant = tests.p_adjusted.ravel() <= alpha
     size = tests.difference.ravel()
     raters, statistics = zip(*ratios.labels, strict=True)

@@ -10,7 +10,7 @@ from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.ratios import ratio
 
-FEWEST_PARTS = 10
+FEWEST_PARTS = 15
 """Items or clusters with data that a slice and the rest need each to be tested."""
 
 PERMUTATIONS = 3000
@@ -42,10 +42,12 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     """Compare ratios of sums in each slice with those in all other slices.
 
     Parts of the data (items, or what a cluster has in a slice) are permuted among slices, sizes of slices kept. The
-    statistic is a difference divided by its standard error, so that slices may differ in spread; the variance of a
-    slice has one more part with the variance of all, so that a small slice without any spread does no harm. Exact where
-    parts are exchangeable, else for many parts. P-values for all tests are those of the largest statistic, on the scale
-    of normal quantiles. Permutations do not depend on the seed of an analysis.
+    statistic is a difference divided by its standard error, so that slices may differ in spread. Two things make the
+    test conservative where parts are exchangeable, and keep its level where the spread of a small slice is much larger
+    than that of the rest: the variance of a slice is not below a mean of it with the variance of all, which counts as
+    one part, and the observed statistic is taken as Student's t with the parts of the smaller side. P-values for all
+    tests are those of the largest statistic, on the scale of normal quantiles. Permutations do not depend on the seed
+    of an analysis.
 
     Parameters
     ----------
@@ -82,8 +84,8 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     n, value, other, difference, error = _differences(np.add.reduceat(sums, starts, axis=-1), whole)
     n_other = n.sum(axis=1, keepdims=True) - n
     tested = (np.minimum(n, n_other) >= FEWEST_PARTS) & np.isfinite(difference)
-    freedom = np.minimum(n, n_other)
-    observed = _statistic(difference, error)
+    freedom = np.maximum(np.minimum(n, n_other) - 1, 1)
+    observed = _as_normal(_statistic(difference, error), freedom)
     draws = _permuted(sums, starts, whole, tested)
     p_value, p_adjusted, reach = np.full((3, *n.shape), np.nan)
     if tested.any():
@@ -94,7 +96,7 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
         p_adjusted = (1 + (largest[:, None, None] >= threshold).sum(axis=0)) / (1 + len(draws))
         p_adjusted = np.where(tested, np.maximum(p_adjusted, p_value), np.nan)
         rank = int((1 - confidence) * (len(draws) + 1) + _SAME)
-        critical = np.sort(draws, axis=0)[len(draws) - rank] if rank else np.full(n.shape, np.inf)
+        critical = _as_student(np.sort(draws, axis=0)[len(draws) - rank], freedom) if rank else np.full(n.shape, np.inf)
         reach = np.where(tested & np.isfinite(critical), critical * np.where(error > 0, error, 0.0), np.nan)
     contains = ~(p_value <= 1 - confidence)
     return SliceTests(
@@ -131,7 +133,8 @@ def _differences(sums: Floats, whole: Floats) -> tuple[Floats, Floats, Floats, F
     rest = sums.sum(axis=-1, keepdims=True) - sums
     (value, inside), (other, outside) = _spread(sums), _spread(rest)
     n, n_other = sums[0], rest[0]
-    variance = ratio((n - 1) * inside + whole, n * n) + ratio((n_other - 1) * outside + whole, n_other * n_other)
+    inside, outside = (np.maximum(one, ratio((k - 1) * one + whole, k)) for one, k in ((inside, n), (outside, n_other)))
+    variance = ratio(inside, n) + ratio(outside, n_other)
     return n, value, other, value - other, np.sqrt(variance)
 
 
@@ -154,4 +157,10 @@ def _statistic(difference: Floats, error: Floats) -> Floats:
 def _as_normal(size: Floats, freedom: Floats) -> Floats:
     """Student's |t| with `freedom` as a normal quantile (Wallace 1959)."""
     factor = (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(factor * np.sqrt(freedom * np.log1p(size**2 / np.maximum(freedom, 1))))
+    return np.asarray(factor * np.sqrt(freedom * np.log1p(size**2 / freedom)))
+
+
+def _as_student(size: Floats, freedom: Floats) -> Floats:
+    """The inverse of `_as_normal`."""
+    factor = (8 * freedom + 1) / (8 * freedom + 3)
+    return np.asarray(np.sqrt(freedom * np.expm1((size / factor) ** 2 / freedom)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting
+from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, p_value, score, table
 from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
@@ -31,10 +31,13 @@ from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, standing_co
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.agreement.together import Together, together
-from custodes.evaluate.comparison import Comparison, compare, label_of
+from custodes.evaluate.comparison import Comparison, NotComparableError, compare, label_of
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
-from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of_items
+from custodes.evaluate.rates.estimates import EstimateSettings
+from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table
+from custodes.evaluate.rates.outputs import labelled_outputs
+from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
@@ -119,8 +122,11 @@ class Agreement(Result):
         ),
         essential=False,
     )
+    labels: pl.DataFrame = judge_table()
     slices: pl.DataFrame = slice_table(
-        "metric", "One row per metric and slice, with `by`.", "`sample_accuracy`, the proportion of equal preferences"
+        "metric",
+        "One row per metric and slice, with `by`.",
+        "`sample_accuracy`, the proportion of equal preferences; of labels `accuracy`",
     )
 
 
@@ -156,8 +162,11 @@ def agreement(
     cluster; the bootstrap for statistics that are not smooth). `p_adjusted` covers all pairs of metrics of one
     statistic and aspect (step-down maximum of t). Significance letters, and tests against chance, use it at `alpha`.
 
-    With `by`, the proportion of equal preferences in each slice is compared with that of all other slices, by
-    permutation of items among slices; all metrics and slices are tested together.
+    Labels (pass or fail, categories) are also compared output by output, in the table `labels`; one system is enough.
+    With categories, and one system, this is all there is.
+
+    With `by`, the proportion of equal preferences (of labels: of equal labels) in each slice is compared with that of
+    all other slices, by permutation of items among slices; all metrics and slices are tested together.
 
     References
     ----------
@@ -178,20 +187,49 @@ def agreement(
         part: tuple[Comparison, Together], rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         tables, notes = _answer(*part, flips_of, resamples, tuple(compare_by), confidence, alpha, rng)
-        if by:
+        if by and part[0].aspect not in study.labels:
             slices = slices_of_items(study, part[0].items, by)
-            ratios = equal_preferences(part[0])
-            columns = slice_columns("metric", ratios, part[0].design, slices, confidence=confidence, alpha=alpha)
+            columns = slice_columns("metric", equal_preferences(part[0]), slices, confidence=confidence, alpha=alpha)
             tables |= {"slices": Agreement.part(part[0].aspect, slices=columns)["slices"]}
         return tables, notes
 
-    comparisons = [comparison.of_people for comparison in compare(study, **setting)]
+    labels, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
+    try:
+        comparisons = [comparison.of_people for comparison in compare(study, **setting)]
+    except NotComparableError:
+        if not labels:
+            raise
+        comparisons = []
     parts = list(zip(comparisons, together(comparisons), strict=True))
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label: the same draw of items for all aspects
     answers = list(each(answer, parts, rng=generator, progress=progress, desc="agreement", label=lambda _: ""))
-    return Agreement.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
+    notes = [*label_notes, *(note for _, notes in answers for note in notes)]
+    return Agreement.of([*labels, *(tables for tables, _ in answers)], notes)
+
+
+def _label_tables(
+    study: Study, setting: Setting, by: str | None, *, confidence: float, alpha: float, rng: Rng
+) -> tuple[list[dict[str, pl.DataFrame]], list[Note]]:
+    """Measures of agreement of labels, output by output, for each aspect; nothing without labels."""
+    if not study.labels:
+        return [], []
+    chosen = study.select(**selection_of(setting))
+    estimates = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
+    parts = labelled_outputs(chosen, consensus="vote")
+    levels = {"confidence": confidence, "alpha": alpha}
+    tables = [
+        Agreement.part(
+            part.aspect,
+            labels=judge_rows(part, estimates),
+            slices=slice_columns("metric", equal_labels(part), slices_of(study, part.table, by), **levels)
+            if by
+            else (),
+        )
+        for part in parts
+    ]
+    return tables, [*chosen.notes, *(note for part in parts for note in part.notes)]
 
 
 def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:

@@ -160,7 +160,10 @@ def equal_preferences(comparison: Comparison) -> Ratios:
         for row, which in zip(sums, (human == signs, human == human), strict=True):
             row[metric] = weights * np.bincount(rows.item, which, minlength=n)
     return Ratios(
-        labels=[(name, "sample_accuracy") for name in comparison.metrics], numerator=sums[0], denominator=sums[1]
+        labels=[(name, "sample_accuracy") for name in comparison.metrics],
+        numerator=sums[0],
+        denominator=sums[1],
+        units=design.units,
     )
 
 

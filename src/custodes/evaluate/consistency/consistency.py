@@ -406,9 +406,7 @@ def _answer(
     }
     if by:
         slices = slices_of_items(study, part.design.items, by)
-        tables["slices"] = slice_columns(
-            "rater", ratios_of(study, part), part.design, slices, confidence=confidence, alpha=alpha
-        )
+        tables["slices"] = slice_columns("rater", ratios_of(study, part), slices, confidence=confidence, alpha=alpha)
     notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
     notes += noted(
         (

@@ -16,7 +16,7 @@ from custodes.data.panel import label_codes
 from custodes.data.preferences import SHOWN
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.comparison import all_raters, check_scales
+from custodes.evaluate.comparison import all_raters, check_scales, is_ordered
 from custodes.evaluate.design import Design
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
@@ -75,7 +75,7 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     aspects = list(study.aspects)
     verdicts = study.preferences
     more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
-    parts = [_material(study, aspect, setting, compared=True) for aspect in aspects]
+    parts = [_material(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
     parts += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
     if not any(
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
@@ -132,7 +132,8 @@ def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
     """Verdicts by the scores of raters who scored outputs several times: one per run."""
     upwards = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
-    scores = _runs(study.ratings.frame.filter(pl.col("aspect") == aspect)).select(
+    of_aspect = study.ratings.frame.filter(pl.col("aspect") == aspect)
+    scores = _runs(of_aspect if is_ordered(study, aspect) else of_aspect.clear()).select(
         "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * upwards, threshold=0.0
     )
     pairs: pl.DataFrame = score_differences(nw.from_native(scores.lazy())).collect().to_native()

@@ -24,13 +24,13 @@ def ratios_of(study: Study, part: Material) -> Ratios:
     for name, rows in _rows(study, part):
         for rater in rows["rater"].unique().sort().to_list():
             of_rater = rows.filter(rater=rater)
-            if name == FAILED and not of_rater["equal"].any():
+            if name == FAILED and not of_rater["equal"].sum():
                 continue
             item, equal = of_rater["item"].to_numpy(), of_rater["equal"].to_numpy()
             labels.append((part.raters[rater], name))
             sums.append(np.stack([np.bincount(item, weights=weights, minlength=n) for weights in (equal, None)]))
     both = np.stack(sums) if sums else np.zeros((0, 2, n))
-    return Ratios(labels=labels, numerator=both[:, 0], denominator=both[:, 1])
+    return Ratios(labels=labels, numerator=both[:, 0], denominator=both[:, 1], units=part.design.units)
 
 
 def _rows(study: Study, part: Material) -> Iterator[tuple[str, pl.DataFrame]]:

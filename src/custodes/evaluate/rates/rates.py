@@ -28,14 +28,13 @@ from custodes.evaluate.rates.comparisons import (
     with_findings,
 )
 from custodes.evaluate.rates.estimates import (
-    UNDEFINED,
     EstimateSettings,
-    Interval,
     JudgeLabels,
     JudgeRates,
     judges_of,
     parsed_threshold,
 )
+from custodes.evaluate.rates.judges import MEASURES, compared_judges, judge_row, judge_table
 from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
 from custodes.evaluate.rates.replaced import replacement_rows
@@ -43,27 +42,9 @@ from custodes.evaluate.rates.thresholds import calibration_rows, roc_rows
 from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
-from custodes.stats.rates.scores import area_under_roc
 
 Calibration = Literal["within", "shared"]
 """Where a judge's error rates come from: each system's own labels, or all systems together."""
-
-MEASURES = {
-    "tpr": "sensitivity: the judge's label is positive given a positive human label",
-    "tnr": "specificity: the judge's label is negative given a negative human label",
-    "ppv": "the human label is positive given a positive label of the judge",
-    "npv": "the human label is negative given a negative label of the judge",
-    "accuracy": "proportion of equal labels",
-    "balanced_accuracy": "mean recall over the human labels",
-    "f1": "F1 of the positive label; with more labels the mean over labels",
-    "mcc": "Matthews correlation coefficient",
-    "kappa": "Cohen's kappa; quadratic weights for ordered labels",
-    "ac1": "Gwet's AC1",
-    "alpha": "Krippendorff's alpha of judge and human labels",
-    "auc": "area under the ROC curve of a judge that gives scores",
-}
-PROPORTIONS = ("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "auc")
-ESSENTIAL = ("tpr", "tnr", "accuracy", "kappa")
 
 
 @result
@@ -99,22 +80,7 @@ class Rates(Result):
         ),
         label("reason", "why a rate is undefined or uncertain", essential=False),
     )
-    judges: pl.DataFrame = table(
-        "One row per metric: how well its labels agree with human labels.",
-        label("metric", "its name"),
-        label("label", "the positive label; empty where labels are compared one by one"),
-        count("n_labelled", "outputs with both labels", "Human labels"),
-        *(
-            (share if name in PROPORTIONS else score)(
-                name, doc, name.upper() if len(name) <= 3 else "", interval=True, essential=name in ESSENTIAL
-            )
-            for name, doc in MEASURES.items()
-        ),
-        score("threshold", "score from which the judge's label is positive", essential=False),
-        share("human_agreement", "proportion of equal labels of two annotators of an output", "Annotators agree"),
-        score("human_alpha", "Krippendorff's alpha of the annotators", essential=False),
-        label("reason", "why a measure is undefined", essential=False),
-    )
+    judges: pl.DataFrame = judge_table()
     differences: pl.DataFrame = table(
         "One row per metric and pair of systems: which has the higher rate.",
         label("metric", "its name"),
@@ -339,7 +305,7 @@ def _answer(
                 part_rows += _slice_rows(study, view, judge, by, settings)
             if binary and judge.name != HUMAN:
                 whole = judge.of_thresholds.rates(view, everything, **settings)
-                judge_rows.append(_judge_row(view, judge, whole, confidence=confidence))
+                judge_rows.append(judge_row(view, judge, whole, confidence=confidence))
                 cells += _cells(view, judge.name, whole)
                 notes += judge_notes(view, judge, whole, sampling, method, calibration)
                 if judge.scores is not None:
@@ -347,12 +313,10 @@ def _answer(
                         (roc_rows(view, judge), calibration_rows(view, judge, confidence=confidence))
                     )
     if not binary:
-        for name, values, is_score in zip(chosen.metrics, chosen.judged, chosen.is_score, strict=True):
-            if not is_score:
-                judge = JudgeLabels(name=name, labels=values, evaluated=values)
-                whole = judge.rates(chosen, everything, **settings)
-                judge_rows.append(_judge_row(chosen, judge, whole, confidence=confidence))
-                cells += _cells(chosen, name, whole)
+        for judge in compared_judges(chosen):
+            whole = judge.rates(chosen, everything, **settings)
+            judge_rows.append(judge_row(chosen, judge, whole, confidence=confidence))
+            cells += _cells(chosen, judge.name, whole)
     replaced = list(replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence))
     tables = Rates.part(
         outputs.aspect,
@@ -417,35 +381,6 @@ def _rate_row(metric: str, system: str, label_name: str, part: JudgeRates, metho
         "method": method if part.n_labelled else "",
         "labels_saved": round(saved) if np.isfinite(saved) else None,
         "reason": reason,
-    }
-
-
-def _judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
-    measures = part.measures(confidence=confidence, ordered=outputs.ordered)
-    area = UNDEFINED
-    if judge.scores is not None:
-        usable = outputs.labelled & ~np.isnan(judge.scores)
-        area = Interval(
-            *area_under_roc(
-                judge.scores[usable],
-                outputs.gold[usable, 1] > 0.5,
-                units=outputs.unit[usable],
-                confidence=confidence,
-            )
-        )
-    return {
-        "metric": judge.name,
-        "label": outputs.words[1] if len(outputs.words) == 2 else "",
-        "n_labelled": part.n_labelled,
-        **{
-            key: value
-            for name, interval in {**measures, "auc": area}.items()
-            for key, value in estimate_with_bounds(name, interval).items()
-        },
-        "threshold": judge.threshold,
-        "human_agreement": outputs.human_agreement,
-        "human_alpha": outputs.human_alpha,
-        "reason": "" if part.n_labelled else "no human labels",
     }
 
 

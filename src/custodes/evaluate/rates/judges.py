@@ -1,0 +1,124 @@
+"""How well a judge's labels agree with human labels: one table for `rates` and `agreement`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from custodes.answers.tables import count, label, score, share, table
+from custodes.data.comparisons import HUMAN
+from custodes.evaluate.rates.comparisons import estimate_with_bounds
+from custodes.evaluate.rates.estimates import (
+    UNDEFINED,
+    EstimateSettings,
+    Interval,
+    JudgeLabels,
+    JudgeRates,
+    judges_of,
+)
+from custodes.evaluate.rates.outputs import LabelledOutputs
+from custodes.evaluate.slices import Ratios
+from custodes.stats.rates.scores import area_under_roc
+
+MEASURES = {
+    "tpr": "sensitivity: the judge's label is positive given a positive human label",
+    "tnr": "specificity: the judge's label is negative given a negative human label",
+    "ppv": "the human label is positive given a positive label of the judge",
+    "npv": "the human label is negative given a negative label of the judge",
+    "accuracy": "proportion of equal labels",
+    "balanced_accuracy": "mean recall over the human labels",
+    "f1": "F1 of the positive label; with more labels the mean over labels",
+    "mcc": "Matthews correlation coefficient",
+    "kappa": "Cohen's kappa; quadratic weights for ordered labels",
+    "ac1": "Gwet's AC1",
+    "alpha": "Krippendorff's alpha of judge and human labels",
+    "auc": "area under the ROC curve of a judge that gives scores",
+}
+PROPORTIONS = ("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "auc")
+ESSENTIAL = ("tpr", "tnr", "accuracy", "kappa")
+
+
+def judge_table() -> Any:
+    """The declaration of the table."""
+    return table(
+        "One row per metric: how well its labels agree with human labels.",
+        label("metric", "its name"),
+        label("label", "the positive label; empty where labels are compared one by one"),
+        count("n_labelled", "outputs with both labels", "Human labels"),
+        *(
+            (share if name in PROPORTIONS else score)(
+                name, doc, name.upper() if len(name) <= 3 else "", interval=True, essential=name in ESSENTIAL
+            )
+            for name, doc in MEASURES.items()
+        ),
+        score("threshold", "score from which the judge's label is positive", essential=False),
+        share("human_agreement", "proportion of equal labels of two annotators of an output", "Annotators agree"),
+        score("human_alpha", "Krippendorff's alpha of the annotators", essential=False),
+        label("reason", "why a measure is undefined", essential=False),
+    )
+
+
+def compared_judges(outputs: LabelledOutputs, threshold: str = "youden") -> Iterator[JudgeLabels]:
+    """The metrics whose labels are compared with human labels; of more than two labels those that give labels."""
+    binary = len(outputs.words) == 2
+    for judge in judges_of(outputs, threshold if binary else None):
+        if judge.name != HUMAN and (binary or judge.scores is None):
+            yield judge
+
+
+def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dict[str, Any]]:
+    """The rows of the table."""
+    everything = np.ones(len(outputs.system), dtype=bool)
+    rows = []
+    for judge in compared_judges(outputs):
+        whole = judge.of_thresholds.rates(outputs, everything, **settings)
+        rows.append(judge_row(outputs, judge, whole, confidence=settings["confidence"]))
+    return rows
+
+
+def equal_labels(outputs: LabelledOutputs) -> Ratios:
+    """Accuracy of each metric's labels as a ratio of sums over outputs."""
+    judges = list(compared_judges(outputs))
+    sums = np.zeros((2, len(judges), len(outputs.system)))
+    for k, judge in enumerate(judges):
+        both = np.flatnonzero(outputs.labelled & ~np.isnan(judge.evaluated))
+        sums[0, k, both] = outputs.gold[both, judge.evaluated[both].astype(np.intp)]
+        sums[1, k, both] = 1
+    return Ratios(
+        labels=[(judge.name, "accuracy") for judge in judges],
+        numerator=sums[0],
+        denominator=sums[1],
+        units=outputs.unit,
+    )
+
+
+def judge_row(outputs: LabelledOutputs, judge: JudgeLabels, part: JudgeRates, *, confidence: float) -> dict[str, Any]:
+    """A row of the table."""
+    measures = part.measures(confidence=confidence, ordered=outputs.ordered)
+    area = UNDEFINED
+    if judge.scores is not None:
+        usable = outputs.labelled & ~np.isnan(judge.scores)
+        area = Interval(
+            *area_under_roc(
+                judge.scores[usable],
+                outputs.gold[usable, 1] > 0.5,
+                units=outputs.unit[usable],
+                confidence=confidence,
+            )
+        )
+    return {
+        "metric": judge.name,
+        "label": outputs.words[1] if len(outputs.words) == 2 else "",
+        "n_labelled": part.n_labelled,
+        **{
+            key: value
+            for name, interval in {**measures, "auc": area}.items()
+            for key, value in estimate_with_bounds(name, interval).items()
+        },
+        "threshold": judge.threshold,
+        "human_agreement": outputs.human_agreement,
+        "human_alpha": outputs.human_alpha,
+        "reason": "" if part.n_labelled else "no human labels",
+    }

@@ -1,0 +1,138 @@
+"""Slices of items in agreement, favoritism and consistency: the numbers of each slice are those of its items alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+
+SYSTEMS = ("a", "b", "c", "d", "e", "f")
+DOMAINS = ("law", "news", "sport")
+
+
+def scored(items: int = 90) -> cu.Study:
+    """Scores of six systems by an annotator and two metrics; `blind` is noise on items of law."""
+    rng = np.random.default_rng(20_260_201)
+    quality = rng.normal(size=(items, len(SYSTEMS))) + np.linspace(-0.5, 0.5, len(SYSTEMS))
+    good = quality + 0.4 * rng.normal(size=quality.shape)
+    blind = np.where((np.arange(items) % 3 == 0)[:, None], rng.normal(size=quality.shape), good)
+    rows = [
+        (f"i{i:02}", DOMAINS[i % 3], system, quality[i, k], good[i, k], blind[i, k])
+        for i in range(items)
+        for k, system in enumerate(SYSTEMS)
+    ]
+    names = ["item", "domain", "system", "human_rating", "good", "blind"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    scores = ["human:{rater:human_rating}", "metric:{rater:good,blind}"]
+    return cu.read(frame, columns={"item": "item", "system": "system", "group": "domain", "score": scores})
+
+
+@pytest.fixture(scope="module")
+def study() -> cu.Study:
+    return scored()
+
+
+def test_agreement_in_a_slice_is_that_of_its_items(study: cu.Study) -> None:
+    slices = cu.agreement(study, by="group", resamples=0, compare_by=()).slices
+    assert slices.height == 2 * len(DOMAINS) and set(slices["statistic"]) == {"sample_accuracy"}
+    for domain in DOMAINS:
+        alone = cu.agreement(study, group=domain, resamples=0, compare_by=()).metrics
+        both = slices.filter(slice=domain).join(alone, on="metric")
+        np.testing.assert_allclose(both["value"], both["sample_accuracy"])
+    found = slices.filter(pl.col("finding") != "")
+    assert found.filter(metric="blind", slice="law")["finding"].to_list() == ["lower"]
+    assert set(found["metric"]) == {"blind"}
+
+
+def test_favoritism_in_a_slice_is_that_of_its_items(study: cu.Study) -> None:
+    slices = cu.favoritism(study, by="group", resamples=0).slices
+    for domain in DOMAINS:
+        alone = cu.favoritism(study, group=domain, resamples=0)
+        rows = slices.filter(slice=domain)
+        assert rows["n"].unique().to_list() == [30]
+        for table, names in ((alone.systems, ["favi"]), (alone.partiality, ["partiality", "p_value"])):
+            both = rows.join(table, on=["metric", "system"], how="left", suffix="_alone")
+            for name in names:
+                np.testing.assert_allclose(both[name], both[f"{name}_alone"], err_msg=name)
+        family = rows.join(alone.partiality, on=["metric", "system"], suffix="_alone").drop_nulls("p_adjusted")
+        assert (family["p_adjusted"] >= family["p_adjusted_alone"] - 1e-12).all()
+
+
+def test_consistency_in_a_slice_is_that_of_its_items() -> None:
+    rng = np.random.default_rng(20_260_202)
+    rows = []
+    for i in range(120):
+        for shown, order in (("AB", 0), ("BA", 1)):
+            first = rng.random() < (0.95 if i % 2 else 0.5)
+            rows.append((f"i{i}", ("code", "text")[i % 2], shown[0], shown[1], ("a", "b")[not first], order))
+    names = ["item", "topic", "model_a", "model_b", "winner", "turn"]
+    battles = pl.DataFrame(rows, schema=names, orient="row").with_columns(
+        judge=pl.lit("j"), winner=pl.when(pl.col("winner") == "a").then(pl.lit("model_a")).otherwise(pl.lit("model_b"))
+    )
+    roles = {"item": "item", "system_a": "model_a", "system_b": "model_b", "winner": "winner", "rater": "judge"}
+    study = cu.read(battles.drop("turn"), columns=roles | {"group": "topic"})
+    slices = cu.consistency(study, by="group", resamples=0).slices
+    assert set(slices["statistic"]) == {"consistency", "first_rate"}
+    for topic in ("code", "text"):
+        alone = cu.consistency(study, group=topic, resamples=0).orders
+        for statistic in ("consistency", "first_rate"):
+            value = slices.filter(slice=topic, statistic=statistic)["value"].item()
+            assert value == pytest.approx(alone[statistic].item())
+    found = slices.filter(statistic="first_rate", slice="text")
+    assert found["finding"].item() == "higher" and found["difference"].item() > 0.2
+
+
+def test_labels_are_sliced_by_any_column_of_the_file() -> None:
+    rng = np.random.default_rng(20_260_203)
+    n = 200
+    human = rng.random(n) < 0.6
+    judge = np.where(rng.random(n) < np.where(np.arange(n) % 2, 0.95, 0.6), human, ~human)
+    words = np.array(["fail", "pass"])
+    frame = pl.DataFrame(
+        {
+            "id": range(n),
+            "topic": ["tax", "tone"] * (n // 2),
+            "judge": words[judge.astype(int)],
+            "human": words[human.astype(int)],
+        }
+    )
+    answer = cu.agreement(frame, by="topic")
+    assert answer.metrics.is_empty() and answer.labels["n_labelled"].to_list() == [n]
+    right = (judge == human).reshape(-1, 2).mean(axis=0)
+    np.testing.assert_allclose(answer.slices["value"], right)
+    assert answer.slices["finding"].to_list() == ["lower", "higher"]
+
+
+def test_measures_of_labels_are_those_of_rates() -> None:
+    rng = np.random.default_rng(20_260_204)
+    words = np.array(["good", "bad"])
+    frame = pl.DataFrame({"id": range(80), "judge": rng.choice(words, 80), "human": rng.choice(words, 80)})
+    labels, judges = cu.agreement(frame).labels, cu.rates(frame).judges
+    for name in ("accuracy", "kappa", "ac1", "mcc", "balanced_accuracy", "alpha"):
+        assert labels[name].item() == pytest.approx(judges[name].item()), name
+
+
+def test_categories_have_no_better_system() -> None:
+    rng = np.random.default_rng(20_260_205)
+    words = np.array(["refund", "praise", "bug"])
+    columns = {name: rng.choice(words, 60) for name in ("judge", "human")}
+    frame = pl.DataFrame({"id": np.repeat(np.arange(30), 2), "system": ["a", "b"] * 30, **columns})
+    for question in (cu.leaderboard, cu.favoritism, cu.ranking, cu.complementarity):
+        with pytest.raises(cu.CustodesError, match=r"labels without an order \(bug, praise, refund\) do not say which"):
+            question(frame)
+    assert cu.agreement(frame).metrics.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("topics", r"by='topics': no such column; columns: group;.*--column group=topics"),
+        ("system", "by='system': a slice has comparisons of systems; allowed: a column of items"),
+    ],
+)
+def test_a_column_without_slices_is_named(study: cu.Study, by: str, message: str) -> None:
+    for question in (cu.agreement, cu.favoritism, cu.consistency):
+        with pytest.raises(cu.CustodesError, match=message):
+            question(study, by=by, resamples=0)
