@@ -36,7 +36,8 @@ def study() -> cu.Study:
 
 def test_agreement_in_a_slice_is_that_of_its_items(study: cu.Study) -> None:
     slices = cu.agreement(study, by="group", resamples=0, compare_by=()).slices
-    assert slices.height == 2 * len(DOMAINS) and set(slices["statistic"]) == {"sample_accuracy"}
+    assert slices.height == 2 * len(DOMAINS)
+    assert set(slices["statistic"]) == {"sample_accuracy"}
     for domain in DOMAINS:
         alone = cu.agreement(study, group=domain, resamples=0, compare_by=()).metrics
         both = slices.filter(slice=domain).join(alone, on="metric")
@@ -81,7 +82,8 @@ def test_consistency_in_a_slice_is_that_of_its_items() -> None:
             value = slices.filter(slice=topic, statistic=statistic)["value"].item()
             assert value == pytest.approx(alone[statistic].item())
     found = slices.filter(statistic="first_rate", slice="text")
-    assert found["finding"].item() == "higher" and found["difference"].item() > 0.2
+    assert found["finding"].item() == "higher"
+    assert found["difference"].item() > 0.2
 
 
 def test_labels_are_sliced_by_any_column_of_the_file() -> None:
@@ -99,7 +101,8 @@ def test_labels_are_sliced_by_any_column_of_the_file() -> None:
         }
     )
     answer = cu.agreement(frame, by="topic")
-    assert answer.metrics.is_empty() and answer.labels["n_labelled"].to_list() == [n]
+    assert answer.metrics.is_empty()
+    assert answer.labels["n_labelled"].to_list() == [n]
     right = (judge == human).reshape(-1, 2).mean(axis=0)
     np.testing.assert_allclose(answer.slices["value"], right)
     assert answer.slices["finding"].to_list() == ["lower", "higher"]
@@ -136,3 +139,17 @@ def test_a_column_without_slices_is_named(study: cu.Study, by: str, message: str
     for question in (cu.agreement, cu.favoritism, cu.consistency):
         with pytest.raises(cu.CustodesError, match=message):
             question(study, by=by, resamples=0)
+
+
+def test_the_verdict_names_slices_that_differ(study: cu.Study) -> None:
+    told = cu.verdict(study, by="group", resamples=50).verdict.filter(kind="slices")["text"].to_list()
+    assert any(text.startswith("On law, blind agrees significantly worse with the annotators: in ") for text in told)
+    assert not any("good" in text for text in told)
+    assert cu.verdict(study, resamples=50).verdict.filter(kind="slices").is_empty()
+
+
+def test_the_report_has_the_slices_of_each_question(study: cu.Study) -> None:
+    made, without = (cu.report(study, by=by, resamples=20).html for by in ("group", None))
+    label = 'aria-label="By slice (group)"'
+    assert made.count(label) == 2  # agreement and favoritism: no verdict has an order, none repeats
+    assert label not in without

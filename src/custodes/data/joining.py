@@ -23,7 +23,7 @@ def join(studies: Sequence[Study]) -> Study:
     """
     joined, *others = studies
     for other in others:
-        joined, other = _of_one_system(joined, other)
+        joined, other = _of_one_task(*_of_one_system(joined, other))
         notes = [*joined.notes, *other.notes, *_overlap_notes(joined, other)]
         kinds, other_kinds = joined.raters.kind, other.raters.kind
         for rater in kinds.keys() & other_kinds.keys():
@@ -76,6 +76,31 @@ def _with_system(study: Study, system: str) -> Study:
     return replace(
         study,
         ratings=Ratings(frame=study.ratings.frame.with_columns(column)),
+        attributes=None if attributes is None else attributes.with_columns(column),
+    )
+
+
+def _of_one_task(a: Study, b: Study) -> tuple[Study, Study]:
+    """Two studies, of which ratings by sample take the task of a log whose items are `TASK/SAMPLE` of one task."""
+    if not set(a.item_labels()).isdisjoint(b.item_labels()):
+        return a, b
+    for log, samples in ((a, b), (b, a)):
+        tasks = {item.partition("/")[0] for item in log.item_labels()}
+        whole = {f"{next(iter(tasks))}/{item}" for item in samples.item_labels()} if len(tasks) == 1 else set()
+        if not samples.outputs and samples.preferences.frame.is_empty() and whole & set(log.item_labels()):
+            named = _with_task(samples, next(iter(tasks)))
+            return (a, named) if log is a else (named, b)
+    return a, b
+
+
+def _with_task(study: Study, task: str) -> Study:
+    """A study of ratings whose items are of a task."""
+    column = pl.format("{}/{}", pl.lit(task), "item").alias("item")
+    attributes = study.attributes
+    return replace(
+        study,
+        ratings=Ratings(frame=study.ratings.frame.with_columns(column)),
+        items=replace(study.items, frame=study.items.frame.with_columns(column)),
         attributes=None if attributes is None else attributes.with_columns(column),
     )
 

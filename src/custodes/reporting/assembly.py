@@ -18,6 +18,7 @@ from custodes.arguments import one_of
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
+from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS, save
@@ -124,11 +125,13 @@ class Report:
 @documented(
     "custodes report demo -o report.html --figures figures",
     title="Title of the page (default: the name of the study).",
+    by=BY,
 )
 def report(
     study: Study,
     *,
     title: str = "",
+    by: str | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     alpha: float = 0.05,
@@ -154,7 +157,7 @@ def report(
     '<!doctype html>'
     """
     source, _ = recorded(rng)
-    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
+    options: dict[str, Any] = {"by": by, "confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
     context = Context(study=study.with_cache(), options=options | {"rng": source, "progress": progress})
     labels = bool(study.labels)
     people_alone = not labels and not context.study.select(**selection_of(setting), one_side=True).metrics
@@ -164,10 +167,10 @@ def report(
         sections = tuple(section for section in SECTIONS if section.alone or not (people_alone or section is RATES))
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
-        if people_alone and "leaderboard" in context.absent:  # of people alone no page makes sense without it
-            raise InputError(f"{study.name}: {context.absent['leaderboard']}")
+        first = "rates" if labels else "leaderboard" if people_alone else "agreement"
+        if first in context.absent:  # no page makes sense without it
+            raise InputError(f"{study.name}: {context.absent[first].removeprefix(f'{study.name}: ')}")
     told = verdict_of(context.results)
-    first = context.results["rates" if labels else "leaderboard" if people_alone else "agreement"]
-    told = replace(told, provenance=replace(first.provenance, question="verdict"))
+    told = replace(told, provenance=replace(context.results[first].provenance, question="verdict"))
     context.study = study  # without the cache
     return Report(results=context.results, verdict=told, context=context, sections=sections, title=title)

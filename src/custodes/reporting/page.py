@@ -12,7 +12,7 @@ from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
 from custodes.plots.saving import vega_script
 from custodes.reporting.section import TEMPLATES, Context, Section, render
-from custodes.reporting.tables import packed, plain
+from custodes.reporting.tables import columns_with_values, packed, plain, table_html
 
 
 def study_summary(context: Context) -> str:
@@ -32,6 +32,18 @@ def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context:
         return []
     rows = [row for row in sentences if row["kind"] == section.finding and row["aspect"] in context.aspects]
     return list({row["aspect"]: row for row in reversed(rows)}.values())[::-1]
+
+
+def _slices(section: Section, context: Context) -> str:
+    """The table of slices of a question that has any."""
+    name = f"{section.question}.slices"
+    result = context.results.get(section.question)
+    if result is None or "slices" not in result.declared() or context.table(name).is_empty():
+        return ""
+    rows = context.table(name)
+    columns = columns_with_values([column for column in context.declared(name).columns if column.essential], rows)
+    caption = f"By slice ({result.provenance.options['by']})"
+    return table_html(rows, columns, id=f"{section.question}-slices", caption=caption)
 
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
@@ -59,7 +71,10 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         essential=[kind for kind in HEADINGS if kind in ESSENTIAL],
         others=[kind for kind in HEADINGS if kind not in ESSENTIAL],
         opening={figure.id: figure for _, figures, _ in drawn for figure in figures if figure.opening},
-        sections=[(section, unbroken(section.html(context, figures, tables))) for section, figures, tables in drawn],
+        sections=[
+            (section, unbroken(section.html(context, figures, tables) + _slices(section, context)))
+            for section, figures, tables in drawn
+        ],
         aspects=context.aspects,
         metrics=context.metrics,
         best=context.best,

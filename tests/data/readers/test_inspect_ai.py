@@ -14,6 +14,7 @@ import pytest
 from custodes.data.loading import compression
 from custodes.data.reading import read
 from custodes.errors import InputError, MissingExtraError
+from custodes.evaluate.rates.rates import rates
 from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
 
 SAMPLES = [
@@ -219,3 +220,24 @@ def test_a_bomb_that_declares_little_is_not_unpacked(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 2**22
     finally:
         tracemalloc.stop()
+
+
+def test_human_labels_by_sample_join_the_log_of_one_task(tmp_path: Path) -> None:
+    grades = ["C", "C", "C", "I", "I", "C"] * 5
+    log = write_json(tmp_path / "a.json", inspect_log([inspect_sample(k, grade) for k, grade in enumerate(grades)]))
+    people = tmp_path / "people.csv"
+    rows = [f"{k},{'pass' if k % 3 else 'fail'},{'ab'[k % 2]}" for k in range(20)]
+    people.write_text("\n".join(["sample_id,human_label,topic", *rows]))
+    for inputs in ((log, people), (people, log)):
+        study = read(*inputs)
+        assert study.systems == (MODELS[0],)
+        assert study.attributes["topic"].drop_nulls().len() == 20
+        answer = rates(study, by="topic")
+        assert answer.rates["n_labelled"].to_list() == [20]
+        assert answer.slices["n_labelled"].sum() == 20
+    two = write_json(tmp_path / "b.json", inspect_log([inspect_sample(1, "C")]) | {})
+    other = json.loads(two.read_text())
+    other["eval"]["task"] = "another"
+    two.write_text(json.dumps(other))
+    with pytest.raises(InputError, match="have no item and system in common"):
+        read(log, two, people)

@@ -245,3 +245,18 @@ def test_people_who_always_say_the_same_are_not_said_to_guess() -> None:
     assert made.select("competence", "competence_low", "competence_high").null_count().row(0) == (3, 3, 3)
     assert set(made["reason"]) == {"nearly all answers are equal, so the chance level is near 1"}
     assert made["agreement"].min() > 0.9  # type: ignore[operator]
+
+
+def test_categories_have_words_and_no_order() -> None:
+    rng = np.random.default_rng(20_260_222)
+    words = np.array(["bug", "praise", "refund"])
+    truth = rng.integers(3, size=90)
+    wide = {f"human_{name}": words[np.where(rng.random(90) < 0.8, truth, rng.integers(3, size=90))] for name in "abc"}
+    made = cu.annotators(pl.DataFrame({"id": range(90), **wide}), people="persons", resamples=20)
+    assert set(made.labels["label"].drop_nulls()) == set(words)
+    assert made.labels["expected_value"].null_count() == 90
+    row = made.agreement.row(0, named=True)
+    assert row["alpha_nominal"] > 0.4
+    assert row["alpha_ordinal"] is None
+    assert row["alpha_interval"] is None
+    assert row["reason"] == "categories have no order: nominal alpha only"

@@ -235,7 +235,8 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     judges = [name for name in judges if _labels(words[name]) or _is_number(frame[name])]
     if not judges and (named("text", frame.columns) or not human):
         return None  # texts
-    if not judges and not all(_alone(name, frame[name], name in binary) for name in human):
+    alone = all(_alone(name, frame[name], name in binary) for name in human)
+    if not judges and not alone and not _same_words([words[name] for name in human]):
         return None
     if not human and not any(name in binary for name in judges):
         return None
@@ -279,6 +280,13 @@ def _human_first(name: str) -> bool:
 def _alone(name: str, column: pl.Series, is_known: bool) -> bool:
     """Whether a column holds human labels where there is no judge: known words, or words in a column named so."""
     return _all_words([column]) and (is_known or bool(LABEL_WORDS & set(parts(name))))
+
+
+def _same_words(columns: Sequence[pl.Series]) -> bool:
+    """Whether two columns or more share words, each of them most of its own."""
+    found = [set(column.drop_nulls()) for column in columns]
+    shared = set.intersection(*found) if len(found) > 1 and _all_words(columns) else set()
+    return bool(shared) and all(2 * len(shared) > len(one) for one in found)
 
 
 def _labels(column: pl.Series) -> bool:

@@ -147,9 +147,6 @@ def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     verdicts = part.what == VERDICTS
     if verdicts:
         best = np.where(undecided, OUTCOMES.index("tie"), best)
-        words = list(OUTCOMES)
-    else:
-        words = [f"{label:g}" for label in part.labels]
     chances = model.posterior.T if verdicts else np.full((3, len(n_answers)), np.nan)
     at = np.maximum(best, 0)
     values = np.array(part.labels)
@@ -160,12 +157,12 @@ def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
         "item": tasks["item"].to_list(),
         **{name: tasks[name].to_list() if verdicts else blank for name in ("system_a", "system_b")},
         "system": blank if verdicts else tasks["system"].to_list(),
-        "label": [words[k] if verdicts or not open_ else None for k, open_ in zip(at, undecided, strict=True)],
+        "label": [part.words[k] if verdicts or not open_ else None for k, open_ in zip(at, undecided, strict=True)],
         "probability": np.where(
             undecided & ~np.full(len(at), verdicts), np.nan, model.posterior[np.arange(len(at)), at]
         ),
         **dict(zip(("p_a", "p_tie", "p_b"), chances, strict=True)),
-        "expected_value": model.posterior @ values,
+        "expected_value": np.full(len(at), np.nan) if part.nominal else model.posterior @ values,
         "answers": n_answers,
         "method": model.method,
     }

@@ -13,6 +13,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
 from custodes.data.preferences import SHOWN, Preferences
 from custodes.data.study import Study
+from custodes.evaluate.comparison import is_ordered
 from custodes.evaluate.design import Design
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
@@ -30,7 +31,8 @@ class AnnotatorAnswers:
     """`what` people gave under an aspect: `VERDICTS` or `RATINGS`.
 
     `raters` who answered; `tasks` (item, system_a, system_b, system) in order. `answers` has a row per answer, with its
-    `value` (n,) (1, 0, -1, or the score); its labels are `labels` (none: `continuous` scores, whose labels are all 0).
+    `value` (n,) (1, 0, -1, or the score); its labels are `labels` (none: `continuous` scores, whose labels are all 0),
+    written as `words`, with an order unless they are `nominal`.
     `unit` (tasks,) is the block of clusters of a task, `group` (tasks,) its pair of systems, or system, and `item`
     (tasks,). `seconds` (workers,) is the median that an answer took, NaN where not known. Of verdicts one by one:
     `sided_worker`, `sided_pair`, `sign` and `order` of decided ones in a known order."""
@@ -47,6 +49,8 @@ class AnnotatorAnswers:
     group: Ints
     item: Ints
     seconds: Floats
+    words: tuple[str, ...] = OUTCOMES
+    nominal: bool = False
     sided_worker: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     sided_pair: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     sign: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
@@ -131,6 +135,7 @@ def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
     points = rows["score"].unique().sort()
     labels = tuple(points) if points.len() <= MOST_LABELS else ()
     code = points.search_sorted(rows["score"]) if labels else pl.lit(0)
+    scale = study.labels.get(aspect)
     return _answers(
         study,
         rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code),
@@ -141,6 +146,8 @@ def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
         raters=raters,
         labels=labels,
         seconds=np.full(len(raters), np.nan),
+        words=tuple(scale.words[int(code)] if scale else f"{code:g}" for code in labels),
+        nominal=not is_ordered(study, aspect),
     )
 
 

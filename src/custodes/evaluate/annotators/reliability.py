@@ -30,6 +30,7 @@ FEWEST_PEOPLE = 10
 """People below which intervals of taste hold it too seldom (5 people: .84, 10: .90)."""
 TOO_FEW = "too few: fewer than {} tasks answered by several annotators"
 TOO_FEW_PEOPLE = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these"
+WITHOUT_ORDER = "categories have no order: nominal alpha only"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
@@ -45,7 +46,9 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
     of_labels = bootstrap.weighted_sums(times, np.moveaxis(coincidence, 0, -1))
     moment_sums = moments(answers.task, part.value, units=part.unit, n_units=part.n_units)
     of_numbers = bootstrap.weighted_sums(times, moment_sums.T)
-    drawn = {name: undefined if part.continuous or not enough else alpha(of_labels, scale=name) for name in SCALES}
+    scales = () if part.continuous or not enough else SCALES[:1] if part.nominal else SCALES
+    drawn = {name: alpha(of_labels, scale=name) if name in scales else undefined for name in SCALES}
+    numbers = enough and not part.nominal
     return {
         "answer_type": part.what,
         "annotators": len(part.raters),
@@ -57,8 +60,8 @@ def agreement_columns(part: AnnotatorAnswers, *, times: Floats, confidence: floa
             for scale, values in drawn.items()
             for name, value in with_interval(f"alpha_{scale}", values, **ends).items()
         },
-        **with_interval("alpha_interval", interval_alpha(of_numbers) if enough else undefined, **ends),
-        "reason": "" if enough else TOO_FEW.format(FEW_DOUBLES),
+        **with_interval("alpha_interval", interval_alpha(of_numbers) if numbers else undefined, **ends),
+        "reason": TOO_FEW.format(FEW_DOUBLES) if not enough else WITHOUT_ORDER if part.nominal else "",
     }
 
 
@@ -69,7 +72,7 @@ def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: flo
     tastes = taste(part.group[answers.task], part.item[answers.task], answers.worker, part.value)
     reach = intervals.student_quantile(confidence, len(part.raters)) * tastes.error
     are_persons, several = not slots, len(part.raters) >= FEWEST_PEOPLE
-    icc = tastes.icc if are_persons else np.nan
+    icc = tastes.icc if are_persons and not part.nominal else np.nan
     return {
         "answer_type": part.what,
         "annotators": len(part.raters),
@@ -81,7 +84,7 @@ def concentration_columns(part: AnnotatorAnswers, *, slots: int, confidence: flo
         "icc_low": max(icc - reach, -1.0) if np.isfinite(reach) and are_persons and several else np.nan,
         "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and are_persons and several else np.nan,
         "answers_per_annotator": tastes.answers_per_annotator,
-        "design_effect": tastes.effect if are_persons else np.nan,
+        "design_effect": tastes.effect if are_persons and not part.nominal else np.nan,
     }
 
 

@@ -137,7 +137,7 @@ class Consistency(Result):
         ),
     )
     repeated_labels: pl.DataFrame = table(
-        "One row per rater who labelled outputs several times: is the label the same again?",
+        "One row per rater who labelled (or scored by few whole numbers) outputs several times: is the label the same?",
         RATER,
         count("outputs", "with several labels by this rater", "Outputs"),
         score("runs", "labels per output, mean"),

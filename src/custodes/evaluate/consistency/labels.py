@@ -22,36 +22,38 @@ def label_columns(study: Study, part: Material, times: Floats, confidence: float
     rows = repeated_labels(study, part.aspect)
     if rows.is_empty():
         return {}
-    scale = study.labels[part.aspect]
+    scale = study.labels.get(part.aspect)
+    ordered = scale is None or scale.ordered
     raters = [name for name in part.raters if name in set(rows["rater"])]
-    outputs, runs, changed, counts = [], [], [], []
+    outputs, runs, changed, same, reliability = [], [], [], [], []
     for rater in raters:
         of_rater = rows.filter(rater=rater)
         tasks = of_rater.select(OUTPUT).unique().sort(OUTPUT)
         task = of_rater.join(tasks.with_row_index("task"), on=OUTPUT, how="left", maintain_order="left")["task"]
         run = of_rater["repeat"].rank("dense").to_numpy() - 1
+        words, code = np.unique(of_rater["score"].to_numpy(), return_inverse=True)
         labels = AnnotatorLabels.of(
             task.to_numpy(),
             run,
-            of_rater["score"].to_numpy(),
+            code,
             n_tasks=tasks.height,
             n_workers=int(run.max()) + 1,
-            n_labels=len(scale.words),
+            n_labels=len(words),
         )
         units = part.design.units[label_codes(tasks["item"], part.design.items)]
-        counts.append(coincidences(labels, units=units, n_units=part.n_units))
+        drawn = times @ coincidences(labels, units=units, n_units=part.n_units).reshape(part.n_units, -1)
+        table = drawn.reshape(len(times), len(words), len(words))
+        same.append(ratio(np.trace(table, axis1=1, axis2=2), table.sum(axis=(1, 2))))
+        reliability.append(alpha(table, scale="ordinal" if ordered else "nominal"))
         outputs.append(tasks.height)
         runs.append(of_rater.height / tasks.height)
         changed.append(float(((labels.votes > 0).sum(axis=1) > 1).mean()))
-    drawn = np.einsum("bu,rukl->brkl", times, np.stack(counts), optimize=True)
-    same = ratio(np.trace(drawn, axis1=-2, axis2=-1), drawn.sum(axis=(-1, -2)))
     ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    reliability = alpha(drawn, scale="ordinal" if scale.ordered else "nominal")
     return {
         "rater": raters,
         "outputs": outputs,
         "runs": runs,
-        **with_interval("agreement", same, bounds=intervals.SHARE, **ends),
-        **with_interval("alpha", reliability, bounds=intervals.CORRELATION, **ends),
+        **with_interval("agreement", np.stack(same, axis=1), bounds=intervals.SHARE, **ends),
+        **with_interval("alpha", np.stack(reliability, axis=1), bounds=intervals.CORRELATION, **ends),
         "changed": np.array(changed),
     }

@@ -12,6 +12,7 @@ import polars as pl
 from custodes.answers.setting import Setting
 from custodes.data.comparison_rules import score_differences
 from custodes.data.comparisons import Comparisons, pair_codes
+from custodes.data.labels import MOST_STEPS
 from custodes.data.panel import label_codes
 from custodes.data.preferences import SHOWN
 from custodes.data.study import Study
@@ -80,9 +81,10 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     if not any(
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
     ):
-        single = "labels, one of each output by each rater; label outputs several times (judge --repeats 3)"
-        compared = "no verdicts, and no scores of two outputs of one item; a judge is examined by its preferences"
-        raise InputError(f"{study.name}: {single if study.labels else compared}")
+        raise InputError(
+            f"{study.name}: no verdicts, no scores of two outputs of one item, and no output that a rater labelled "
+            "several times; a judge is examined by its preferences and repeats (judge --repeats 3)"
+        )
     return parts
 
 
@@ -147,11 +149,18 @@ def _runs(scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
-    """Labels of outputs that their rater labelled several times: rater, item, system, repeat, score (the code)."""
+    """Labels of outputs that their rater labelled several times: rater, item, system, repeat, score.
+
+    Labels are codes, or scores where a rater gave few different whole numbers.
+    """
     scale = study.labels.get(aspect)
-    frame = study.ratings.frame.filter(aspect=aspect) if scale else study.ratings.frame.clear()
-    codes = frame.filter(~pl.col("rater").is_in(list(scale.scores if scale else ())))
-    return codes.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
+    scores = pl.col("rater").is_in(list(scale.scores if scale else ()))
+    frame = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~scores)
+    repeated = frame.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
+    if scale:
+        return repeated
+    whole = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
+    return repeated.filter(whole.over("rater"))
 
 
 def _compared(study: Study, part: Material, setting: Setting) -> Material:

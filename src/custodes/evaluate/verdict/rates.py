@@ -28,7 +28,7 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
     yield from (("trust", text) for text in _replacement(result.to_frame("replacement").filter(aspect=aspect)))
     yield from (("best", text) for text in _differences(differences.filter(pl.col("metric") == chosen)))
     yield from (("favours", text) for text in _favoured(differences))
-    yield from (("favours", text) for text in _slices(slices))
+    yield from (("slices", text) for text in _slices(slices))
     if len(labels) == 1 and of_chosen and of_chosen[0]["labels_saved"] is not None:
         row = max(of_chosen, key=lambda row: row["n_labelled"])
         if row["labels_saved"] > 0:

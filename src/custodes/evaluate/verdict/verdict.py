@@ -19,11 +19,13 @@ from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
 from custodes.evaluate.ranking import ranking
 from custodes.evaluate.rates.rates import rates
+from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
 from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
 from custodes.evaluate.verdict.rates import rate_sentences
+from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
 from custodes.evaluate.verdict.view import AspectResults
 from custodes.progress import Progress, silent
@@ -35,12 +37,13 @@ HEADINGS: Mapping[str, str] = {
     "trust": "Which metric to trust",
     "faults": "What judges look at beside quality",
     "favours": "Which systems metrics over-rate or under-rate",
+    "slices": "Which slices of the data differ",
     "labels": "What more annotations would decide",
     "chance": "Not significantly better than chance",
     "flips": "Decisions that metrics reverse",
     "uncertain": "Undecided",
 }
-ESSENTIAL = ("design", "rates", "best", "trust", "faults", "favours", "labels")
+ESSENTIAL = ("design", "rates", "best", "trust", "faults", "favours", "slices", "labels")
 """What a reader in a hurry needs."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
@@ -48,6 +51,7 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "trust": trust,
     "faults": faults,
     "favours": favours,
+    "slices": slices,
     "labels": labels,
     "chance": chance,
     "flips": flips,
@@ -74,7 +78,8 @@ class Verdict(Result):
     verdict: pl.DataFrame = table(
         "One row per sentence or two; without aspect where it is about all of them.",
         label(
-            "kind", "what it is about: design, rates, best, trust, faults, favours, labels, chance, flips or uncertain"
+            "kind",
+            "what it is about: design, rates, best, trust, faults, favours, slices, labels, chance, flips or uncertain",
         ),
         label("text", "the sentence", ""),
     )
@@ -85,10 +90,11 @@ class Verdict(Result):
             yield f"{aspect}{': ' if aspect else ''}{HEADINGS[kind]}: {text}"
 
 
-@question("custodes verdict ratings.csv --aspect coherence")
+@question("custodes verdict ratings.csv --aspect coherence", by=BY)
 def verdict(
     study: Study,
     *,
+    by: str | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     alpha: float = 0.05,
@@ -114,21 +120,21 @@ def verdict(
     """
     if study.labels:
         selection: dict[str, Any] = {**selection_of(setting), "rng": rng, "progress": progress}
-        answer = rates(study, confidence=confidence, alpha=alpha, **selection)
+        answer = rates(study, by=by, confidence=confidence, alpha=alpha, **selection)
         return verdict_of({"check": check(study, **selection), "rates": answer})
     shared: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared}
     study = study.with_cache()
     if not study.select(**selection_of(setting), one_side=True).metrics:
         return verdict_of({"check": check(study, **shared), "leaderboard": leaderboard(study, **bounds)})
-    agreed = agreement(study, alpha=alpha, **bounds)
-    favoured = favoritism(study, alpha=alpha, **bounds)  # refuses metrics without outputs, of which none is best
+    agreed = agreement(study, by=by, alpha=alpha, **bounds)
+    favoured = favoritism(study, by=by, alpha=alpha, **bounds)  # refuses metrics without outputs, of which none is best
     return verdict_of(
         {
             "check": check(study, **shared),
             "leaderboard": leaderboard(study, **{**bounds, "metrics": best_metrics(agreed)}),
             "agreement": agreed,
-            "consistency": consistency(study, alpha=alpha, **bounds),
+            "consistency": consistency(study, by=by, alpha=alpha, **bounds),
             "favoritism": favoured,
             "ranking": ranking(study, alpha=alpha, **bounds),
         }

@@ -18,7 +18,7 @@ from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.favoritism import Favoritism
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED, Leaderboard
-from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
 from custodes.evaluate.ranking import Ranking
 
 MOST_NAMED = 3
@@ -68,6 +68,10 @@ class AspectResults:
         # Metrics with a system that they are partial to or against, the most significant first.
         findings = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+        questions = ("agreement", "favoritism", "consistency")
+        self.slices = {
+            name: rows(name, "slices").filter(~pl.col("finding").is_in(["", INCONCLUSIVE])) for name in questions
+        }
         self.overall = rows("favoritism", "metrics").select("metric", "overall")
         self.errors, self.reversals = rows("ranking", "errors"), rows("ranking", "reversals")
         self.decisions = rows("ranking", "decisions").filter(pl.col("decision").is_not_null())

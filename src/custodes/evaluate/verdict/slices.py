@@ -1,0 +1,47 @@
+"""Slices of items that differ significantly from the others, in agreement, favoritism and consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from custodes.answers.wording import percent, with_ends
+from custodes.evaluate.partiality_table import FAVOURED
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
+
+FAULTS: Mapping[str, str] = {
+    "consistency": "gives the same verdict in both orders",
+    "first_rate": "prefers the output shown first",
+    "agreement_within_order": "gives the same verdict when asked again",
+    "agreement": "gives the same label when asked again",
+    "failure_rate": "gives no readable verdict",
+}
+"""What a rater does, by statistic of `Consistency.slices`."""
+
+
+def slices(view: AspectResults) -> Iterator[str]:
+    """The clearest findings of each question, and how many there are."""
+    for question, write in (("agreement", _agreement), ("consistency", _consistency), ("favoritism", _favoritism)):
+        rows = view.slices[question].sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+        yield from map(write, rows[:MOST_NAMED])
+        if len(rows) > MOST_NAMED:
+            yield f"In all, {len(rows)} findings by {question} differ by slice (table slices of {question})."
+
+
+def _rates(row: Row) -> str:
+    return f"in {percent(row['value'])} of cases, elsewhere in {percent(row['other'])}"
+
+
+def _agreement(row: Row) -> str:
+    how = "worse" if row["difference"] < 0 else "better"
+    return f"On {row['slice']}, {row['metric']} agrees significantly {how} with the annotators: {_rates(row)}."
+
+
+def _consistency(row: Row) -> str:
+    how = "less" if row["difference"] < 0 else "more"
+    return f"On {row['slice']}, {row['rater']} {FAULTS[row['statistic']]} significantly {how} often: {_rates(row)}."
+
+
+def _favoritism(row: Row) -> str:
+    rates = "over-rates" if row["finding"] == FAVOURED else "under-rates"
+    points = with_ends(row, "partiality", digits=0)
+    return f"On {row['slice']}, {row['metric']} {rates} {row['system']}, by {points} points of win rate."
