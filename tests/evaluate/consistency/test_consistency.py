@@ -212,7 +212,7 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     lonely = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
     with pytest.raises(
         InputError,
-        match="table: no verdicts, no scores of two outputs of one item, and no output that a rater labelled several times",
+        match="table: no verdicts, no scores of two outputs of one item, and no output",
     ):
         asked(cu.read(lonely))
     with pytest.raises(OptionError, match="judgee"):
