@@ -63,6 +63,9 @@ if __name__ == "__main__":
     options.pop("validate")  # needs the file of a model
     if path != "demo":
         options.pop("labelling")  # needs a judge that gives labels
+    else:
+        for name in ("agreement", "favoritism", "consistency"):
+            options[name] = options[name] | {"by": "group"}
     setting = {"human": human[0]} if human else {}
     results = {"exact": answers(path, aspect, options, **setting)}
     if path == "demo":

@@ -42,8 +42,10 @@ EMPTY = {
     ("leaderboard", "cycles"),
     ("protocol", "naive"),
     ("ceiling", "history"),
+    ("agreement", "labels"),
     ("annotators", "pairs"),
     ("combine", "pruning"),
+    *((question, "slices") for question in ("agreement", "favoritism")),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }

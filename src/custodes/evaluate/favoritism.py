@@ -211,7 +211,9 @@ class Favoritism(Result):
         label("system", "a system"),
         count("n", "items of the slice", "n"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
-        points("partiality", "as in the table partiality", "Win rate beyond quality", interval=True),
+        points(
+            "partiality", "points of win rate, as in the table partiality", "Win rate beyond quality", interval=True
+        ),
         p_value("p_value", "p-value of this metric, slice and system alone", "p", essential=False),
         p_value("p_adjusted", "p-value for all metrics, slices and systems of the aspect (Holm)", "p, all tested"),
         label("finding", f"`{FAVOURED}`, `{DISFAVOURED}` or `{INCONCLUSIVE}`; else empty"),
