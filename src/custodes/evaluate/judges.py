@@ -81,15 +81,17 @@ def name_of(rater: str, aspect: str) -> str:
     return f"{rater}:{aspect}" if aspect else rater
 
 
-def judges(study: Study, *, people: People = "aspects", **selection: Unpack[Selection]) -> Judges:
-    """People and metrics of all aspects side by side.
+def judges(
+    study: Study, *, people: People = "aspects", one_side: bool = False, **selection: Unpack[Selection]
+) -> Judges:
+    """People and metrics of all aspects side by side; with `one_side`, either alone is enough.
 
     people: a person-rater is one of the 'aspects' (mean over annotators), or every one of the 'annotators' by aspect.
     A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown names, `InputError` where
     nobody gave scores, or with fewer than two raters, systems or items.
     """
     one_of("people", people, PEOPLE)
-    return judged(study, study.select(**selection), people)
+    return judged(study, study.select(**selection, one_side=one_side), people)
 
 
 def judged(study: Study, chosen: Study, people: People) -> Judges:
@@ -117,7 +119,8 @@ def judged(study: Study, chosen: Study, people: People) -> Judges:
             parts.append((HUMAN, "human", aspect, snapped(mean_of_defined(panel.values, axis=0))))
         else:
             parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
-    for aspect in ("", *(a for a in aspects if a)):
+    of_metrics = aspects if chosen.humans else chosen.aspects
+    for aspect in ("", *(a for a in of_metrics if a)):
         theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
         names = [name for name in chosen.metrics if name in theirs]
         panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)

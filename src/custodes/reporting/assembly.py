@@ -146,7 +146,8 @@ def report(
     The page contains `check`, `leaderboard`, `agreement`, `favoritism`, `consistency` and `ranking` with the same
     arguments and seed, then `complementarity`, `ceiling` (ridge regression), `combine` for each aspect (fast methods),
     `correction` by the best metrics, and `protocol` and `plan` with annotators only. A study of labels has `check`,
-    `rates` and `annotators`. A question that the study does not
+    `rates` and `annotators`; without human ratings it has `check`, `leaderboard`, `consistency` and `complementarity`.
+    A question that the study does not
     allow is missing in `results`, and the page gives the reason.
 
     Examples
@@ -160,14 +161,17 @@ def report(
     options: dict[str, Any] = {"by": by, "confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
     context = Context(study=study.with_cache(), options=options | {"rng": source, "progress": progress})
     labels = bool(study.labels)
-    people_alone = not labels and not context.study.select(**selection_of(setting), one_side=True).metrics
+    chosen = context.study.select(**selection_of(setting), one_side=True)
+    people_alone, metrics_alone = (not labels and not raters for raters in (chosen.metrics, chosen.humans))
     if labels:
         sections = tuple(section for section in SECTIONS if section.labels)
+    elif metrics_alone and not people_alone:
+        sections = tuple(section for section in SECTIONS if section.of_metrics)
     else:
         sections = tuple(section for section in SECTIONS if section.alone or not (people_alone or section is RATES))
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
-        first = "rates" if labels else "leaderboard" if people_alone else "agreement"
+        first = "rates" if labels else "leaderboard" if people_alone or metrics_alone else "agreement"
         if first in context.absent:  # no page makes sense without it
             raise InputError(f"{study.name}: {context.absent[first].removeprefix(f'{study.name}: ')}")
     told = verdict_of(context.results)

@@ -152,7 +152,14 @@ class Context:
     def metrics(self) -> tuple[str, ...]:
         """The metrics, in the order of the study; none where people are alone."""
         of = next((name for name in ("agreement.metrics", "rates.judges") if name.split(".")[0] in self.results), "")
-        return tuple(self.table(of)["metric"].unique(maintain_order=True)) if of else ()
+        if of or self.has_people:
+            return tuple(self.table(of)["metric"].unique(maintain_order=True)) if of else ()
+        return tuple(self.table("leaderboard.systems")["rater"].unique(maintain_order=True))
+
+    @cached_property
+    def has_people(self) -> bool:
+        """Whether there are human ratings."""
+        return bool(self.table("check.summary")["people"].sum())
 
     @cached_property
     def best(self) -> dict[str, str]:
@@ -196,7 +203,8 @@ class Section:
     `finding`: the kind of the sentences of the verdict, of which the first opens the section.
 
     `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides. `alone`: it stands
-    in the page of a study without metrics, too; where it has `labels`, in that of a study of labels.
+    in the page of a study without metrics, too; where it has `labels`, in that of a study of labels; where it is
+    `of_metrics`, in that of a study without human ratings.
     """
 
     question: str
@@ -212,6 +220,7 @@ class Section:
     required: bool = False
     alone: bool = False
     labels: bool = False
+    of_metrics: bool = False
 
     def answer(self, context: Context) -> None:
         """Ask the question, or keep why it cannot be answered; raises where no page makes sense without it."""

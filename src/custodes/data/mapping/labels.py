@@ -284,9 +284,9 @@ def _alone(name: str, column: pl.Series, is_known: bool) -> bool:
 
 def _same_words(columns: Sequence[pl.Series]) -> bool:
     """Whether two columns or more share words, each of them most of its own."""
-    found = [set(column.drop_nulls()) for column in columns]
-    shared = set.intersection(*found) if len(found) > 1 and _all_words(columns) else set()
-    return bool(shared) and all(2 * len(shared) > len(one) for one in found)
+    vocabularies = [set(column.drop_nulls()) for column in columns]
+    shared = set.intersection(*vocabularies) if len(vocabularies) > 1 and _all_words(columns) else set()
+    return bool(shared) and all(2 * len(shared) > len(one) for one in vocabularies)
 
 
 def _labels(column: pl.Series) -> bool:

@@ -204,7 +204,7 @@ def complementarity(
     """
     one_of("level", level, LEVELS)
     one_of("distance", distance, rank_distance.RULES)
-    rankings = Rankings.of(judges(study, people=people, **selection), level)
+    rankings = Rankings.of(judges(study, people=people, one_side=True, **selection), level)
     who, rng = rankings.who, np.random.default_rng(rng)
     times = who.design.resampled(resamples, rng)
     distances = Distances.of(rankings, distance, times, confidence, progress)
@@ -225,7 +225,9 @@ def complementarity(
             **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **ends),
             "pairs": np.bincount(rankings.kind[defined], minlength=len(KINDS)),
         },
-        gaps={**GAPS, **with_interval("difference", more - less, bounds=intervals.ANY, **ends)},
+        gaps={**GAPS, **with_interval("difference", more - less, bounds=intervals.ANY, **ends)}
+        if len(who.of_kind("human"))
+        else {},
         raters={
             **labelled(who, range(len(who.names))),
             **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **ends),
@@ -275,6 +277,7 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
     none = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
     several = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
     hint = "; people='annotators' compares the annotators one by one" if several and KINDS[0] in none else ""
+    alone = not len(who.of_kind("human"))
     against = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
     return noted(
         (
@@ -283,7 +286,8 @@ def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> li
             f"{lost} rankings of pairs of raters excluded from the means ({rule}): on these "
             f"{rankings.unit}s one rater is constant, or they rated fewer than two common outputs",
         ),
-        ("no-pairs", bool(none), f"no two raters to compare for {', '.join(none)}{hint}"),
+        ("no-people", alone, "no human ratings: metrics are compared with each other alone"),
+        ("no-pairs", bool(none) and not alone, f"no two raters to compare for {', '.join(none)}{hint}"),
         (
             "against-people",
             len(against),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Unpack
 
 import polars as pl
@@ -12,8 +13,10 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import label, table
 from custodes.data.study import Study
+from custodes.errors import InputError
 from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.check.check import check
+from custodes.evaluate.complementarity.complementarity import complementarity
 from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
@@ -24,6 +27,7 @@ from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
 from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
+from custodes.evaluate.verdict.metrics_alone import metric_sentences
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
@@ -109,7 +113,8 @@ def verdict(
     The sentences summarise `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of
     annotators and the best metrics, computed with the same arguments. Statements about systems hold jointly at
     `confidence`, those about metrics jointly per aspect at `alpha`, those about judges jointly over all aspects at
-    `alpha`. Without metrics, only `check` and `leaderboard` are used; a study of labels has `check` and `rates`.
+    `alpha`. Without metrics, only `check` and `leaderboard` are used, without human
+    ratings also `consistency` and `complementarity`; a study of labels has `check` and `rates`.
 
     Examples
     --------
@@ -125,8 +130,11 @@ def verdict(
     shared: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared}
     study = study.with_cache()
-    if not study.select(**selection_of(setting), one_side=True).metrics:
+    chosen = study.select(**selection_of(setting), one_side=True)
+    if not chosen.metrics:
         return verdict_of({"check": check(study, **shared), "leaderboard": leaderboard(study, **bounds)})
+    if not chosen.humans:
+        return _of_metrics(study, by, alpha, bounds)
     agreed = agreement(study, by=by, alpha=alpha, **bounds)
     favoured = favoritism(study, by=by, alpha=alpha, **bounds)  # refuses metrics without outputs, of which none is best
     return verdict_of(
@@ -139,6 +147,21 @@ def verdict(
             "ranking": ranking(study, alpha=alpha, **bounds),
         }
     )
+
+
+def _of_metrics(study: Study, by: str | None, alpha: float, bounds: dict[str, Any]) -> Verdict:
+    """The verdict without human ratings."""
+    shared = {name: value for name, value in bounds.items() if name not in ("confidence", "resamples")}
+    selection = {
+        **selection_of(shared),
+        **{name: bounds[name] for name in ("confidence", "resamples", "rng", "progress")},
+    }
+    results: dict[str, Result] = {"check": check(study, **shared), "leaderboard": leaderboard(study, **bounds)}
+    with suppress(InputError):  # nothing repeats, and no order is known
+        results["consistency"] = consistency(study, by=by, alpha=alpha, **bounds)
+    with suppress(InputError):  # verdicts, or one metric
+        results["complementarity"] = complementarity(study, **selection)
+    return verdict_of(results)
 
 
 def best_metrics(agreement: Agreement) -> list[str]:
@@ -155,6 +178,9 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         first, *_ = sentences
         sentences[first] = [*(("design", text) for text in serious(problems)), *sentences[first]]
         return Verdict.of([_part(aspect, texts) for aspect, texts in sentences.items()], ())
+    if not results["check"].to_frame("summary")["people"].sum():
+        ranked = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
+        return Verdict.of([_part(str(aspect), metric_sentences(results, str(aspect))) for aspect in ranked], ())
     alone = "agreement" not in results
     tables = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
     aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]

@@ -39,4 +39,5 @@ CHECK = Section(
     required=True,
     alone=True,
     labels=True,
+    of_metrics=True,
 )

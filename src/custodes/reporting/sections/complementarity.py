@@ -103,8 +103,8 @@ def sentences(result: Complementarity) -> list[str]:
             "The human aspects do not rank significantly more like each other than like the metrics",
         ),
     ):
-        gap = gaps["human-metric", within]
-        if gap["difference"] is None:
+        gap = gaps.get(("human-metric", within))
+        if gap is None or gap["difference"] is None:
             continue
         if gap["difference_low"] is None:
             verdict = "Without intervals, the difference is inconclusive"
@@ -163,4 +163,5 @@ COMPLEMENTARITY = Section(
     ask=lambda context: context.ask(complementarity),
     figures=_figures,
     build=_build,
+    of_metrics=True,
 )

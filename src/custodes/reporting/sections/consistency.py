@@ -146,4 +146,5 @@ CONSISTENCY = Section(
     build=_build,
     extra=lambda context: {f"consistency-{name}": _everywhere(context, name) for name in TABLES},
     compares_systems=False,
+    of_metrics=True,
 )

@@ -23,7 +23,7 @@ WHO = (("people", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
 
 
 def _who(context: Context) -> Sequence[tuple[str, str, str]]:
-    return WHO if context.metrics else WHO[:1]
+    return WHO if context.metrics and context.has_people else WHO[1:] if context.metrics else WHO[:1]
 
 
 def _ask(context: Context) -> Leaderboard:
@@ -66,7 +66,8 @@ def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
 
 def _by_metric(context: Context) -> pl.DataFrame:
     """What the picture of the chosen metric shows: the rows of metrics."""
-    return _with_panel(context.table("leaderboard.systems").filter(pl.col("rater").is_in(list(context.study.metrics))))
+    rows = context.table("leaderboard.systems").filter(pl.col("rater") != HUMAN)
+    return _with_panel(rows.filter(~pl.col("rater").str.starts_with(CORRECTED)))
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -77,37 +78,42 @@ def _figures(context: Context) -> Sequence[Figure]:
     corrected = CORRECTED_PEOPLE in raters  # has strengths alone
     of_aspect = " ({aspect})" if any(context.aspects) else ""
     seen = "Systems that share a letter do not differ significantly. Whisker: interval; arrow: one bound is unknown."
-    return [
-        *_in_panels(
-            rows,
-            Figure(
-                id="leaderboard-strengths",
-                title=("Strengths" if corrected else "Win rates") + " by human ratings" + of_aspect,
-                caption=seen,
-                alt="A dot with a whisker for every system, the strongest on top; the table below has the numbers.",
-                spec=spec_of(
-                    strengths(empty_rows(), raters=raters, value="strength" if corrected else "win_rate").properties(
-                        width="container"
-                    )
-                ),
-                table="leaderboard-shown",
-                where={"aspect": "{aspect}"},
-                lines=("system",),
-                opening=True,
+    by_people = _in_panels(
+        rows,
+        Figure(
+            id="leaderboard-strengths",
+            title=("Strengths" if corrected else "Win rates") + " by human ratings" + of_aspect,
+            caption=seen,
+            alt="A dot with a whisker for every system, the strongest on top; the table below has the numbers.",
+            spec=spec_of(
+                strengths(empty_rows(), raters=raters, value="strength" if corrected else "win_rate").properties(
+                    width="container"
+                )
             ),
+            table="leaderboard-shown",
+            where={"aspect": "{aspect}"},
+            lines=("system",),
+            opening=True,
         ),
+    )
+    alone = not context.has_people
+    return [
+        *([] if alone else by_people),
         *(
             _in_panels(
                 by_metric,
                 Figure(
                     id="leaderboard-metric",
-                    title="Strengths by {metric}",
+                    title=f"{'Win rates' if alone else 'Strengths'} by {{metric}}" + (of_aspect if alone else ""),
                     caption=seen,
                     alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
-                    spec=spec_of(strengths(empty_rows()).properties(width="container")),
+                    spec=spec_of(
+                        strengths(empty_rows(), value="win_rate" if alone else "strength").properties(width="container")
+                    ),
                     table="leaderboard-by-metric",
                     where={"aspect": "{aspect}", "rater": "{metric}"},
                     lines=("system",),
+                    opening=alone,
                 ),
             )
             if context.metrics
@@ -143,7 +149,11 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
             chosen(f"leaderboard-pairs-{who}", f"Pairs of systems by {name}", "pairs", rater)
             for who, rater, name in _who(context)
         ),
-        chosen("leaderboard-effects", "Ties and covariates by human ratings", "effects", HUMAN),
+        *(
+            [chosen("leaderboard-effects", "Ties and covariates by human ratings", "effects", HUMAN)]
+            if context.has_people
+            else []
+        ),
     ]
 
 
@@ -177,4 +187,5 @@ LEADERBOARD = Section(
     },
     compares_systems=False,  # asked first, before it is known what the others compare
     alone=True,
+    of_metrics=True,
 )

@@ -91,7 +91,7 @@ def joined_notes(notes: Sequence[Note]) -> list[tuple[str, str, int]]:
 def _build(context: Context) -> Mapping[str, Any]:
     """Provenance, formulas in words, citations, and everything left out."""
     labels = "rates" in context.results
-    alone = labels or not context.metrics
+    alone = labels or not context.metrics or not context.has_people
     first = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)
     return {
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
@@ -107,5 +107,10 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 METHOD = Section(
-    question="method", title="Methods, references and left-out data", build=_build, alone=True, labels=True
+    question="method",
+    title="Methods, references and left-out data",
+    build=_build,
+    alone=True,
+    labels=True,
+    of_metrics=True,
 )

@@ -1,0 +1,81 @@
+"""What metrics and judges say where no human ratings exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from custodes.answers.result import Result
+from custodes.answers.wording import names, percent, plural
+from custodes.evaluate.verdict.faults import faults
+from custodes.evaluate.verdict.metrics import serious
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults
+
+EXAMPLE_RATE = 0.6
+EXAMPLE_COMPARISONS = 200
+"""Comparisons with which a two-sided sign test at .05 finds a win rate of .6 with a probability of .8."""
+
+
+def metric_sentences(results: Mapping[str, Result], aspect: str) -> Iterator[tuple[str, str]]:
+    """Kind and text of the sentences of one aspect, from `check`, `leaderboard`, `consistency`, `complementarity`."""
+    view = AspectResults(results, aspect)
+    yield from (("design", text) for text in serious(view.problems.filter(pl.col("rule") != "no-people")))
+    yield (
+        "design",
+        "There are no human ratings: this says what the metrics prefer, and not which of them is right. Metrics that "
+        "agree may share an error.",
+    )
+    yield from (("best", text) for text in _best(results["leaderboard"], aspect))
+    if "complementarity" in results:
+        yield from (("trust", text) for text in _alike(results["complementarity"]))
+    yield from (("faults", text) for text in faults(view))
+    yield (
+        "labels",
+        f"Human ratings of a part would show which metric to trust (agreement). With about {EXAMPLE_COMPARISONS} human "
+        f"comparisons of two systems, a win rate of {percent(EXAMPLE_RATE)} is found with a probability of about 80 %; "
+        "plan computes this for a study.",
+    )
+
+
+def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
+    """The systems that may be first by each metric, and the pairs on which metrics contradict each other."""
+    systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
+    top = systems.filter(pl.col("may_be_first")).sort("rank").group_by("rater", maintain_order=True)
+    of_metric = {str(rater): tuple(rows["system"]) for (rater,), rows in top}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for metric, first in of_metric.items():
+        groups.setdefault(first, []).append(metric)
+    several = len(of_metric) > 1
+    for first, metrics in sorted(groups.items(), key=lambda group: -len(group[1]))[:MOST_NAMED]:
+        by = f"all {len(metrics)} metrics" if len(metrics) == len(of_metric) > 2 else names(metrics, limit=MOST_NAMED)
+        if len(first) == 1:
+            yield f"By {by}, {first[0]} is best: significantly ahead of every other system."
+        else:
+            which = names(first, limit=MOST_NAMED) if len(first) > 1 else ""
+            yield f"By {by}, which of {which} is best is undecided."
+    pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
+    if several:
+        signs = pairs.group_by("system_a", "system_b").agg(pl.col("decision").n_unique(), pl.col("rater").n_unique())
+        contradicted = signs.filter(pl.col("decision") > 1).height
+        agreed = signs.filter(pl.col("decision") == 1, pl.col("rater") == len(of_metric)).height
+        n = leaderboard.to_frame("pairs").filter(aspect=aspect).select("system_a", "system_b").n_unique()
+        against = f"on {contradicted} two metrics" if contradicted else "no two metrics"
+        yield (
+            f"Of {plural(n, 'pair')} of systems, {agreed} are decided alike by every metric, and {against} contradict "
+            "each other significantly."
+        )
+
+
+def _alike(complementarity: Result) -> Iterator[str]:
+    """The two metrics that rank outputs most alike, and the two that do least."""
+    pairs = complementarity.to_frame("pairs").filter(pl.col("complementarity").is_not_null()).sort("complementarity")
+    if pairs.is_empty():
+        return
+    write = "{rater_a} and {rater_b} (complementarity {complementarity:.2f})".format_map
+    first, last = (write(row) for row in (pairs.row(0, named=True), pairs.row(-1, named=True)))
+    scale = "0: equal rankings of the outputs of an item, .5: unrelated"
+    alike = f"The most similar metrics are {first}, the least similar {last}; {scale}."
+    if pairs.height == 1:
+        alike = f"How alike the two metrics rank: {first}; {scale}."
+    yield f"Which metric to trust is unknown without human ratings. {alike}"
