@@ -40,6 +40,7 @@ EMPTY = {
     ("check", "texts"),
     ("leaderboard", "corrected"),
     ("leaderboard", "cycles"),
+    ("leaderboard", "reference"),
     ("protocol", "naive"),
     ("ceiling", "history"),
     ("agreement", "labels"),

@@ -11,7 +11,7 @@ import custodes as cu
 from custodes.errors import CustodesError
 from tests.questions import QUESTIONS
 
-ALONE = ("check", "leaderboard", "consistency")
+ALONE = ("check", "leaderboard", "consistency", "complementarity", "verdict", "report")
 """Questions that need no people."""
 GIVEN: dict[str, dict[str, Any]] = {"gate": {"metric": "m1", "require": "kendall_item>=0.2"}}
 
@@ -68,9 +68,13 @@ def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Pat
         if name in ("rates", "labelling"):  # of labels
             continue
         given = {**people, **GIVEN.get(name, {}), **({"model": model} if name == "validate" else {})}
+        if name == "complementarity" and shape == "verdicts":
+            continue  # which has no scores, whoever gave them
         if name in ALONE:
             made = asked(study, **given)
-            if shape != "raters":
+            if shape != "raters" and name in ("verdict", "report"):
+                assert "have no score or verdict yet (ann): metrics only" in str(made)
+            elif shape != "raters":
                 assert [note.count for note in made.notes if note.rule == "people-without-scores"] == [1]
             continue
         with pytest.raises(CustodesError) as told:

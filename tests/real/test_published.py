@@ -107,3 +107,27 @@ def test_alternative_annotator_test_equals_the_authors_own_numbers(shared_data: 
             assert test["winning_rate_outputs"] == test["winning_rate"]
             assert test["advantage_probability"] == pytest.approx(row["advantage_probability"], abs=1e-6)
             assert test["advantage_probability_low"] < test["advantage_probability"]
+
+
+def test_alpacaeval_win_rates_of_each_model(shared_data: Path) -> None:
+    folder = shared_data / "alpacaeval"
+    columns = {"": "system", "win_rate": "published", "discrete_win_rate": "published_discrete"}
+    published = pl.read_csv(folder / "leaderboard.csv").rename(columns)
+    board = cu.leaderboard(cu.read(folder / "results"), resamples=0)
+    rows = board.reference.join(published, on="system", how="left").sort("system")
+    assert rows["reference"].unique().to_list() == ["gpt4_1106_preview"]
+    assert rows.height == 6
+    assert "NullModel" in rows["system"]
+    np.testing.assert_allclose(100 * rows["win_rate"], rows["published"], atol=1e-9)
+    np.testing.assert_allclose(100 * rows["discrete_win_rate"], rows["published_discrete"], atol=1e-9)
+    # Published values have effects of instructions and a penalty on length.
+    controlled = rows.drop_nulls("length_controlled_win_rate")
+    distance = 100 * controlled["length_controlled_win_rate"] - controlled["length_controlled_winrate"]
+    assert dict(zip(controlled["system"], distance.round(1), strict=True)) == {
+        "FuseChat-Gemma-2-9B-Instruct": -0.1,
+        "NullModel": -1.7,
+        "claude-2": 8.6,
+    }
+    assert cu.check(cu.read(folder / "results")).problems.filter(rule="constant-outputs")["examples"].to_list() == [
+        ["NullModel"]
+    ]

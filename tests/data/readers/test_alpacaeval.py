@@ -57,7 +57,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     assert (
         "3 of 8 preferences are not whole numbers and are rounded to the preferred side. AlpacaEval's win rate" in told
     )
-    assert told.endswith("the mean of preference - 1, is 43.8 %")
+    assert told.endswith("the mean of preference - 1, 43.8 %, is in the table reference of leaderboard")
 
 
 def test_texts_and_data_sets_come_along(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ command writes, and the data set's `alpaca_farm_human_annotations` and `_crossan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -73,6 +74,10 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
             "preference": (1.5 - value).sign(),
         }
     )
+    if not people:  # the probability of the second output
+        table = table.with_columns(
+            p_a=2 - value, p_tie=pl.when(value.is_null()).then(None).otherwise(0.0), p_b=value - 1
+        )
     old = int(draw.sum())
     notes = noted(
         (
@@ -108,12 +113,10 @@ def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
     """A note on preferences between 1 and 2, which count as the side they are on."""
     values = value.drop_nulls()
     between = int((~values.is_in([1.0, 1.5, 2.0])).sum())
-    rate = f"{100 * (values.mean() - 1):.1f} %" if between else ""  # type: ignore[operator]
-    model = f" of {second[0]}" if second.n_unique() == 1 else ""
+    rate = f", {100 * (values.mean() - 1):.1f} %" if between and second.n_unique() == 1 else ""  # type: ignore[operator]
     message = (
-        f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded "
-        f"to the preferred side. AlpacaEval's win rate{model}, the mean of preference - 1, is "
-        f"{rate}"
+        f"{where}: {between} of {values.len()} preferences are not whole numbers and are rounded to the preferred "
+        f"side. AlpacaEval's win rate, the mean of preference - 1{rate}, is in the table reference of leaderboard"
     )
     return noted(("graded-preference", between, message))
 
@@ -169,8 +172,29 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
     names = {name for columns in COLUMNS for name in columns} | set(MORE)
     frames = [table.frame.select(name for name in table.frame.columns if name in names) for _, table in tables]
+    frames, renamed = _named_by_folder(files, frames)
     study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
+    message = f"{path.name}: systems are named after their folders ({listed(renamed, limit=3)})"
+    study = replace(study, notes=(*study.notes, *noted(("folder-name", len(renamed), message))))
     return replace(study, digest=sha256("".join(table.digest for _, table in tables).encode()).hexdigest()[:16])
+
+
+def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
+    """Tables in which the one system that not all tables have has the name of its folder; and what was renamed."""
+    columns = [[name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames]
+    systems = [
+        {str(name) for column in names for name in frame[column].unique()}
+        for names, frame in zip(columns, frames, strict=True)
+    ]
+    shared = set.intersection(*systems) if len(systems) > 1 else set()
+    result, renamed = [], []
+    for file, frame, names, found in zip(files, frames, columns, systems, strict=True):
+        folder, own = file.parent.parent.name, found - shared
+        if len(own) == 1 and len(found) == 2 and folder not in found:
+            frame = frame.with_columns(pl.col(names).cast(pl.String).replace({own.pop(): folder}))
+            renamed.append(f"{next(iter(found - shared))} is {folder}")
+        result.append(frame)
+    return result, renamed
 
 
 def _files(path: Path) -> list[Path]:

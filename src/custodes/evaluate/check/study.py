@@ -15,7 +15,7 @@ from custodes.evaluate.check.copies import copied_systems
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, problem
-from custodes.evaluate.check.texts import text_problems, texts_alone
+from custodes.evaluate.check.texts import constant_outputs, text_problems, texts_alone
 from custodes.evaluate.comparison import label_of, too_few
 from custodes.evaluate.naming import named_alike, people_as_metrics
 
@@ -40,6 +40,7 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     yield from _beyond_declared(chosen)
     yield from _missing_codes(chosen)
     yield from _orders(chosen)
+    yield from constant_outputs(study)
     yield from copied_systems(chosen)
     yield from refusals(asked_of(chosen))
     yield from _raters(chosen, rules)

@@ -49,8 +49,18 @@ def systems_of_texts(texts: pl.DataFrame) -> dict[str, Any]:
     }
 
 
+def constant_outputs(study: Study) -> Iterator[Problem]:
+    """Systems whose output does not depend on the item."""
+    if study.outputs is None:
+        return
+    rows = pl.DataFrame(systems_of_texts(study.outputs.texts))
+    constant = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST)["system"].to_list()
+    if constant:
+        yield problem("constant-outputs", constant, systems=listed(constant))
+
+
 def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
-    """Outputs that are missing or equal, and systems whose output does not depend on the item."""
+    """Outputs that are missing or equal."""
     rows = pl.DataFrame(systems_of_texts(texts))
     missing = rows.filter(pl.col("missing") > 0)
     if missing.height:
@@ -59,9 +69,6 @@ def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
         yield problem(
             "missing-outputs", missing["system"].to_list(), n=missing["missing"].sum(), cells=cells, systems=systems
         )
-    constant = rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST)["system"].to_list()
-    if constant:
-        yield problem("constant-outputs", constant, systems=listed(constant))
     duplicates = rows.filter(pl.col("duplicates") > 0)
     if duplicates.height:
         systems = listed(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -36,6 +36,7 @@ from custodes.evaluate.leaderboard.bradley_terry import (
 )
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, check_names, covariate
 from custodes.evaluate.leaderboard.notes import notes_on
+from custodes.evaluate.leaderboard.reference import reference_rows
 from custodes.evaluate.leaderboard.tables import rows_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
@@ -182,6 +183,27 @@ class Leaderboard(Result):
         p_value("p_value", "test of no effect of a covariate", "p"),
         rows=lambda made: main_rows(made, made.effects),
     )
+    reference: pl.DataFrame = table(
+        "One row per rater and system, where the rater compared all systems with one reference system.",
+        label("rater", "as in `systems`"),
+        label("system", "its name"),
+        label("reference", "the system with which all were compared"),
+        count("n", "comparisons with the reference", "n"),
+        share(
+            "win_rate",
+            "mean probability of winning by the judge (AlpacaEval's win rate); without probabilities the discrete one",
+            interval=True,
+        ),
+        share("discrete_win_rate", "proportion won, a tie counts half", "Discrete win rate", interval=True),
+        share(
+            "length_controlled_win_rate",
+            "win rate at equal lengths: logistic regression on tanh of the difference of lengths in its standard"
+            " deviations, after Dubois et al. 2024, without their effects of instructions",
+            "Win rate at equal length",
+            interval=True,
+        ),
+        label("reason", "why there is no win rate at equal length", essential=False),
+    )
     corrected: pl.DataFrame = table(
         "One row per metric with more comparisons than annotators have.",
         label("metric", "its name"),
@@ -237,7 +259,8 @@ def leaderboard(
 
     References
     ----------
-    Bradley and Terry 1952; Davidson 1970; Mogstad et al. 2024 (ranks); Angelopoulos et al. 2023 (correction).
+    Bradley and Terry 1952; Davidson 1970; Mogstad et al. 2024 (ranks); Dubois et al. 2024 (win
+    rates at equal length); Angelopoulos et al. 2023 (correction).
 
     Examples
     --------
@@ -249,6 +272,7 @@ def leaderboard(
     labels = tuple(study.raters.direction) if isinstance(study, Study) else ()
     names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=labels)))
     options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
+    reference: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
     if isinstance(study, Study):
         check_names(names, study)
         chosen = study.select(**selection_of(setting), one_side=True)
@@ -257,6 +281,7 @@ def leaderboard(
             aspect: [covariate(name, study, aspect=aspect) for name in names] for aspect in {"", *chosen.aspects}
         }
         overall = settings(setting)["ties"] != "calibrated" and not names
+        reference = partial(reference_rows, chosen, confidence=confidence)
         test_pairs = not any(note.rule == STOPPED for note in chosen.notes)
         model_options = options(n_systems=len(systems), test_pairs=test_pairs)
         models = _models(comparisons, columns, overall=overall, options=model_options)
@@ -289,7 +314,7 @@ def leaderboard(
         corrected = [result for result in by_rater.values() if isinstance(result, CorrectedModel)]
         fitted = {rater: model for rater, result in by_rater.items() if (model := _model_of(result)) is not None}
         rows = rows_of(fitted, corrected, systems=systems, confidence=confidence)
-        tables.append(Leaderboard.part(aspect, **rows))
+        tables.append(Leaderboard.part(aspect, **rows, reference=list(reference(aspect))))
         more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
     adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
     message = f"adjusted for, and so not ranked by: {listed(adjusted)}"

@@ -17,10 +17,14 @@ EXAMPLE_COMPARISONS = 200
 """Comparisons with which a two-sided sign test at .05 finds a win rate of .6 with a probability of .8."""
 
 
-def metric_sentences(results: Mapping[str, Result], aspect: str) -> Iterator[tuple[str, str]]:
-    """Kind and text of the sentences of one aspect, from `check`, `leaderboard`, `consistency`, `complementarity`."""
+def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:
+    """Kind and text of the sentences of one aspect, from `check`, `leaderboard`, `consistency`, `complementarity`.
+
+    The `first` aspect has the problems of the whole study.
+    """
     view = AspectResults(results, aspect)
-    yield from (("design", text) for text in serious(view.problems.filter(pl.col("rule") != "no-people")))
+    problems = results["check"].to_frame("problems").filter(pl.col("aspect").is_in([aspect, *([""] if first else [])]))
+    yield from (("design", text) for text in serious(problems.filter(pl.col("rule") != "no-people")))
     yield (
         "design",
         "There are no human ratings: this says what the metrics prefer, and not which of them is right. Metrics that "

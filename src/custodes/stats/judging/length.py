@@ -19,6 +19,7 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.bootstrap import unit_sums, with_point, without_block
 from custodes.stats.intervals import student_quantile
 from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, centred, cuts, normal_scores
+from custodes.stats.logistic import first_coefficient
 from custodes.stats.ratios import ratio
 
 BLOCKS = 200
@@ -35,9 +36,6 @@ ceiling of coarse ratings hides quality and no normal law holds."""
 MODEL_ERROR = 0.016
 """A point of margin: the standard deviation of what quality that is not normal (coarse ratings) did to a fair judge in
 simulations. It is added to the standard error, or many comparisons would make it a finding."""
-
-STEPS = 50
-LARGEST = 30.0  # a slope beyond is no estimate: the data are separated
 
 
 class LengthBias(NamedTuple):
@@ -262,35 +260,13 @@ def logit_slopes(judge: Signs, people: Floats, length: Floats, *, units: Ints, c
     judge, people, length, units = judge[decided], people[decided], length[decided], units[decided]
     rated = np.isfinite(people)
     fits = [
-        _fit(judge.astype(np.float64), length[:, None], units, confidence),
-        _fit(
-            judge[rated].astype(np.float64), np.stack([length[rated], people[rated]], axis=1), units[rated], confidence
+        first_coefficient((1 + judge) / 2, length[:, None], units, confidence=confidence),
+        first_coefficient(
+            (1 + judge[rated]) / 2,
+            np.stack([length[rated], people[rated]], axis=1),
+            units[rated],
+            confidence=confidence,
         ),
-        _fit(people[rated], length[rated, None], units[rated], confidence),
+        first_coefficient((1 + people[rated]) / 2, length[rated, None], units[rated], confidence=confidence),
     ]
     return Slopes(*np.array(fits).T)
-
-
-def _fit(outcome: Floats, design: Floats, units: Ints, confidence: float) -> tuple[float, float, float]:
-    """The first slope with its interval, by Newton's method."""
-    unknown = (np.nan, np.nan, np.nan)
-    names, units = np.unique(units, return_inverse=True)
-    if len(names) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
-        return unknown
-    target, slope = (1 + outcome) / 2, np.zeros(design.shape[1])
-    for _ in range(STEPS):
-        chance = 1 / (1 + np.exp(-np.clip(design @ slope, -LARGEST, LARGEST)))
-        information = (design * (chance * (1 - chance))[:, None]).T @ design
-        if np.linalg.cond(information) > 1e12:
-            return unknown
-        step = np.linalg.solve(information, design.T @ (target - chance))
-        slope = slope + step
-        if np.abs(step).max() < 1e-10:
-            break
-    if np.abs(slope).max() > LARGEST:
-        return unknown
-    scores = unit_sums((design * (target - chance)[:, None]).T, units=units, n_units=len(names))
-    inverse = np.linalg.inv(information)
-    error = np.sqrt((inverse @ (scores @ scores.T) @ inverse)[0, 0] * len(names) / (len(names) - 1))
-    reach = student_quantile(confidence, len(names)) * error
-    return float(slope[0]), float(slope[0] - reach), float(slope[0] + reach)

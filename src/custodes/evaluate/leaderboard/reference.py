@@ -1,0 +1,106 @@
+"""Win rates against a system with which all others were compared, as AlpacaEval and Arena-Hard report them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.data.preferences import CHANCES
+from custodes.data.study import Study, of_aspect
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums
+from custodes.stats.intervals import student_quantile
+from custodes.stats.logistic import first_coefficient
+
+FEWEST_ON_A_SIDE = 0.1
+"""Proportion of outputs that are longer than those of the reference, and of those that are shorter."""
+EXTRAPOLATED = f"fewer than {100 * FEWEST_ON_A_SIDE:.0f} % of the outputs are longer, or shorter, than the reference's"
+FEWEST_SYSTEMS = 2
+"""Systems beside the reference; of one pair alone nothing says which system is the reference."""
+
+
+def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:
+    """Rows of the table `reference`, the highest win rate first."""
+    verdicts = of_aspect(study.preferences.frame, aspect)
+    for (rater,), rows in verdicts.group_by("rater", maintain_order=True):
+        reference = _reference(rows)
+        if reference is None:
+            continue
+        rows = _against(rows, reference, study)
+        found = [
+            {"rater": str(rater), "system": str(system), "reference": reference, **_row(part, confidence)}
+            for (system,), part in rows.group_by("system", maintain_order=True)
+        ]
+        yield from sorted(found, key=lambda row: -row["win_rate"])
+
+
+def _reference(rows: pl.DataFrame) -> str | None:
+    """The only system that is in every comparison."""
+    pairs = rows.select("system_a", "system_b").unique()
+    common = set.intersection(*({*pair} for pair in pairs.iter_rows()))
+    return common.pop() if len(common) == 1 and pairs.height >= FEWEST_SYSTEMS else None
+
+
+def _against(rows: pl.DataFrame, reference: str, study: Study) -> pl.DataFrame:
+    """System, cluster, `won` (1, .5, 0), `graded` (probability of winning), `longer` (characters) of each verdict."""
+    first = pl.col("system_b") == reference
+    p_a, p_tie, p_b = (pl.col(name) for name in CHANCES)
+    points = pl.when(first).then(p_a).otherwise(p_b) + p_tie / 2
+    won = (1 + pl.when(first).then("preference").otherwise(-pl.col("preference"))) / 2
+    rows = rows.select(
+        "item", won=won.cast(pl.Float64), graded=points, system=pl.when(first).then("system_a").otherwise("system_b")
+    )
+    cluster = study.items.for_items(rows["item"])["cluster"]
+    rows = rows.with_columns(cluster=pl.when(cluster == "").then("item").otherwise(cluster))
+    if study.outputs is None:
+        return rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))
+    length = study.outputs.texts.select("item", "system", length=pl.col("text").str.len_chars().cast(pl.Float64))
+    other = length.filter(system=reference).select("item", other="length")
+    rows = rows.join(length, on=["item", "system"], how="left", maintain_order="left")
+    rows = rows.join(other, on="item", how="left", maintain_order="left")
+    return rows.with_columns(longer=pl.col("length") - pl.col("other"))
+
+
+def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
+    won = rows["won"].to_numpy()
+    graded = rows["graded"].to_numpy() if rows["graded"].null_count() == 0 else won
+    units = rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
+    longer = rows["longer"].to_numpy()
+    values = {"win_rate": _mean(graded, units, confidence), "discrete_win_rate": _mean(won, units, confidence)}
+    # Of outputs that are nearly all shorter, or nearly all longer, nobody knows the win rate at equal lengths.
+    known = longer[np.isfinite(longer)]
+    overlap = min((known > 0).mean(), (known < 0).mean()) if len(known) == len(longer) else 0.0
+    extrapolated = bool(len(known) == len(longer) and overlap < FEWEST_ON_A_SIDE)
+    if extrapolated:
+        longer = np.full(len(longer), np.nan)
+    values["length_controlled_win_rate"] = _length_controlled(graded, longer, units, confidence)
+    ends = ("", "_low", "_high")
+    return {
+        "n": rows.height,
+        **{f"{name}{end}": part for name, parts in values.items() for end, part in zip(ends, parts, strict=True)},
+        "reason": EXTRAPOLATED if extrapolated else "",
+    }
+
+
+def _mean(values: Floats, units: Ints, confidence: float) -> Sequence[float]:
+    """A mean with Student's interval, by clusters."""
+    n_units = int(units.max()) + 1
+    sums, sizes = (unit_sums(part, units=units, n_units=n_units) for part in (values, np.ones(len(values))))
+    mean = float(values.mean())
+    if n_units < 2:
+        return mean, np.nan, np.nan
+    error = np.sqrt(n_units / (n_units - 1) * ((sums - mean * sizes) ** 2).sum()) / len(values)
+    reach = student_quantile(confidence, n_units) * float(error)
+    return mean, max(mean - reach, 0.0), min(mean + reach, 1.0)
+
+
+def _length_controlled(won: Floats, longer: Floats, units: Ints, confidence: float) -> Sequence[float]:
+    """The win rate at equal lengths, by a logistic regression on tanh of the difference of lengths."""
+    spread = float(longer.std())
+    if not spread > 0:  # NaN without all texts
+        return np.nan, np.nan, np.nan
+    design = np.stack([np.ones(len(won)), np.tanh(longer / spread)], axis=1)
+    return [float(1 / (1 + np.exp(-value))) for value in first_coefficient(won, design, units, confidence=confidence)]

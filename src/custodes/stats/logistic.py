@@ -1,0 +1,67 @@
+"""Logistic regression of proportions, with standard errors by clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums
+from custodes.stats.intervals import student_quantile
+
+STEPS = 50
+LARGEST = 30.0
+"""Coefficients beyond this mean that the outcome can be separated."""
+
+
+def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> tuple[float, float, float]:
+    """The first coefficient of a logistic regression and the ends of its interval, by Newton's method.
+
+    Parameters
+    ----------
+    outcome : array of shape (n,)
+        Proportions from 0 to 1.
+    design : array of shape (n, k)
+        Columns of the regression; there is no intercept but for a column of ones.
+    units : int array of shape (n,)
+        Clusters.
+    confidence : float
+        Of the interval, by Student's t with clusters as units.
+
+    Returns
+    -------
+    tuple of float
+        Coefficient, lower and upper bound; NaN where the columns are dependent, the outcome is separated, or there is
+        one cluster.
+
+    References
+    ----------
+    Liang and Zeger 1986 (standard errors by clusters); Papke and Wooldridge 1996 (proportions).
+
+    Examples
+    --------
+    >>> outcome = np.repeat([0.75, 0.25], 50)
+    >>> design = np.stack([np.repeat([1.0, -1.0], 50)], axis=1)
+    >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95)[0].__round__(3)
+    1.099
+    """
+    unknown = (np.nan, np.nan, np.nan)
+    names, units = np.unique(units, return_inverse=True)
+    if len(names) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
+        return unknown
+    slope = np.zeros(design.shape[1])
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-np.clip(design @ slope, -LARGEST, LARGEST)))
+        information = (design * (chance * (1 - chance))[:, None]).T @ design
+        if np.linalg.cond(information) > 1e12:
+            return unknown
+        step = np.linalg.solve(information, design.T @ (outcome - chance))
+        slope = slope + step
+        if np.abs(step).max() < 1e-10:
+            break
+    if np.abs(slope).max() > LARGEST:
+        return unknown
+    scores = unit_sums((design * (outcome - chance)[:, None]).T, units=units, n_units=len(names))
+    inverse = np.linalg.inv(information)
+    error = np.sqrt((inverse @ (scores @ scores.T) @ inverse)[0, 0] * len(names) / (len(names) - 1))
+    reach = student_quantile(confidence, len(names)) * error
+    return float(slope[0]), float(slope[0] - reach), float(slope[0] + reach)

@@ -1,0 +1,105 @@
+"""Win rates against a reference system: by hand, and at equal lengths by statsmodels' numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.stats.logistic import first_coefficient
+
+MODELS = {"strong": 1.0, "weak": -1.0}
+
+
+def results(folder: Path, *, n: int = 300, longer: float = 0.0) -> Path:
+    """A folder MODEL/ANNOTATOR/annotations.json; the judge likes quality, and tanh of the difference of lengths."""
+    rng = np.random.default_rng(20_260_240)
+    for model, quality in MODELS.items():
+        words = rng.integers(20, 120, n) + int(longer)
+        others = rng.integers(20, 120, n)
+        difference = words - others
+        logit = quality + np.tanh(difference / difference.std()) + 0.5 * rng.normal(size=n)
+        graded = 1 / (1 + np.exp(-logit))
+        records = [
+            {
+                "instruction": f"task {i}",
+                "output_1": "x" * int(others[i]),
+                "generator_1": "base",
+                "output_2": "y" * int(words[i]),
+                "generator_2": "wrong name" if model == "weak" else model,
+                "annotator": "gpt",
+                "preference": 1 + graded[i],
+            }
+            for i in range(n)
+        ]
+        path = folder / model / "gpt" / "annotations.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(records))
+    return folder
+
+
+def graded_of(folder: Path, model: str) -> np.ndarray:
+    records = json.loads((folder / model / "gpt" / "annotations.json").read_text())
+    return np.array([record["preference"] - 1 for record in records])
+
+
+def test_win_rates_against_the_common_system(tmp_path: Path) -> None:
+    folder = results(tmp_path)
+    board = cu.leaderboard(cu.read(folder), resamples=50)
+    rows = {row["system"]: row for row in board.reference.to_dicts()}
+    assert list(rows) == ["strong", "weak"]  # named after their folders
+    for model, row in rows.items():
+        graded = graded_of(folder, model)
+        assert row["reference"] == "base"
+        assert row["win_rate"] == pytest.approx(graded.mean())
+        assert row["discrete_win_rate"] == pytest.approx((graded > 0.5).mean())
+        error = graded.std(ddof=1) / np.sqrt(len(graded))
+        assert row["win_rate_high"] - row["win_rate"] == pytest.approx(1.968 * error, rel=1e-3)
+        assert row["length_controlled_win_rate_low"] < row["length_controlled_win_rate"]
+    assert any("wrong name is weak" in note.message for note in board.notes)
+
+
+def test_nothing_is_extrapolated_to_equal_lengths(tmp_path: Path) -> None:
+    rows = cu.leaderboard(cu.read(results(tmp_path, longer=150)), resamples=0).reference
+    assert rows["length_controlled_win_rate"].null_count() == 2
+    assert set(rows["reason"]) == {"fewer than 10 % of the outputs are longer, or shorter, than the reference's"}
+
+
+def test_without_one_common_system_there_is_no_reference() -> None:
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")]
+    rows = [(i, *pairs[i % 3], "j", "metric", 1 if i % 2 else -1) for i in range(60)]
+    names = ["item", "system_a", "system_b", "rater", "kind", "preference"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    assert cu.leaderboard(frame, resamples=0).reference.is_empty()
+    star = frame.filter(pl.col("system_b") == "c")
+    assert set(cu.leaderboard(star, resamples=0).reference["reference"]) == {"c"}
+    assert cu.leaderboard(star.filter(system_a="a"), resamples=0).reference.is_empty()
+
+
+def test_the_coefficient_maximises_the_likelihood_of_proportions() -> None:
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(20_260_241)
+    design = np.stack([np.ones(200), rng.normal(size=200)], axis=1)
+    outcome = 1 / (1 + np.exp(-(0.3 + 0.8 * design[:, 1] + rng.normal(size=200))))
+
+    def loss(coefficients: np.ndarray) -> float:
+        logit = design @ coefficients
+        return float((np.logaddexp(0, logit) - outcome * logit).sum())
+
+    value, low, high = first_coefficient(outcome, design, np.arange(200), confidence=0.95)
+    assert value == pytest.approx(minimize(loss, np.zeros(2), tol=1e-12).x[0], abs=1e-5)
+    assert low < value < high
+
+
+def test_check_names_a_system_with_one_text(tmp_path: Path) -> None:
+    folder = results(tmp_path)
+    path = folder / "weak" / "gpt" / "annotations.json"
+    records = [record | {"output_2": "same"} for record in json.loads(path.read_text())]
+    path.write_text(json.dumps(records))
+    problems = cu.check(cu.read(folder)).problems.filter(rule="constant-outputs")
+    assert problems["message"].item() == "systems with the same text for every item: weak; check how they were run"

@@ -1,0 +1,76 @@
+"""The verdict and the report without human ratings."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+
+
+def scored(metrics: dict[str, tuple[float, ...]], items: int = 60, noise: float = 1.0) -> pl.DataFrame:
+    """Scores of three systems; each metric adds its own amount to each system."""
+    rng = np.random.default_rng(20_260_230)
+    quality = rng.normal(size=(items, 3))
+    rows = [
+        (f"i{i}", "abc"[k], name, "metric", quality[i, k] + shift[k] + noise * rng.normal())
+        for name, shift in metrics.items()
+        for i in range(items)
+        for k in range(3)
+    ]
+    return pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row")
+
+
+def sentences(frame: pl.DataFrame, kind: str) -> list[str]:
+    return cu.verdict(frame, resamples=200).verdict.filter(kind=kind)["text"].to_list()
+
+
+def test_metrics_that_agree_name_one_system() -> None:
+    frame = scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)})
+    best = sentences(frame, "best")
+    assert best[0] == "By m1 and m2, a is best: significantly ahead of every other system."
+    assert best[1].startswith("Of 3 pairs of systems, 2 are decided alike by every metric, and no two metrics")
+    assert any("There are no human ratings" in text for text in sentences(frame, "design"))
+    assert "unknown without human ratings" in sentences(frame, "trust")[0]
+
+
+def test_metrics_that_contradict_each_other_are_told() -> None:
+    best = sentences(scored({"m1": (2.0, 0.0, -2.0), "m2": (-2.0, 0.0, 2.0)}), "best")
+    assert set(best[:2]) == {
+        f"By {m}, {s} is best: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
+    }
+    assert "0 are decided alike by every metric, and on 3 two metrics contradict each other significantly" in best[2]
+
+
+def test_equal_systems_have_no_best() -> None:
+    best = sentences(scored({"m1": (0.0, 0.0, 0.0)}), "best")
+    assert len(best) == 1
+    assert best[0].startswith("By m1, which of ")
+    assert best[0].endswith(" is best is undecided.")
+
+
+def test_the_report_needs_no_human_ratings() -> None:
+    made = cu.report(scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)}), resamples=50)
+    assert set(made.results) == {"check", "leaderboard", "complementarity"}
+    assert made.context.absent["consistency"].startswith("there are no verdicts, no texts")
+    assert "Win rates by {metric}" in made.html
+    assert made._charts()
+    assert "by human ratings" not in made.html.split('<script type="text/plain"')[0]
+
+
+def test_one_metric_is_enough() -> None:
+    made = cu.report(scored({"m1": (2.0, 0.0, 0.0)}), resamples=50)
+    assert "complementarity" in made.context.absent
+    assert sentences(scored({"m1": (2.0, 0.0, 0.0)}), "trust") == []
+
+
+def test_complementarity_of_metrics_alone() -> None:
+    frame = scored({"m1": (0.0, 0.0, 0.0), "m2": (0.0, 0.0, 0.0)})
+    made = cu.complementarity(frame, resamples=20)
+    people = frame.filter(rater="m1").with_columns(rater=pl.lit("ann"), kind=pl.lit("human"))
+    whole = cu.complementarity(pl.concat([frame, people]), resamples=20)
+    value = made.pairs["complementarity"].item()
+    assert value == pytest.approx(whole.pairs.filter(rater_a="m1", rater_b="m2")["complementarity"].item())
+    assert made.gaps.is_empty()
+    assert [note.rule for note in made.notes] == ["no-people"]
