@@ -180,8 +180,8 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         return Verdict.of([_part(aspect, texts) for aspect, texts in sentences.items()], ())
     if not results["check"].to_frame("summary")["people"].sum():
         ranked = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
-        sentences = {str(aspect): metric_sentences(results, str(aspect), first=not k) for k, aspect in enumerate(ranked)}
-        return Verdict.of([_part(aspect, texts) for aspect, texts in sentences.items()], ())
+        names = [str(aspect) for aspect in ranked]
+        return Verdict.of([_part(name, metric_sentences(results, name, first=name == names[0])) for name in names], ())
     alone = "agreement" not in results
     tables = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
     aspects = [str(aspect) for aspect in tables["aspect"].unique(maintain_order=True)]
