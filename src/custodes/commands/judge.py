@@ -20,6 +20,7 @@ from custodes.commands.judge_parts import (
     sampling_of,
     summary,
 )
+from custodes.commands.summaries import summary_lines
 from custodes.console import say, tell
 from custodes.errors import OptionError
 from custodes.judging import batch, run
@@ -123,6 +124,9 @@ def judge(
         tell(f"note: {note.message}")
     places.write(judgements.written())
     tell(summary(judgements))
+    if "raters" in places.tables and not quiet:
+        for line in summary_lines(places.tables[""]):
+            tell(line)
     return judgements.status
 
 

@@ -14,6 +14,7 @@ from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import options_of
 from custodes.answers.result import Result
 from custodes.commands.beside import STREAMED, Places, tell_lower
+from custodes.commands.summaries import summary_lines
 from custodes.console import quiet_pipe, tell
 from custodes.errors import OptionError
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, progress, read_by
@@ -90,6 +91,9 @@ def score(
     )
     if "raters" not in places.tables:
         tell_lower(result.raters, STREAMED)
+    elif not quiet:
+        for line in summary_lines(places.tables[""]):
+            tell(line)
     return result.status
 
 

@@ -140,7 +140,8 @@ class FittedModel:
 class CorrectedModel:
     """The model of human comparisons on all comparisons of a metric; None with a `reason` where it cannot be fitted.
 
-    `labels` and `battles` are counts of human comparisons and of the metric's."""
+    `labels` and `battles` are counts of human comparisons and of the metric's; with `order_averaged` the presentation
+    order is averaged out, as annotators and metric saw different ones."""
 
     metric: str
     labels: int
@@ -150,6 +151,7 @@ class CorrectedModel:
     saving: float = np.nan
     p_random: float = np.nan
     reason: str = ""
+    order_averaged: bool = False
 
 
 def fit_comparisons(
@@ -257,7 +259,11 @@ def fit_corrected(
             "metric's errors cannot be estimated"
         )
         return replace(result, reason=reason)
-    reason = _no_common_order(human.order[place][labelled], rows, labelled, n_systems=n_systems)
+    human_order, reason = human.order[place][labelled], ""
+    if not _same_order(human_order, rows, labelled, n_systems=n_systems):
+        reason = unbalanced_order(human_order, rows.pair[labelled], design.units[rows.item[labelled]])
+        _, without_order = _model_data(replace(rows, order=np.zeros(len(rows))), design, covariates)
+        data, result = replace(without_order, missing=data.missing), replace(result, order_averaged=True)
     if not reason and probability is not None:
         reason = not_as_likely(probability, labelled, item=rows.item, units=design.units)
     if reason:
@@ -303,19 +309,38 @@ def fit_corrected(
     return replace(result, model=model, power=fit.power, saving=fit.saving)
 
 
-def _no_common_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> str:
-    """Why annotators and a metric cannot be adjusted for the presentation order together; empty where they can, or
-    where neither needs it. human_order (labelled rows,): the order in which annotators saw them."""
+def _same_order(human_order: Floats, rows: Comparisons, labelled: Bools, *, n_systems: int) -> bool:
+    """Whether annotators and a metric can be adjusted for the presentation order together, or neither needs it.
+
+    human_order (labelled rows,): the order in which annotators saw them.
+    """
     pair, metric_order = rows.first * n_systems + rows.second, rows.order[labelled]
-    if (human_order == metric_order).all() or not (
+    return bool((human_order == metric_order).all()) or not (
         order_matters(pair, rows.order) or order_matters(pair[labelled], human_order)
-    ):
+    )
+
+
+def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
+    """Why the presentation order of annotators cannot be averaged out; empty where either output came first as often.
+
+    Order (n,) of comparisons with their pair of systems and cluster. Within each pair the numbers of the two orders are
+    compared, by clusters; all pairs together by a chi-squared test.
+    """
+    from scipy.stats import chi2
+
+    known = np.flatnonzero(np.abs(order) == 1)
+    if not known.size:
         return ""
-    if human_order.any() and metric_order.any():
-        return "annotators and metric saw outputs in different orders, so the order cannot be adjusted for"
-    one, other = ("people", "the metric") if human_order.any() else ("the metric", "people")
+    pairs, of = np.unique(pair[known], return_inverse=True)
+    clusters, unit = np.unique(units[known], return_inverse=True)
+    sums = np.zeros((len(pairs), len(clusters)))
+    np.add.at(sums, (of, unit), order[known])
+    variance = np.maximum((sums**2).sum(axis=1), np.bincount(of))
+    if chi2.sf((sums.sum(axis=1) ** 2 / variance).sum(), len(pairs)) >= NOT_RANDOM:
+        return ""
     return (
-        f"{one} saw outputs in a known order and {other} in both or an unknown one, so the order cannot be adjusted for"
+        "annotators saw one system of a pair first more often than the other, and the metric saw outputs in other "
+        "orders, so the order can be neither adjusted for nor averaged out"
     )
 
 

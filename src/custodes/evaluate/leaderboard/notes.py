@@ -43,6 +43,9 @@ def notes_on(
             if correction.p_random < NOT_RANDOM:
                 message += "; the ranking by annotators holds for the comparisons that they judged only"
             raters["not-corrected", message].append(correction.metric)
+        elif correction.order_averaged:
+            message = "annotators saw outputs in other orders than it, either first as often; the order is averaged out"
+            raters["order-averaged", message].append(correction.metric)
     notes = [
         Note(rule=rule, message=f"{listed(names, limit=4)}{label}: {message}", aspect=aspect)
         for (rule, message), names in raters.items()

@@ -1,0 +1,83 @@
+"""What a file of scores, verdicts or labels says, in a few lines after it was written, and the command to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.wording import number, percent, with_ends
+from custodes.data.reading import read
+from custodes.data.study import Study
+from custodes.errors import CustodesError
+from custodes.stats.intervals import student_quantile
+
+CONFIDENCE = 0.95
+RESAMPLES = 200
+MOST_LINES = 24
+
+
+def summary_lines(file: Path) -> Iterator[str]:
+    """Lines on a file that was just written; none where it cannot be read again by itself."""
+    with suppress(CustodesError):
+        study = read(file)
+        rows = [*_labels(study), *_means(study), *_win_rates(study)]
+        yield from rows[:MOST_LINES]
+        if len(rows) > MOST_LINES:
+            yield f"and {len(rows) - MOST_LINES} more lines"
+        if study.labels:
+            yield f"next: custodes rates {file}, with human labels of a part beside it (custodes labelling {file})"
+        else:
+            yield f"next: custodes report {file}, with a file of human ratings beside it where there is one"
+
+
+def _labels(study: Study) -> Iterator[str]:
+    """Rate of each judge and system."""
+    if study.labels:
+        from custodes.evaluate.rates.rates import rates
+
+        for row in rates(study).rates.to_dicts():
+            of = f"{row['aspect']}, " if row["aspect"] else ""
+            rate = with_ends(row, "judge_rate", write=percent)
+            yield f"{row['metric']} ({of}{row['system']}): {rate} of {row['n']} outputs are {row['label']}"
+
+
+def _means(study: Study) -> Iterator[str]:
+    """Mean score of each metric and system with Student's interval over items; corpus scores as they are."""
+    if study.labels:
+        return
+    keys = ["rater", "aspect", "system"]
+    frame = study.ratings.frame
+    of_items = (
+        frame.filter(pl.col("item") != "").group_by(*keys, "item", maintain_order=True).agg(pl.col("score").mean())
+    )
+    means = of_items.group_by(keys, maintain_order=True).agg(
+        pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len()
+    )
+    corpus = frame.filter(pl.col("item") == "").select(*keys, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0))
+    for row in pl.concat([means, corpus], how="vertical_relaxed").iter_rows(named=True):
+        of = f"{row['aspect']}, " if row["aspect"] else ""
+        value = number(row["score"])
+        if row["sd"] is not None and row["n"] > 1:
+            reach = student_quantile(CONFIDENCE, row["n"]) * row["sd"] / np.sqrt(row["n"])
+            value += f" [{number(row['score'] - reach)}, {number(row['score'] + reach)}], mean of {row['n']} items"
+        yield f"{row['rater']} ({of}{row['system']}): {value}"
+
+
+def _win_rates(study: Study) -> Iterator[str]:
+    """Win rate of each system by each judge, and how often it contradicts itself when outputs change places."""
+    if study.preferences.frame.is_empty():
+        return
+    from custodes.evaluate.consistency.consistency import consistency
+    from custodes.evaluate.leaderboard.leaderboard import leaderboard
+
+    for row in leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
+        of = f"{row['aspect']}, " if row["aspect"] else ""
+        rate = with_ends(row, "win_rate", write=percent)
+        yield f"{row['rater']} ({of}{row['system']}): wins {rate} of {row['battles']} comparisons"
+    for row in consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
+        flips = with_ends(row, "flip_rate", write=percent)
+        yield f"{row['rater']} names another winner in {flips} of {row['n_both_orders']} comparisons in the other order"
