@@ -58,7 +58,16 @@ BELOW = {
 """`public` is the package itself, `import custodes`."""
 
 TOGETHER = {
-    "verdict": {"check", "rates", "leaderboard", "agreement", "favoritism", "consistency", "ranking"},
+    "verdict": {
+        "check",
+        "rates",
+        "leaderboard",
+        "agreement",
+        "favoritism",
+        "consistency",
+        "ranking",
+        "complementarity",
+    },
     "plan": {"protocol"},
     "check": {"rates"},
 }

@@ -37,7 +37,9 @@ def test_texts_to_a_file_that_every_verb_takes(
     assert cli.run(line) == 0
     told = capsys.readouterr()
     assert told.out.split() == ["scores.csv", "scores.raters.csv"]
-    assert told.err == ""
+    lines = told.err.splitlines()
+    assert lines[0] == "custodes: made@first (A): 0.67"  # two items: a mean without an interval
+    assert lines[-1].startswith("custodes: next: custodes report scores.csv")
     assert files() == {"texts.jsonl", "scores.csv", "scores.raters.csv", "scores.cache.db"}
     people = pl.DataFrame(
         {"item": ["1", "1", "1", "2", "2", "2"], "system": ["A", "B", "C"] * 2, "rater": "ann", "kind": "human"}
@@ -84,7 +86,7 @@ def test_a_metric_that_fails_is_exit_1_with_the_others_written(
     recorded(monkeypatch, constant(float("inf")), Traits())
     assert cli.run(["score", texts, "--metric", "made", "--metric", "length", "-o", "scores.csv"]) == 1
     told = capsys.readouterr().err
-    assert re.fullmatch(r"custodes: note: made: the metric failed: it returned an infinite score; [^\n]*\n", told)
+    assert re.match(r"custodes: note: made: the metric failed: it returned an infinite score; [^\n]*\n", told)
     assert pl.read_csv("scores.csv")["rater"].unique().to_list() == ["length"]
 
 
@@ -131,7 +133,7 @@ def test_dropped_outputs_are_told_of(
         in capsys.readouterr().err
     )
     assert cli.run(["score", "texts.jsonl", "--metric", "length", "-o", "s.csv", "--missing", "drop"]) == 0
-    assert capsys.readouterr().err == "custodes: note: 1 of 4 outputs are missing\n"
+    assert capsys.readouterr().err.startswith("custodes: note: 1 of 4 outputs are missing\n")
 
 
 @pytest.mark.parametrize("words", [("-o", "-"), ("-o=-",), ("--output", "-"), ("--output=-",)])

@@ -63,7 +63,7 @@ def judge(
     cache: Annotated[
         Text, Parameter(help="File of cached replies, or none (default: OUTPUT.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.", group=OUTPUT_OPTIONS)] = False,
+    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar and no summary.", group=OUTPUT_OPTIONS)] = False,
     reading: Reading = READING,
     **options: Any,
 ) -> int:

@@ -49,7 +49,7 @@ def score(
     dry_run: Annotated[
         bool, SWITCH, Parameter(help="Print what would be computed, then exit.", group=OUTPUT_OPTIONS)
     ] = False,
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.", group=OUTPUT_OPTIONS)] = False,
+    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar and no summary.", group=OUTPUT_OPTIONS)] = False,
     quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
     **options: Any,

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from math import sqrt
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
+import custodes as cu
 from custodes.answers.wording import number, percent, with_ends
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import CustodesError
-from custodes.stats.intervals import student_quantile
 
 CONFIDENCE = 0.95
 RESAMPLES = 200
 MOST_LINES = 24
+FEWEST_ITEMS = 10
+"""Items below which a mean has no interval here."""
 
 
 def summary_lines(file: Path) -> Iterator[str]:
@@ -37,9 +39,7 @@ def summary_lines(file: Path) -> Iterator[str]:
 def _labels(study: Study) -> Iterator[str]:
     """Rate of each judge and system."""
     if study.labels:
-        from custodes.evaluate.rates.rates import rates
-
-        for row in rates(study).rates.to_dicts():
+        for row in cu.rates(study).rates.to_dicts():
             of = f"{row['aspect']}, " if row["aspect"] else ""
             rate = with_ends(row, "judge_rate", write=percent)
             yield f"{row['metric']} ({of}{row['system']}): {rate} of {row['n']} outputs are {row['label']}"
@@ -49,6 +49,8 @@ def _means(study: Study) -> Iterator[str]:
     """Mean score of each metric and system with Student's interval over items; corpus scores as they are."""
     if study.labels:
         return
+    from scipy.special import stdtrit
+
     keys = ["rater", "aspect", "system"]
     frame = study.ratings.frame
     of_items = (
@@ -61,8 +63,8 @@ def _means(study: Study) -> Iterator[str]:
     for row in pl.concat([means, corpus], how="vertical_relaxed").iter_rows(named=True):
         of = f"{row['aspect']}, " if row["aspect"] else ""
         value = number(row["score"])
-        if row["sd"] is not None and row["n"] > 1:
-            reach = student_quantile(CONFIDENCE, row["n"]) * row["sd"] / np.sqrt(row["n"])
+        if row["sd"] is not None and row["n"] >= FEWEST_ITEMS:
+            reach = float(stdtrit(row["n"] - 1, (1 + CONFIDENCE) / 2)) * row["sd"] / sqrt(row["n"])
             value += f" [{number(row['score'] - reach)}, {number(row['score'] + reach)}], mean of {row['n']} items"
         yield f"{row['rater']} ({of}{row['system']}): {value}"
 
@@ -71,13 +73,10 @@ def _win_rates(study: Study) -> Iterator[str]:
     """Win rate of each system by each judge, and how often it contradicts itself when outputs change places."""
     if study.preferences.frame.is_empty():
         return
-    from custodes.evaluate.consistency.consistency import consistency
-    from custodes.evaluate.leaderboard.leaderboard import leaderboard
-
-    for row in leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
+    for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
         of = f"{row['aspect']}, " if row["aspect"] else ""
         rate = with_ends(row, "win_rate", write=percent)
         yield f"{row['rater']} ({of}{row['system']}): wins {rate} of {row['battles']} comparisons"
-    for row in consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
+    for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
         flips = with_ends(row, "flip_rate", write=percent)
         yield f"{row['rater']} names another winner in {flips} of {row['n_both_orders']} comparisons in the other order"

@@ -188,11 +188,11 @@ def _named_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> t
     ]
     shared = set.intersection(*systems) if len(systems) > 1 else set()
     result, renamed = [], []
-    for file, frame, names, found in zip(files, frames, columns, systems, strict=True):
-        folder, own = file.parent.parent.name, found - shared
-        if len(own) == 1 and len(found) == 2 and folder not in found:
-            frame = frame.with_columns(pl.col(names).cast(pl.String).replace({own.pop(): folder}))
-            renamed.append(f"{next(iter(found - shared))} is {folder}")
+    for file, frame, names, pair in zip(files, frames, columns, systems, strict=True):
+        folder, single = file.parent.parent.name, pair - shared
+        if len(single) == 1 and len(pair) == 2 and folder not in pair:
+            frame = frame.with_columns(pl.col(names).cast(pl.String).replace({next(iter(single)): folder}))
+            renamed.append(f"{next(iter(single))} is {folder}")
         result.append(frame)
     return result, renamed
 

@@ -328,13 +328,13 @@ def unbalanced_order(order: Floats, pair: Ints, units: Ints) -> str:
     """
     from scipy.stats import chi2
 
-    known = np.flatnonzero(np.abs(order) == 1)
-    if not known.size:
+    placed = np.flatnonzero(np.abs(order) == 1)
+    if not placed.size:
         return ""
-    pairs, of = np.unique(pair[known], return_inverse=True)
-    clusters, unit = np.unique(units[known], return_inverse=True)
+    pairs, of = np.unique(pair[placed], return_inverse=True)
+    clusters, unit = np.unique(units[placed], return_inverse=True)
     sums = np.zeros((len(pairs), len(clusters)))
-    np.add.at(sums, (of, unit), order[known])
+    np.add.at(sums, (of, unit), order[placed])
     variance = np.maximum((sums**2).sum(axis=1), np.bincount(of))
     if chi2.sf((sums.sum(axis=1) ** 2 / variance).sum(), len(pairs)) >= NOT_RANDOM:
         return ""

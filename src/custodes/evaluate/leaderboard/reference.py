@@ -30,11 +30,11 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
         if reference is None:
             continue
         rows = _against(rows, reference, study)
-        found = [
+        results = [
             {"rater": str(rater), "system": str(system), "reference": reference, **_row(part, confidence)}
             for (system,), part in rows.group_by("system", maintain_order=True)
         ]
-        yield from sorted(found, key=lambda row: -row["win_rate"])
+        yield from sorted(results, key=lambda row: -row["win_rate"])
 
 
 def _reference(rows: pl.DataFrame) -> str | None:
@@ -71,9 +71,9 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     longer = rows["longer"].to_numpy()
     values = {"win_rate": _mean(graded, units, confidence), "discrete_win_rate": _mean(won, units, confidence)}
     # Of outputs that are nearly all shorter, or nearly all longer, nobody knows the win rate at equal lengths.
-    known = longer[np.isfinite(longer)]
-    overlap = min((known > 0).mean(), (known < 0).mean()) if len(known) == len(longer) else 0.0
-    extrapolated = bool(len(known) == len(longer) and overlap < FEWEST_ON_A_SIDE)
+    lengths = longer[np.isfinite(longer)]
+    overlap = min((lengths > 0).mean(), (lengths < 0).mean()) if len(lengths) == len(longer) else 0.0
+    extrapolated = bool(len(lengths) == len(longer) and overlap < FEWEST_ON_A_SIDE)
     if extrapolated:
         longer = np.full(len(longer), np.nan)
     values["length_controlled_win_rate"] = _length_controlled(graded, longer, units, confidence)

@@ -79,7 +79,7 @@ def _alike(complementarity: Result) -> Iterator[str]:
     write = "{rater_a} and {rater_b} (complementarity {complementarity:.2f})".format_map
     first, last = (write(row) for row in (pairs.row(0, named=True), pairs.row(-1, named=True)))
     scale = "0: equal rankings of the outputs of an item, .5: unrelated"
-    alike = f"The most similar metrics are {first}, the least similar {last}; {scale}."
+    compared = f"The most similar metrics are {first}, the least similar {last}; {scale}."
     if pairs.height == 1:
-        alike = f"How alike the two metrics rank: {first}; {scale}."
-    yield f"Which metric to trust is unknown without human ratings. {alike}"
+        compared = f"How alike the two metrics rank: {first}; {scale}."
+    yield f"Which metric to trust is unknown without human ratings. {compared}"
