@@ -59,6 +59,27 @@ def put_together() -> None:
     index.write_text("\n".join([index.read_text(encoding="utf-8"), *contents()]), encoding="utf-8")
 
 
+def twins() -> None:
+    """The source of every page beside it as `PAGE.md`, and `llms.txt`, which lists them (llmstxt.org)."""
+    lines = [f"# {PROJECT['name']}", "", f"> {PROJECT['description']}", ""]
+    seen: set[str] = set()
+    for caption, patterns in CONTENTS.items():
+        paths = [path for pattern in patterns for path in sorted(SOURCE.glob(f"{pattern}.md"))]
+        entries = []
+        for path in dict.fromkeys(paths):
+            name = path.relative_to(SOURCE).as_posix()
+            if name in seen:
+                continue
+            seen.add(name)
+            text = path.read_text(encoding="utf-8")
+            (SITE / name).parent.mkdir(parents=True, exist_ok=True)
+            (SITE / name).write_text(text, encoding="utf-8")
+            title = re.search(r"^# (.+)$", text, flags=re.MULTILINE)
+            entries.append(f"- [{title[1] if title else name}]({name})")
+        lines += [f"## {caption}", "", *entries, ""]
+    (SITE / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
 def with_links(text: str, page: Path, places: Mapping[Path, Path]) -> str:
     """The text of a page with its links as the site needs them.
 
@@ -130,7 +151,10 @@ def build() -> int:
         "-d",
         str(SITE.parent / "doctrees"),
     ]
-    return int(main([*options, str(SOURCE), str(SITE)]))
+    status = int(main([*options, str(SOURCE), str(SITE)]))
+    if status == 0:
+        twins()
+    return status
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import textwrap
 import tomllib
 import zipfile
 from email import message_from_bytes
@@ -78,7 +79,12 @@ def test_supported_versions_of_python_are_named() -> None:
 
 def test_workflow_and_citation_follow_their_schemas() -> None:
     workflow = ROOT / ".github" / "workflows" / "tests.yml"
-    for schema, path in (("github-workflows", workflow), ("citation-file-format", ROOT / "CITATION.cff")):
+    files = {
+        "github-workflows": workflow,
+        "github-actions": ROOT / "actions" / "gate" / "action.yml",
+        "citation-file-format": ROOT / "CITATION.cff",
+    }
+    for schema, path in files.items():
         command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
         checked = subprocess.run(command, capture_output=True, text=True)
         assert checked.returncode == 0, checked.stdout
@@ -88,6 +94,25 @@ def test_workflow_and_citation_follow_their_schemas() -> None:
     assert {step.removeprefix("make ") for step in steps} <= set(targets)
     (pythons,) = re.findall(r"python: \[(.+)\]", workflow.read_text(encoding="utf-8"))
     assert re.findall(r"[\d.]+", pythons) == VERSIONS
+
+
+@pytest.mark.parametrize(
+    ("metric", "require", "inconclusive", "status"),
+    [("judge", "kendall_item>=0.3", "fail", 0), ("noise", "kendall_item>=0.3\nspa>=0.9", "warn", 1)],
+)
+def test_the_lines_of_the_action_run(metric: str, require: str, inconclusive: str, status: int, tmp_path: Path) -> None:
+    text = (ROOT / "actions" / "gate" / "action.yml").read_text(encoding="utf-8")
+    lines = textwrap.dedent(text.rpartition("run: |\n")[2])
+    summary = tmp_path / "summary"
+    inputs = {"FILES": "demo", "METRIC": metric, "REQUIRE": require, "OPTIONS": "--resamples 100 --aspect fluency"}
+    more = {"INCONCLUSIVE": inconclusive, "GITHUB_STEP_SUMMARY": str(summary)}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    made = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", lines], cwd=tmp_path, env={**os.environ, **inputs, **more, "PATH": path}
+    )
+    assert made.returncode == status
+    assert metric in summary.read_text(encoding="utf-8")
+    assert (tmp_path / "gate.xml").exists()
 
 
 def test_hooks_before_a_commit_run_what_make_lint_runs() -> None:
@@ -421,6 +446,9 @@ def test_the_site() -> None:
     pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
     for page, text in pages.items():
         assert not re.search(r'<(?:script|img|link)[^>]*(?:src|href)="(?:https?:)?//', text), page
+    listed = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert {"rates.md", "agreement.md", "howto/install.md", "explanation/statistics/agreement.md"} <= set(listed)
+    assert all((site / name).exists() for name in listed)
     gallery = pages[site / "gallery.html"]
     drawn = [name for name in cu.plots.__all__ if name.islower() and name != "save"]
     for name in drawn:
