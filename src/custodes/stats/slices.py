@@ -14,8 +14,8 @@ FEWEST_PARTS = 15
 """Items or clusters with data that a slice and the rest need each to be tested."""
 
 PERMUTATIONS = 3000
-_FEWEST_PERMUTATIONS = 400
-_WORK = 4_000_000_000
+_FEWEST_PERMUTATIONS = 500
+_WORK = 1_500_000_000
 """Numbers that are added up, at most; of large data there are fewer permutations."""
 _BLOCK = 4_000_000
 _SAME = 1e-9
