@@ -12,7 +12,8 @@ from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.comparison import Comparison, compare, label_of, with_outputs
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.comparison import Comparison, compare, with_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import DesignEffect, design_effect, joint_outcomes, null_effect, outcomes

@@ -23,6 +23,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.scores import ItemScores
@@ -40,10 +41,6 @@ CALIBRATION_FOLDS = 5
 
 ROW_BYTES = 32
 """Memory of a comparison, with room to work on it."""
-
-
-class NotComparableError(InputError):
-    """A study without anything to compare; `check` lists the reason among the problems."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,21 +199,6 @@ def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
     return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
 
 
-def too_few(chosen: Study, needed: str) -> str:
-    """What to say of a study with fewer than two systems."""
-    if chosen.labels and len(chosen.systems) == 1:
-        return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second one"
-    if chosen.systems:
-        return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
-    if chosen.outputs is not None and not chosen.raters.frame.height:
-        return f"{chosen.name}: texts without scores and verdicts; add them with custodes score, judge or annotate"
-    return (
-        f"{chosen.name}: no score or verdict is selected, so there is no system to compare. "
-        "Select other raters or aspects; in a running annotation study, see custodes annotate "
-        "status"
-    )
-
-
 def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
     """The same, for a question about outputs; raises `InputError` where metrics have scores of whole systems only."""
     for comparison in comparisons:
@@ -227,11 +209,6 @@ def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
                 "agreement, or add scores of outputs"
             )
     return comparisons
-
-
-def label_of(aspect: str) -> str:
-    """' for aspect ...' in a message, empty where there are no aspects."""
-    return f" for aspect {aspect!r}" if aspect else ""
 
 
 def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
@@ -292,23 +269,6 @@ def all_raters(chosen: Study, aspect: str, setting: Setting) -> Comparison:
     """The same whatever there is to compare: annotators alone and metrics alone too, with the notes of this alone."""
     full = settings(setting)
     return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
-
-
-def check_ordered(study: Study, aspect: str) -> None:
-    """Raise `NotComparableError` where an aspect has labels without an order, so that no output is better."""
-    if not is_ordered(study, aspect):
-        words = study.labels[aspect].words
-        other = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
-        raise NotComparableError(
-            f"{study.name}: labels without an order{label_of(aspect)} ({listed(words, limit=3)}) do not say which "
-            f"output is better; use rates, which compares the rate of each label{other}"
-        )
-
-
-def is_ordered(study: Study, aspect: str) -> bool:
-    """Whether scores of an aspect have an order: all but labels of three or more categories."""
-    scale = study.labels.get(aspect)
-    return scale is None or scale.binary or scale.ordered
 
 
 def check_scales(study: Study, comparison: Comparison) -> None:

@@ -23,7 +23,7 @@ from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.clusters import Counted, cluster_notes, clustered, counted, margin_effects, table_effects
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparable import label_of
 from custodes.evaluate.edges import PAIR, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent

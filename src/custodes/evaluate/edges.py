@@ -13,7 +13,7 @@ from custodes.answers.tables import label
 from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparable import label_of
 from custodes.stats import graphs
 from custodes.stats.arrays import Floats
 

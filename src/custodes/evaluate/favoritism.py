@@ -45,7 +45,8 @@ from custodes.evaluate.clusters import (
     null_effects,
     table_effects,
 )
-from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies

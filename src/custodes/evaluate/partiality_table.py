@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note, noted
-from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.comparison import Comparison
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement

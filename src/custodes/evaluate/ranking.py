@@ -33,7 +33,7 @@ from custodes.evaluate.clusters import (
     margin_effects,
     null_effects,
 )
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparable import label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each

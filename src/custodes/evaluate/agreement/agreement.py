@@ -31,7 +31,8 @@ from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, standing_co
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.agreement.together import Together, together
-from custodes.evaluate.comparison import Comparison, NotComparableError, compare, label_of
+from custodes.evaluate.comparable import NotComparableError, label_of
+from custodes.evaluate.comparison import Comparison, compare
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.rates.estimates import EstimateSettings

@@ -38,7 +38,7 @@ from custodes.evaluate.annotators.standing import (
     Tests,
     standing_columns,
 )
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap

@@ -13,7 +13,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
 from custodes.data.preferences import SHOWN, Preferences
 from custodes.data.study import Study
-from custodes.evaluate.comparison import is_ordered
+from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only

@@ -12,7 +12,8 @@ from custodes.errors import listed
 from custodes.evaluate.agreement.differences import MOST_BLOCKS
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
-from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.comparison import Comparison
 from custodes.stats import bootstrap, correlation, multiple_testing
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import with_point

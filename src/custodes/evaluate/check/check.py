@@ -23,15 +23,8 @@ from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, pr
 from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
 from custodes.evaluate.check.study import study_problems
 from custodes.evaluate.check.texts import systems_of_texts, texts_alone
-from custodes.evaluate.comparison import (
-    NO_COMPARISON,
-    Comparison,
-    NotComparableError,
-    all_raters,
-    compared_by_any,
-    compared_on,
-    label_of,
-)
+from custodes.evaluate.comparable import NotComparableError, label_of
+from custodes.evaluate.comparison import NO_COMPARISON, Comparison, all_raters, compared_by_any, compared_on
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import ScalesDifferError
 from custodes.progress import Progress, silent

@@ -16,7 +16,7 @@ from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, problem
 from custodes.evaluate.check.texts import constant_outputs, text_problems, texts_alone
-from custodes.evaluate.comparison import label_of, too_few
+from custodes.evaluate.comparable import label_of, too_few
 from custodes.evaluate.naming import named_alike, people_as_metrics
 
 ROUNDING = 1e-9

@@ -17,7 +17,8 @@ from custodes.data.panel import label_codes
 from custodes.data.preferences import SHOWN
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.comparison import all_raters, check_scales, is_ordered
+from custodes.evaluate.comparable import is_ordered
+from custodes.evaluate.comparison import all_raters, check_scales
 from custodes.evaluate.design import Design
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only

@@ -19,7 +19,8 @@ from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of

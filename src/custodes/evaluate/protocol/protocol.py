@@ -18,7 +18,8 @@ from custodes.answers.tables import Column, count, difference, label, score, sha
 from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
-from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.comparable import label_of
+from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.parallel import each
 from custodes.evaluate.protocol.annotations import (
     IDEAL,

@@ -7,7 +7,7 @@ from typing import Any
 
 from custodes.answers.wording import names
 from custodes.data.notes import Note
-from custodes.evaluate.comparison import label_of
+from custodes.evaluate.comparable import label_of
 from custodes.reporting.section import Context, Section
 
 PLACE = "\0"

@@ -1,0 +1,47 @@
+"""Whether a study can be compared, and why not."""
+
+from __future__ import annotations
+
+from custodes.data.study import Study
+from custodes.errors import InputError, listed
+
+
+class NotComparableError(InputError):
+    """A study without anything to compare; `check` lists the reason among the problems."""
+
+
+def too_few(chosen: Study, needed: str) -> str:
+    """What to say of a study with fewer than two systems."""
+    if chosen.labels and len(chosen.systems) == 1:
+        return f"{chosen.name}: labels of 1 system ({listed(chosen.systems)}); use rates, which needs no second one"
+    if chosen.systems:
+        return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
+    if chosen.outputs is not None and not chosen.raters.frame.height:
+        return f"{chosen.name}: texts without scores and verdicts; add them with custodes score, judge or annotate"
+    return (
+        f"{chosen.name}: no score or verdict is selected, so there is no system to compare. "
+        "Select other raters or aspects; in a running annotation study, see custodes annotate "
+        "status"
+    )
+
+
+def label_of(aspect: str) -> str:
+    """' for aspect ...' in a message, empty where there are no aspects."""
+    return f" for aspect {aspect!r}" if aspect else ""
+
+
+def check_ordered(study: Study, aspect: str) -> None:
+    """Raise `NotComparableError` where an aspect has labels without an order, so that no output is better."""
+    if not is_ordered(study, aspect):
+        words = study.labels[aspect].words
+        other = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
+        raise NotComparableError(
+            f"{study.name}: labels without an order{label_of(aspect)} ({listed(words, limit=3)}) do not say which "
+            f"output is better; use rates, which compares the rate of each label{other}"
+        )
+
+
+def is_ordered(study: Study, aspect: str) -> bool:
+    """Whether scores of an aspect have an order: all but labels of three or more categories."""
+    scale = study.labels.get(aspect)
+    return scale is None or scale.binary or scale.ordered
