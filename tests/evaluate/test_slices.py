@@ -117,6 +117,12 @@ def test_measures_of_labels_are_those_of_rates() -> None:
         assert labels[name].item() == pytest.approx(judges[name].item()), name
 
 
+def test_labels_alone_have_no_picture_of_statistics() -> None:
+    frame = pl.DataFrame({"id": range(40), "judge": ["pass", "fail"] * 20, "human": ["pass"] * 20 + ["fail"] * 20})
+    with pytest.raises(cu.CustodesError, match="agreement_intervals: the result has no rows to draw"):
+        cu.agreement(frame).plot()
+
+
 def test_categories_have_no_better_system() -> None:
     rng = np.random.default_rng(20_260_205)
     words = np.array(["refund", "praise", "bug"])

@@ -11,6 +11,8 @@ from custodes.errors import OptionError, listed, suggestion
 def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "aspect") -> tuple[pl.DataFrame, str]:
     """The rows of one aspect (or target, as `by` says) and its name; with None there must be only one."""
     known = frame[by].unique(maintain_order=True).to_list()
+    if not known:
+        raise OptionError(f"{who}: the result has no rows to draw; its notes say why")
     if aspect is None:
         if len(known) != 1:
             raise OptionError(f"{who}: which {by}? say {by}=...; {by}s: {listed(known)}")
