@@ -86,6 +86,20 @@ def test_consistency_in_a_slice_is_that_of_its_items() -> None:
     assert found["difference"].item() > 0.2
 
 
+def test_quality_is_no_bias_for_the_first_position() -> None:
+    """A judge without a bias, in one order; the system that is shown first is better on one topic only."""
+    rng = np.random.default_rng(20_260_206)
+    rows = [
+        (f"i{i}", ("code", "text")[i % 2], "A", "B", "j", "metric", "ab", 1 if rng.random() < (0.9, 0.3)[i % 2] else -1)
+        for i in range(120)
+    ]
+    names = ["item", "topic", "system_a", "system_b", "rater", "kind", "order", "preference"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    items = frame.select("item", group="topic")
+    slices = cu.consistency(cu.read(frame.drop("topic"), items=items), by="group", resamples=0).slices
+    assert "first_rate" not in set(slices["statistic"])
+
+
 def test_labels_are_sliced_by_any_column_of_the_file() -> None:
     rng = np.random.default_rng(20_260_203)
     n = 200

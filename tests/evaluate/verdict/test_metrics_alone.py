@@ -74,3 +74,16 @@ def test_complementarity_of_metrics_alone() -> None:
     assert value == pytest.approx(whole.pairs.filter(rater_a="m1", rater_b="m2")["complementarity"].item())
     assert made.gaps.is_empty()
     assert [note.rule for note in made.notes] == ["no-people"]
+
+
+def test_a_cycle_and_unconnected_systems_have_no_best() -> None:
+    names = ["item", "system_a", "system_b", "rater", "kind", "preference"]
+    ring = [("a", "b"), ("b", "c"), ("c", "a")]
+    rows = [(f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(300) for x, y in ring]
+    cycle = sentences(pl.DataFrame(rows, schema=names, orient="row"), "best")
+    assert cycle[0].startswith("By judge, no ranking describes the systems (")
+    apart = [
+        (f"{k}{x}", x, y, "judge", "metric", 1 if k % 5 else -1) for k in range(60) for x, y in (("a", "b"), ("c", "d"))
+    ]
+    best = sentences(pl.DataFrame(apart, schema=names, orient="row"), "best")
+    assert best == ["By judge, which system is best is unknown: not all are connected by comparisons."]

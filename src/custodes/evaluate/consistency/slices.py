@@ -39,7 +39,9 @@ def _rows(study: Study, part: Material) -> Iterator[tuple[str, pl.DataFrame]]:
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     both = both_orders(verdicts)
     yield "consistency", both.select(*keys, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64))
-    decided = verdicts.filter(pl.col("preference") != 0)
+    # Where each was shown first once, quality has no part in the rate.
+    turned = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
+    decided = turned.filter(pl.col("preference") != 0)
     yield "first_rate", decided.select(*keys, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64))
     yield "agreement_within_order", equal_runs(part)[0].select(*keys, "equal")
     yield "agreement", _repeated(study, part)

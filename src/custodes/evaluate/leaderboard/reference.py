@@ -70,18 +70,19 @@ def _row(rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     units = rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
     longer = rows["longer"].to_numpy()
     values = {"win_rate": _mean(graded, units, confidence), "discrete_win_rate": _mean(won, units, confidence)}
-    # Of outputs that are nearly all shorter, or nearly all longer, nobody knows the win rate at equal lengths.
-    lengths = longer[np.isfinite(longer)]
-    overlap = min((lengths > 0).mean(), (lengths < 0).mean()) if len(lengths) == len(longer) else 0.0
-    extrapolated = bool(len(lengths) == len(longer) and overlap < FEWEST_ON_A_SIDE)
-    if extrapolated:
+    reason = ""
+    if not np.isfinite(longer).all():
+        reason = "not every output has a text"
+    elif min((longer > 0).mean(), (longer < 0).mean()) < FEWEST_ON_A_SIDE:
+        reason = EXTRAPOLATED
+    if reason:
         longer = np.full(len(longer), np.nan)
     values["length_controlled_win_rate"] = _length_controlled(graded, longer, units, confidence)
     ends = ("", "_low", "_high")
     return {
         "n": rows.height,
         **{f"{name}{end}": part for name, parts in values.items() for end, part in zip(ends, parts, strict=True)},
-        "reason": EXTRAPOLATED if extrapolated else "",
+        "reason": reason,
     }
 
 

@@ -45,30 +45,42 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
 def _best(leaderboard: Result, aspect: str) -> Iterator[str]:
     """The systems that may be first by each metric, and the pairs on which metrics contradict each other."""
     systems = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
-    top = systems.filter(pl.col("may_be_first")).sort("rank").group_by("rater", maintain_order=True)
-    of_metric = {str(rater): tuple(rows["system"]) for (rater,), rows in top}
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for metric, first in of_metric.items():
-        groups.setdefault(first, []).append(metric)
-    several = len(of_metric) > 1
-    for first, metrics in sorted(groups.items(), key=lambda group: -len(group[1]))[:MOST_NAMED]:
-        by = f"all {len(metrics)} metrics" if len(metrics) == len(of_metric) > 2 else names(metrics, limit=MOST_NAMED)
-        if len(first) == 1:
-            yield f"By {by}, {first[0]} is best: significantly ahead of every other system."
-        else:
-            which = names(first, limit=MOST_NAMED) if len(first) > 1 else ""
-            yield f"By {by}, which of {which} is best is undecided."
+    cycles = leaderboard.to_frame("cycles").filter(aspect=aspect)
+    metrics = systems["rater"].unique(maintain_order=True).to_list()
+    groups: dict[str, list[str]] = {}
+    for metric in metrics:
+        rows = systems.filter(rater=metric).sort("rank")
+        groups.setdefault(_top(rows, cycles.filter(rater=metric)), []).append(metric)
+    groups.pop("", None)  # no test without intervals
+    for finding, members in sorted(groups.items(), key=lambda group: -len(group[1]))[:MOST_NAMED]:
+        every = len(members) == len(metrics) > 2
+        yield f"By {f'all {len(metrics)} metrics' if every else names(members, limit=MOST_NAMED)}, {finding}."
     pairs = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
-    if several:
+    if len(metrics) > 1:
         signs = pairs.group_by("system_a", "system_b").agg(pl.col("decision").n_unique(), pl.col("rater").n_unique())
         contradicted = signs.filter(pl.col("decision") > 1).height
-        agreed = signs.filter(pl.col("decision") == 1, pl.col("rater") == len(of_metric)).height
+        agreed = signs.filter(pl.col("decision") == 1, pl.col("rater") == len(metrics)).height
         n = leaderboard.to_frame("pairs").filter(aspect=aspect).select("system_a", "system_b").n_unique()
         against = f"on {contradicted} two metrics" if contradicted else "no two metrics"
         yield (
             f"Of {plural(n, 'pair')} of systems, {agreed} are decided alike by every metric, and {against} contradict "
-            "each other significantly."
+            "each other significantly (each metric tested by itself)."
         )
+
+
+def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
+    """What one metric says of the first system, from its rows of systems by rank; empty without a test."""
+    first = rows.filter(pl.col("may_be_first"))["system"].to_list()
+    if not first:
+        return ""
+    if rows["part"].n_unique() > 1:
+        return "which system is best is unknown: not all are connected by comparisons"
+    if cycles.height:
+        return f"no ranking describes the systems ({cycles['cycle'][0]})"
+    if len(first) > 1:
+        return f"which of {names(first, limit=MOST_NAMED)} is best is undecided"
+    ahead = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""
+    return f"{first[0]} is best{ahead}"
 
 
 def _alike(complementarity: Result) -> Iterator[str]:
