@@ -11,9 +11,9 @@ import polars as pl
 
 from custodes.arguments import checked, value_list
 from custodes.data.annotator_tastes import CLEAR, assignment
+from custodes.data.interim_analyses import empty_looks, stopped
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
-from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.people import beside_people, pooled_aspects
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted

@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.result import Result
 from custodes.data.comparisons import HUMAN
-from custodes.data.looks import STOPPED
+from custodes.data.interim_analyses import STOPPED
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check.rules import SIDED
