@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from custodes.commands.beside import STREAMED, raters_place, tell_lower
+from custodes.commands.sidecar_files import STREAMED, raters_place, tell_lower
 from custodes.console import say, tell
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from custodes.cache import Cache
-from custodes.commands.beside import Places
 from custodes.commands.judge_parts import (
     answers_kept,
     asked_for,
@@ -20,6 +19,7 @@ from custodes.commands.judge_parts import (
     sampling_of,
     summary,
 )
+from custodes.commands.sidecar_files import Places
 from custodes.commands.summaries import summary_lines
 from custodes.console import say, tell
 from custodes.errors import OptionError

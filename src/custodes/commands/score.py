@@ -13,7 +13,7 @@ import custodes as cu
 from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import options_of
 from custodes.answers.result import Result
-from custodes.commands.beside import STREAMED, Places, tell_lower
+from custodes.commands.sidecar_files import STREAMED, Places, tell_lower
 from custodes.commands.summaries import summary_lines
 from custodes.console import quiet_pipe, tell
 from custodes.errors import OptionError
