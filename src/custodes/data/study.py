@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from custodes.arguments import checked, value_list
+from custodes.control_characters import visible
 from custodes.data.annotator_tastes import CLEAR, assignment
 from custodes.data.interim_analyses import empty_looks, stopped
 from custodes.data.items import Items
@@ -26,7 +27,6 @@ from custodes.data.ratings import Ratings
 from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
 from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.visible import visible
 
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
