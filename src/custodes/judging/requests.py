@@ -12,7 +12,7 @@ import msgspec
 from custodes.control_characters import visible
 from custodes.errors import InputError
 from custodes.judging.reply_json import encoded
-from custodes.sealed import layout
+from custodes.strict_json import layout
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Anything that answers the body of a chat completion (OpenAI's protocol) with its reply, or raises one of the errors

@@ -25,7 +25,7 @@ from custodes.control_characters import visible
 from custodes.errors import InputError, shown
 from custodes.process import CHILDREN
 from custodes.scoring.metric import Need
-from custodes.sealed import layout
+from custodes.strict_json import layout
 
 Line = TypeVar("Line", bound=msgspec.Struct)
 
