@@ -9,7 +9,7 @@ from functools import partial
 import polars as pl
 
 import custodes.data.readers.words as words
-from custodes.data.mapping.words import NAMES, named, normalised
+from custodes.data.mapping.column_vocabulary import NAMES, named, normalised
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, option
 from custodes.data.raters import Raters, kinds_of
