@@ -15,8 +15,8 @@ from custodes.data.annotator_tastes import CLEAR, assignment
 from custodes.data.interim_analyses import empty_looks, stopped
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
+from custodes.data.mapping.annotator_columns import beside_people, pooled_aspects
 from custodes.data.mapping.column_vocabulary import looks_human
-from custodes.data.mapping.people import beside_people, pooled_aspects
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
 from custodes.data.outputs import Outputs

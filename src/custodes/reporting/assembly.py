@@ -18,7 +18,7 @@ from custodes.arguments import one_of
 from custodes.control_characters import visible
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING
 from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import folder, write_atomically

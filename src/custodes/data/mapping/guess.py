@@ -8,6 +8,13 @@ from itertools import chain, product
 
 import polars as pl
 
+from custodes.data.mapping.annotator_columns import (
+    nested_patterns,
+    numbers_of,
+    people_patterns,
+    pooled_aspects,
+    rest_pattern,
+)
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     AVERAGES,
@@ -41,7 +48,6 @@ from custodes.data.mapping.guess_texts import (
     texts_of_pairs,
 )
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.people import nested_patterns, numbers_of, people_patterns, pooled_aspects, rest_pattern
 from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, noted

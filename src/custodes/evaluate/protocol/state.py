@@ -15,7 +15,7 @@ from custodes.arguments import LARGEST_SEED, at_least
 from custodes.data.comparisons import pairs_of
 from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, listed, shown
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import Asking
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints
