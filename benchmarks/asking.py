@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import Asking
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order

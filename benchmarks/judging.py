@@ -20,10 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from custodes.cache import Cache
-from custodes.judging.asking import ask
 from custodes.judging.cache import find_replies, store_reply
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget
+from custodes.judging.querying import ask
 from custodes.judging.requests import Reply, Request
 from custodes.progress import silent
 

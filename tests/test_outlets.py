@@ -18,8 +18,8 @@ from rich.cells import cell_len
 
 import custodes as cu
 from custodes import cli, console, options, process
+from custodes.control_characters import visible
 from custodes.errors import CustodesWarning, InputError
-from custodes.visible import visible
 from tests.command_line import ANN, BLEU, LONG, Run, custodes, interruptible, ratings, refused, write_csv
 
 __all__ = ["custodes"]  # the fixture

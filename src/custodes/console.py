@@ -13,9 +13,9 @@ from io import TextIOWrapper
 from signal import SIGINT
 from typing import Any, NoReturn
 
+from custodes.control_characters import visible
 from custodes.errors import CustodesError, CustodesWarning, OptionError, shown
 from custodes.process import stopped
-from custodes.visible import visible
 
 
 def say(text: str) -> None:

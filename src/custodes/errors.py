@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from custodes.visible import visible
+from custodes.control_characters import visible
 
 LONGEST, HEAD = 2000, 600
 """Characters of an error at most, and how many of them are its beginning: the way out stands at the end."""

@@ -17,7 +17,7 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
 from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent, View
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import Asking
 
 GOLD = {"gold": 6, "attention": 4}
 

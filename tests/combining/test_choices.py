@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from custodes.combining import choices, trial
-from custodes.combining.lessons import fitted, lesson_of
 from custodes.combining.methods import METHODS
 from custodes.combining.task import Task, outer_folds, task
 from custodes.combining.terms import Terms
+from custodes.combining.training import fitted, lesson_of
 from custodes.combining.trial import tried
 from custodes.progress import silent
 from tests.combining.runs import generator, terms

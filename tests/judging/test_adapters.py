@@ -14,9 +14,9 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import CustodesError, MissingExtraError, OptionError
-from custodes.judging.asking import Received, ask
 from custodes.judging.clients import PydanticAI, asynchronous, client_named, place_of
 from custodes.judging.cost import Budget
+from custodes.judging.querying import Received, ask
 from custodes.judging.requests import Client, Request
 from custodes.progress import silent
 from tests.judging.clients import judging, longer

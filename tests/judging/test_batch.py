@@ -10,10 +10,10 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import InputError
-from custodes.judging.asking import ask
 from custodes.judging.batch import Batch, read_replies, write_requests
 from custodes.judging.cache import find_replies
 from custodes.judging.cost import Budget
+from custodes.judging.querying import ask
 from custodes.judging.requests import Request
 from custodes.progress import silent
 from tests.judging.servers import completion

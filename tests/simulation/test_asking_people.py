@@ -8,7 +8,7 @@ import pytest
 
 from custodes.data.comparisons import pairs_of
 from custodes.evaluate.protocol.annotations import IDEAL_MIXTURE
-from custodes.evaluate.protocol.asking import Asking, Ruling
+from custodes.evaluate.protocol.concurrent_annotation import Asking, Ruling
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import Asking
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.sign_test import SignTest

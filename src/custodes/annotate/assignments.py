@@ -17,7 +17,7 @@ import numpy as np
 from custodes.annotate.engine import Quota, clusters_of
 from custodes.annotate.participants import NOBODY, Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import Asking
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from custodes.evaluate.protocol.asking import Ruling
+from custodes.evaluate.protocol.concurrent_annotation import Ruling
 from custodes.stats.arrays import Ints
 from custodes.stats.stopping.allocation import evenly
 

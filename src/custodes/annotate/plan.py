@@ -13,10 +13,10 @@ from msgspec import Meta
 from custodes.arguments import check_storable, one_of, seed_or_generator
 from custodes.errors import OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
-from custodes.sealed import layout
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule
+from custodes.strict_json import layout
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")

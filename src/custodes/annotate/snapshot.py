@@ -17,7 +17,7 @@ from custodes.annotate.state import HALF_AN_HOUR, StudyState
 from custodes.annotate.visits import people_of, standing_of
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import Asking
 from custodes.stats.reliability import FEWEST_PEOPLE
 
 STANDSTILL, FEW_PEOPLE = "standstill", "few-people"

@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from custodes.visible import visible
+from custodes.control_characters import visible
 
 if TYPE_CHECKING:
     from custodes.answers.result import Result

@@ -20,9 +20,9 @@ from custodes.answers import formats
 from custodes.answers.tables import TABLE, Table, TableData, View, table, with_lines
 from custodes.answers.views import views
 from custodes.arguments import checked
+from custodes.control_characters import visible
 from custodes.data.notes import Note
 from custodes.errors import CustodesError, OptionError, listed, shown, suggestion
-from custodes.visible import visible
 
 
 @dataclass(frozen=True, kw_only=True)

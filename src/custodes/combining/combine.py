@@ -21,7 +21,6 @@ from custodes.arguments import one_of, value_list
 from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised
-from custodes.combining.lessons import lesson_of
 from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
 from custodes.combining.tables import (
@@ -35,6 +34,7 @@ from custodes.combining.tables import (
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, task
 from custodes.combining.terms import Terms, Unseen
+from custodes.combining.training import lesson_of
 from custodes.combining.trial import STATISTICS, Trial, tried
 from custodes.data.notes import Note, noted
 from custodes.data.ratings import Ratings

@@ -24,11 +24,11 @@ from custodes.data.study import Study
 from custodes.errors import InputError, listed, shown, suggestion
 from custodes.evaluate.judges import METRIC, name_of
 from custodes.files import write_atomically
-from custodes.sealed import decoded, digest
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.boost import LARGEST as LARGEST_PREDICTION
 from custodes.stats.learning.boost import Trees
 from custodes.stats.learning.objective import OBJECTIVES
+from custodes.strict_json import decoded, digest
 
 FORMAT = "custodes-combination"
 VERSION = 1

@@ -19,11 +19,11 @@ from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.evaluate.annotator_means import snapped
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.comparison import compared
 from custodes.evaluate.design import Design
 from custodes.evaluate.judges import METRIC, Judges, judged
-from custodes.evaluate.people import snapped
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning.folds import grouped_folds

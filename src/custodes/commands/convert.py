@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from custodes.commands.beside import STREAMED, raters_place, tell_lower
+from custodes.command_line import OUTPUT_OPTIONS, SELECTION
+from custodes.commands.sidecar_files import STREAMED, raters_place, tell_lower
 from custodes.console import say, tell
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
@@ -17,7 +18,6 @@ from custodes.errors import OptionError, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
 from custodes.verbs import READING
-from custodes.words import OUTPUT_OPTIONS, SELECTION
 
 Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
 

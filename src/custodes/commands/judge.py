@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from custodes.cache import Cache
-from custodes.commands.beside import Places
+from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.judge_parts import (
     answers_kept,
     asked_for,
@@ -20,22 +20,22 @@ from custodes.commands.judge_parts import (
     sampling_of,
     summary,
 )
+from custodes.commands.sidecar_files import Places
 from custodes.commands.summaries import summary_lines
 from custodes.console import say, tell
 from custodes.errors import OptionError
 from custodes.judging import batch, run
-from custodes.judging.asking import ask, ask_nobody, ask_plan
 from custodes.judging.batch import Batch, read_replies
 from custodes.judging.cache import find_replies
 from custodes.judging.clients import client_named
 from custodes.judging.cost import Budget
 from custodes.judging.judge import Judge
+from custodes.judging.querying import ask, ask_nobody, ask_plan
 from custodes.judging.run import client_of, prepare
 from custodes.judging.tables import judgements_of
 from custodes.options import Inputs, Reading, progress, read_by
 from custodes.process import Stoppable
 from custodes.verbs import READING, arguments_of, with_options
-from custodes.words import OUTPUT_OPTIONS, SWITCH
 
 Text = str | None
 

@@ -13,7 +13,8 @@ import custodes as cu
 from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import options_of
 from custodes.answers.result import Result
-from custodes.commands.beside import STREAMED, Places, tell_lower
+from custodes.command_line import OUTPUT_OPTIONS, SWITCH
+from custodes.commands.sidecar_files import STREAMED, Places, tell_lower
 from custodes.commands.summaries import summary_lines
 from custodes.console import quiet_pipe, tell
 from custodes.errors import OptionError
@@ -23,7 +24,6 @@ from custodes.scoring.listing import listing
 from custodes.scoring.run import planned
 from custodes.scoring.scripts import script_of
 from custodes.verbs import READING, arguments_of, with_options
-from custodes.words import OUTPUT_OPTIONS, SWITCH
 
 METRICS: str = cu.score.helps["metrics"]  # type: ignore[attr-defined]
 

@@ -20,7 +20,7 @@ from custodes.data.notes import Note
 from custodes.data.origin import Origin
 from custodes.errors import InputError, OptionError
 from custodes.files import write_atomically
-from custodes.sealed import decoded, digest, layout
+from custodes.strict_json import decoded, digest, layout
 
 SUFFIX = ".counts.json"
 FORMAT, VERSION = "custodes-counts", 1

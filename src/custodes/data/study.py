@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import polars as pl
 
 from custodes.arguments import checked, value_list
+from custodes.control_characters import visible
 from custodes.data.annotator_tastes import CLEAR, assignment
+from custodes.data.interim_analyses import empty_looks, stopped
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
-from custodes.data.looks import empty_looks, stopped
-from custodes.data.mapping.people import beside_people, pooled_aspects
-from custodes.data.mapping.words import looks_human
+from custodes.data.mapping.annotator_columns import beside_people, pooled_aspects
+from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
 from custodes.data.outputs import Outputs
@@ -26,7 +27,6 @@ from custodes.data.ratings import Ratings
 from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
 from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.visible import visible
 
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]

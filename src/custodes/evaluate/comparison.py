@@ -23,9 +23,9 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.annotator_means import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
-from custodes.evaluate.people import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.scores import ItemScores
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.bootstrap import with_point

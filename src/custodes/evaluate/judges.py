@@ -20,9 +20,9 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
+from custodes.evaluate.annotator_means import check_same_scale, snapped
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
-from custodes.evaluate.people import check_same_scale, snapped
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.ratios import mean_of_defined
 

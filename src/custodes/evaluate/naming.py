@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from custodes.data.likeness import alike, visible
-from custodes.data.mapping.people import beside_people
-from custodes.data.mapping.words import looks_human
+from custodes.data.confusable_labels import alike, visible
+from custodes.data.mapping.annotator_columns import beside_people
+from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.study import Study
 from custodes.errors import listed
 

@@ -20,10 +20,10 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 
 from custodes.arguments import checked
+from custodes.control_characters import visible
 from custodes.errors import CustodesWarning, MissingExtraError, OptionError, shown
 from custodes.judging.reply_json import reply_json, storable, without_surrogates
 from custodes.judging.requests import Client, Denied, Rejected, Unavailable, check_completion, failed
-from custodes.visible import visible
 
 if TYPE_CHECKING:
     import httpx2

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from time import monotonic
 from typing import NamedTuple
 
+from custodes.control_characters import visible
 from custodes.judging.cost import Budget, spent, thought
 from custodes.judging.requests import (
     Client,
@@ -26,7 +27,6 @@ from custodes.judging.requests import (
     check_completion,
 )
 from custodes.plugins import said
-from custodes.visible import visible
 
 MINUTE = 60.0
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from custodes.judging.judge import REASON, Judge
 from custodes.judging.reply_json import without_surrogates
 from custodes.judging.requests import token_count
-from custodes.sealed import without_twins
+from custodes.strict_json import without_twins
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]
 """Why an answer is none: the model refused; a filter took it; it was cut off; nothing came; no verdict in it; or a

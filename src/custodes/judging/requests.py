@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from custodes.control_characters import visible
 from custodes.errors import InputError
 from custodes.judging.reply_json import encoded
-from custodes.sealed import layout
-from custodes.visible import visible
+from custodes.strict_json import layout
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Anything that answers the body of a chat completion (OpenAI's protocol) with its reply, or raises one of the errors

@@ -16,7 +16,6 @@ from custodes.data.patterns import select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
-from custodes.judging.asking import ask, ask_plan
 from custodes.judging.client import address, http_client
 from custodes.judging.clients import BY_NAME, asynchronous, place_of
 from custodes.judging.cost import Budget
@@ -24,6 +23,7 @@ from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, planned
 from custodes.judging.prompt import Prompt
+from custodes.judging.querying import ask, ask_plan
 from custodes.judging.requests import Client
 from custodes.judging.tables import Judgements, judgements_of
 from custodes.progress import Progress, silent

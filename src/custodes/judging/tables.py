@@ -20,10 +20,10 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.judging import cost
-from custodes.judging.asking import AskedPlan
 from custodes.judging.judge import TIE, A, B, Judge, Key
 from custodes.judging.label_answers import is_positive, positive_label, positive_note
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
+from custodes.judging.querying import AskedPlan
 from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from custodes.visible import visible
+from custodes.control_characters import visible
 
 # Vega looks labels up in plain objects, where these names (of ECMAScript's Object.prototype) are taken.
 _TAKEN = re.compile(

@@ -15,9 +15,10 @@ from custodes.answers.question import Rng, documented, recorded
 from custodes.answers.result import Result
 from custodes.answers.setting import Setting, selection_of
 from custodes.arguments import one_of
+from custodes.control_characters import visible
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING
 from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import folder, write_atomically
@@ -28,7 +29,6 @@ from custodes.reporting.page import page
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
 from custodes.reporting.sections.rates import RATES
-from custodes.visible import visible
 
 SECTION_PROGRESS = "sections"
 """What the progress of a report over its sections is called."""

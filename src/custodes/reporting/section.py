@@ -21,7 +21,7 @@ from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
 from custodes.plots.drawable import drawable
-from custodes.reporting.carried import Carried
+from custodes.reporting.page_limits import Carried
 
 TEMPLATES = Path(__file__).parent / "templates"
 

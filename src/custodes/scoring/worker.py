@@ -21,11 +21,11 @@ from typing import IO, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from custodes.control_characters import visible
 from custodes.errors import InputError, shown
 from custodes.process import CHILDREN
 from custodes.scoring.metric import Need
-from custodes.sealed import layout
-from custodes.visible import visible
+from custodes.strict_json import layout
 
 Line = TypeVar("Line", bound=msgspec.Struct)
 

@@ -13,7 +13,7 @@ from custodes.data.loading import size
 from custodes.data.loading.table import chosen, named_columns, short
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed
-from custodes.sealed import without_twins
+from custodes.strict_json import without_twins
 
 AS_TEXT: dict[str, Any] = {
     **dict.fromkeys(("parse_float", "parse_int", "parse_constant"), str),

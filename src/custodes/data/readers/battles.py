@@ -8,15 +8,15 @@ from functools import partial
 
 import polars as pl
 
-import custodes.data.readers.words as words
-from custodes.data.mapping.words import NAMES, named, normalised
+import custodes.data.readers.verdict_words as words
+from custodes.data.mapping.column_vocabulary import NAMES, named, normalised
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, option
 from custodes.data.raters import Raters, kinds_of
 from custodes.data.readers.orders import shown_first
 from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.verdict_words import likely, what_is_said, without_empty
 from custodes.data.readers.verdicts import read_verdicts
-from custodes.data.readers.words import likely, what_is_said, without_empty
 from custodes.data.roles import second_rows
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse

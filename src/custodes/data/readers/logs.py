@@ -28,7 +28,7 @@ from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.readers.texts import outputs_of
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.sealed import layout as with_types
+from custodes.strict_json import layout as with_types
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Label = str | int | float

@@ -27,10 +27,10 @@ from custodes.evaluate.agreement.choices import (
     resampled_groups,
 )
 from custodes.evaluate.agreement.differences import Differences, Tester
-from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, standing_columns
+from custodes.evaluate.agreement.joint_aspects import Together, together
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.agreement.together import Together, together
 from custodes.evaluate.comparable import NotComparableError, label_of
 from custodes.evaluate.comparison import Comparison, compare
 from custodes.evaluate.judges import few_clusters_notes

@@ -16,6 +16,17 @@ from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.annotators.annotator_labels import MOST_LABELS, AnnotatorAnswers, material
+from custodes.evaluate.annotators.annotator_statistics import (
+    FEW_TASKS,
+    FEWEST,
+    FIRST,
+    LITTLE,
+    NO_AGREEMENT,
+    SECOND,
+    Tests,
+    standing_columns,
+)
 from custodes.evaluate.annotators.consensus import (
     FEW_ITEMS,
     FEWEST_SHARED,
@@ -26,18 +37,7 @@ from custodes.evaluate.annotators.consensus import (
     label_columns,
 )
 from custodes.evaluate.annotators.identity import SLOT, People, persons
-from custodes.evaluate.annotators.material import MOST_LABELS, AnnotatorAnswers, material
 from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, concentration_columns, pair_columns
-from custodes.evaluate.annotators.standing import (
-    FEW_TASKS,
-    FEWEST,
-    FIRST,
-    LITTLE,
-    NO_AGREEMENT,
-    SECOND,
-    Tests,
-    standing_columns,
-)
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_signs import Material
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.judging.committee import (

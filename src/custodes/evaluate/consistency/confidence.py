@@ -14,7 +14,7 @@ from custodes.data.panel import label_codes
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, of_aspect
 from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_signs import Material
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.judging.calibration import (

@@ -21,11 +21,11 @@ from custodes.evaluate.consistency.confidence import confidence_columns
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
 from custodes.evaluate.consistency.labels import label_columns
 from custodes.evaluate.consistency.length import length_columns
-from custodes.evaluate.consistency.material import Material, materials
 from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
-from custodes.evaluate.consistency.own import own_columns, own_systems
+from custodes.evaluate.consistency.rater_signs import Material, materials
 from custodes.evaluate.consistency.repeats import repeat_columns
+from custodes.evaluate.consistency.self_preference import own_columns, own_systems
 from custodes.evaluate.consistency.slices import ratios_of
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.judges import few_clusters_notes

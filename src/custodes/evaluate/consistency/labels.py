@@ -9,7 +9,7 @@ import numpy as np
 from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
-from custodes.evaluate.consistency.material import OUTPUT, Material, repeated_labels
+from custodes.evaluate.consistency.rater_signs import OUTPUT, Material, repeated_labels
 from custodes.stats import intervals
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Floats

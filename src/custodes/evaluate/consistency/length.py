@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from custodes.evaluate.consistency.findings import LENGTH, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_signs import Material
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs

@@ -11,7 +11,7 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.evaluate.consistency.findings import FAILURES, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_signs import Material
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints

@@ -10,7 +10,7 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
 from custodes.evaluate.consistency.findings import POSITION, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_signs import Material
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.judging.bias_tests import Tested, slot_test

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_signs import Material
 from custodes.stats import intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio

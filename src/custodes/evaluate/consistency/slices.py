@@ -9,8 +9,8 @@ import polars as pl
 
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
-from custodes.evaluate.consistency.material import OUTPUT, Material, repeated_labels
 from custodes.evaluate.consistency.orders import both_orders
+from custodes.evaluate.consistency.rater_signs import OUTPUT, Material, repeated_labels
 from custodes.evaluate.consistency.repeats import equal_runs
 from custodes.evaluate.slices import Ratios
 

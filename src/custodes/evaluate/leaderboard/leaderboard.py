@@ -18,7 +18,7 @@ from custodes.answers.tables import AT_THRESHOLD, count, flag, label, p_value, s
 from custodes.arguments import value_list
 from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
-from custodes.data.looks import STOPPED
+from custodes.data.interim_analyses import STOPPED
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed

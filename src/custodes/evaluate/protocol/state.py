@@ -15,14 +15,14 @@ from custodes.arguments import LARGEST_SEED, at_least
 from custodes.data.comparisons import pairs_of
 from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, listed, shown
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import Asking
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
-from custodes.sealed import decoded, digest, is_whole
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 from custodes.stats.stopping.rules import Rule
+from custodes.strict_json import decoded, digest, is_whole
 
 FORMAT = "custodes-protocol"
 VERSION = 2

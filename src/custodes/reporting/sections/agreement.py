@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custodes.evaluate.agreement.agreement import agreement, by_standing
-from custodes.evaluate.agreement.standing import CHOOSING
+from custodes.evaluate.agreement.metric_ranking import CHOOSING
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.plots.agreement import intervals, with_chance
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of

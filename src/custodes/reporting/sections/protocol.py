@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from custodes.data.looks import stopped
+from custodes.data.interim_analyses import stopped
 from custodes.errors import InputError
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping

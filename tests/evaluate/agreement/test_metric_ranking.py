@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from custodes.evaluate.agreement.agreement import Agreement, agreement, by_standing
-from custodes.evaluate.agreement.standing import ranked_by
+from custodes.evaluate.agreement.metric_ranking import ranked_by
 from tests.evaluate.studies import scores_of, study_of
 
 

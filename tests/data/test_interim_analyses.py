@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.looks import SCHEMA, STOPPED, empty_looks, stopped, turned
+from custodes.data.interim_analyses import SCHEMA, STOPPED, empty_looks, stopped, turned
 from custodes.data.study import Study
 from custodes.evaluate.verdict.verdict import verdict_of
 

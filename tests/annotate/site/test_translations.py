@@ -7,7 +7,7 @@ import re
 import pytest
 
 from custodes.annotate.site import pages
-from custodes.annotate.site.words import ENGLISH, LANGUAGES, words
+from custodes.annotate.site.translations import ENGLISH, LANGUAGES, words
 from custodes.annotate.visits import SKIPPING
 from tests.annotate.site.gallery import WHY
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from custodes.data.mapping.pattern import POSITION, literal, matches
-from custodes.data.mapping.words import (
+from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     AVERAGES,
     GENERIC,
@@ -24,6 +23,7 @@ from custodes.data.mapping.words import (
     stem,
     word_list,
 )
+from custodes.data.mapping.pattern import POSITION, literal, matches
 
 WITH_WORD = (
     "{kind}{word}{gap}{{aspect}}{gap}{{rater}}",

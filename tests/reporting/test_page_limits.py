@@ -7,8 +7,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from custodes.reporting import Report, carried
-from custodes.reporting.carried import Carried
+from custodes.reporting import Report, page_limits
+from custodes.reporting.page_limits import Carried
 from custodes.reporting.sections.correction import CORRECTION
 
 
@@ -22,9 +22,9 @@ def test_a_page_of_few_carries_everything(made: Report) -> None:
 
 
 def test_a_page_of_many_carries_the_leading_ones(made: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carried, "METRICS", 3)
-    monkeypatch.setattr(carried, "FEWEST", 4)
-    monkeypatch.setattr(carried, "PAIRS", 1)
+    monkeypatch.setattr(page_limits, "METRICS", 3)
+    monkeypatch.setattr(page_limits, "FEWEST", 4)
+    monkeypatch.setattr(page_limits, "PAIRS", 1)
     part, standing = Carried.of(made.results), made.results["agreement"].to_frame("standing")
     best = set(standing.group_by("aspect").first()["metric"])
     assert best <= {*part.metrics}

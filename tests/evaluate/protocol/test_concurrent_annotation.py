@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from custodes.data.comparisons import pairs_of
 from custodes.evaluate.protocol.annotations import in_order
-from custodes.evaluate.protocol.asking import Asking, Ruling
+from custodes.evaluate.protocol.concurrent_annotation import Asking, Ruling
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.estimators import ESTIMATORS

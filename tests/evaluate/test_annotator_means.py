@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.evaluate.people import snapped
+from custodes.evaluate.annotator_means import snapped
 from tests.evaluate.judged_studies import judged
 
 

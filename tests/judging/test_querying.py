@@ -20,12 +20,12 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import InputError, OptionError
-from custodes.judging import asking
-from custodes.judging.asking import Received, ask
+from custodes.judging import querying
 from custodes.judging.cache import find_replies
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget, Price
 from custodes.judging.dispatch import Patience
+from custodes.judging.querying import Received, ask
 from custodes.judging.requests import Client, Request, Unavailable
 from custodes.progress import silent
 from tests.judging import servers
@@ -293,7 +293,7 @@ def test_a_placeholder_for_a_key_changes_no_reply(server: Server, key: str) -> N
 
 
 def test_a_server_that_restarts_is_asked_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PATIENCE", Patience(tries=10_000, first=0.005, longest=0.05))
+    monkeypatch.setattr(querying, "PATIENCE", Patience(tries=10_000, first=0.005, longest=0.05))
     inner = client(server)
 
     async def watched(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -479,11 +479,11 @@ def test_two_runs_on_one_cache(server: Server, tmp_path: Path) -> None:
 CODE = """
 import sys
 from custodes.cache import Cache
-from custodes.judging.asking import ask
+from custodes.judging.querying import ask
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget
 from custodes.progress import silent
-from tests.judging.test_asking import bodies
+from tests.judging.test_querying import bodies
 
 url, place = sys.argv[1:]
 with Cache(place) as cache:

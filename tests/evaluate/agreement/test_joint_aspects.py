@@ -11,7 +11,7 @@ import custodes as cu
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.evaluate.agreement.together import together
+from custodes.evaluate.agreement.joint_aspects import together
 from custodes.evaluate.comparison import compare
 
 ASPECTS = ("style", "truth", "wit")

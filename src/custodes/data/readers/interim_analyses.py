@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.looks import SCHEMA, turned
+from custodes.data.interim_analyses import SCHEMA, turned
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study

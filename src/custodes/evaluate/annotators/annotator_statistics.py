@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.annotators.material import VERDICTS, AnnotatorAnswers
+from custodes.evaluate.annotators.annotator_labels import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_quality import peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks

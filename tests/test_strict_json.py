@@ -12,7 +12,7 @@ import pytest
 
 import custodes
 from custodes.errors import InputError
-from custodes.sealed import decoded, is_whole
+from custodes.strict_json import decoded, is_whole
 
 NUMBERS = msgspec.json.Decoder(dict[str, int])
 
@@ -25,7 +25,7 @@ def test_types_are_looked_up_at_import_only() -> None:
         text = path.read_text(encoding="utf-8")
         # Some convert to layouts, which are looked up where they are declared: by what `sealed` has for that; the
         # options of a plan and parameters of metrics are words, made numbers and truth values before there are threads.
-        converts = path.name in ("logs.py", "worker.py", "sealed.py", "annotate_plan.py", "spec.py")
+        converts = path.name in ("logs.py", "worker.py", "strict_json.py", "annotate_plan.py", "spec.py")
         if not converts and path.parts[-2:] != ("annotate", "plan.py"):
             assert not late.search(text), path
         if "readers" in path.parts or path.name == "worker.py":

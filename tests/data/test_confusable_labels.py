@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custodes.data.likeness import alike, visible
+from custodes.data.confusable_labels import alike, visible
 
 ALIKE = {
     "case": ("GPT-4", "gpt-4"),
