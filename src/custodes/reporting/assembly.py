@@ -15,7 +15,7 @@ from custodes.answers.question import Rng, documented, recorded
 from custodes.answers.result import Result
 from custodes.answers.setting import Setting, selection_of
 from custodes.arguments import one_of
-from custodes.control_characters import visible
+from custodes.control_characters import escape_controls
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING
@@ -73,7 +73,7 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        return visible(f"<Report of {self.context.study.name}: {', '.join(self.results)}>")
+        return escape_controls(f"<Report of {self.context.study.name}: {', '.join(self.results)}>")
 
     def __str__(self) -> str:
         """The verdict as text."""

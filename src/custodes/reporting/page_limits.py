@@ -26,7 +26,7 @@ PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Carried:
+class PageLimits:
     """The leading ones of all `systems` and `metrics`, in their order; `without` are names of metrics left out, as they
     stand in tables."""
 
@@ -37,7 +37,7 @@ class Carried:
     n_metrics: int
 
     @classmethod
-    def of(cls, results: Mapping[str, Result]) -> Carried:
+    def of(cls, results: Mapping[str, Result]) -> PageLimits:
         """What a page of these results carries; leading are systems by people, and metrics by their agreement."""
         metrics = _leading(results, "agreement", "standing", "metric")
         systems = _leading(results, "leaderboard", "systems", "system")

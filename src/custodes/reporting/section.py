@@ -21,7 +21,7 @@ from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
 from custodes.plots.drawable import drawable
-from custodes.reporting.page_limits import Carried
+from custodes.reporting.page_limits import PageLimits
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -119,7 +119,7 @@ class Context:
 
     def carried(self) -> Context:
         """The same with the rows of tables that a page carries."""
-        part = Carried.of(self.results)
+        part = PageLimits.of(self.results)
         results = {question: part.result(own) for question, own in self.results.items()}
         extra = {name: part.part(table) for name, table in self.extra.items()}
         return replace(self, results=results, extra=extra, left_out=part.told(), whole=self)
