@@ -33,5 +33,5 @@ def drawable(part: Any) -> Any:
         lines = "\n".join(map(escape_controls, part.split("\n")))  # a line break is drawn as a blank
         return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, lines))
     if isinstance(part, Mapping):
-        return {name: drawable(own) for name, own in part.items()}
-    return [drawable(own) for own in part] if isinstance(part, list | tuple) else part
+        return {name: drawable(value) for name, value in part.items()}
+    return [drawable(value) for value in part] if isinstance(part, list | tuple) else part

@@ -174,7 +174,7 @@ def report(
         first = "rates" if labels else "leaderboard" if people_alone or metrics_alone else "agreement"
         if first in context.absent:  # no page makes sense without it
             raise InputError(f"{study.name}: {context.absent[first].removeprefix(f'{study.name}: ')}")
-    told = verdict_of(context.results)
-    told = replace(told, provenance=replace(context.results[first].provenance, question="verdict"))
+    verdict = verdict_of(context.results)
+    verdict = replace(verdict, provenance=replace(context.results[first].provenance, question="verdict"))
     context.study = study  # without the cache
-    return Report(results=context.results, verdict=told, context=context, sections=sections, title=title)
+    return Report(results=context.results, verdict=verdict, context=context, sections=sections, title=title)
