@@ -175,7 +175,9 @@ class Comparisons:
 
     def with_raters(self, other: Comparisons) -> Comparisons:
         """These raters, then those of another table of the same items and systems."""
-        columns = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS}
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS
+        }
         columns["rater"][len(self) :] += len(self.raters)
         return replace(self, raters=self.raters + other.raters, **columns)
 
