@@ -25,7 +25,7 @@ from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 from custodes.console import put, quiet_pipe, say, tell
-from custodes.control_characters import visible
+from custodes.control_characters import escape_controls
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, sidecar_raters
 from custodes.data.mapping.columns import ROLES
@@ -366,7 +366,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
     columns = (*Bar.get_default_columns(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         if doing:
-            bar.add_task(escape(visible(doing)), total=None)
+            bar.add_task(escape(escape_controls(doing)), total=None)
             bar.refresh()  # or it is not seen before a tenth of a second is over, in which a core may have no time
 
         def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:

@@ -16,7 +16,7 @@ from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule
-from custodes.strict_json import layout
+from custodes.strict_json import prepare_decoder
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
@@ -191,7 +191,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
 
 
-@layout
+@prepare_decoder
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole plan of a study: what is asked, of whom, for how much, and when it stops."""
 

@@ -17,7 +17,7 @@ from custodes.annotate.state import HALF_AN_HOUR, StudyState
 from custodes.annotate.visits import people_of, standing_of
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
-from custodes.evaluate.protocol.concurrent_annotation import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.stats.reliability import FEWEST_PEOPLE
 
 STANDSTILL, FEW_PEOPLE = "standstill", "few-people"
@@ -274,7 +274,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     people = Counter(
         pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
     )
-    in_all = len(engine.rule.looks) if isinstance(engine, Asking) else 0
+    in_all = len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0
     rows = []
     for k, number in enumerate(assignments.numbers):
         done, (decision, n, wins, ties, losses, margin, low, high) = looks.get(number, UNSEEN)

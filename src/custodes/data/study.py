@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import polars as pl
 
 from custodes.arguments import checked, value_list
-from custodes.control_characters import visible
+from custodes.control_characters import escape_controls
 from custodes.data.annotator_tastes import CLEAR, assignment
-from custodes.data.interim_analyses import empty_looks, stopped
+from custodes.data.interim_analyses import no_interim_analyses, sequential_notes
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
 from custodes.data.mapping.annotator_columns import beside_people, pooled_aspects
@@ -62,7 +62,7 @@ class Study:
     preferences: Preferences = field(default_factory=Preferences.empty)
     second: Preferences = field(default_factory=Preferences.empty)
     second_ratings: Ratings = field(default_factory=Ratings.empty)
-    looks: pl.DataFrame = field(default_factory=empty_looks)
+    looks: pl.DataFrame = field(default_factory=no_interim_analyses)
     raters: Raters
     items: Items = field(default_factory=Items.empty)
     outputs: Outputs | None = None
@@ -87,7 +87,7 @@ class Study:
         parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items() if len(part))
         aspects = listed(filter(None, self.aspects))
-        return visible(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
+        return escape_controls(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
 
     @property
     def humans(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ class Study:
             "favoritism, rankings and leaderboards have no meaning; read sample accuracy"
         )
         looks = self.looks.filter(among)
-        notes += stopped(looks) if people else []
+        notes += sequential_notes(looks) if people else []
         repeated = self.once(("repeated", people), lambda: repeated_items(self, people))
         assigned = self.once(("assigned", people), lambda: assignment(self, people, repeated))
         groups = [*repeated, *assigned.groups]

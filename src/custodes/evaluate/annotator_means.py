@@ -55,7 +55,7 @@ def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     return "unpaired", count, message
 
 
-def snapped(values: Floats) -> Floats:
+def without_float_noise(values: Floats) -> Floats:
     """Means that differ by no more than the noise of floating point, made equal; NaN stays NaN.
 
     >>> snapped(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()

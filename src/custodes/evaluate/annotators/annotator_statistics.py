@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.annotators.annotator_labels import VERDICTS, AnnotatorAnswers
+from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_quality import peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
@@ -39,7 +39,7 @@ class Tests(NamedTuple):
     first: Bools
 
 
-def standing_columns(
+def annotator_columns(
     part: AnnotatorAnswers, persons: Bools, *, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], Tests]:
     """Columns of `annotators` but for competence and flags; (workers,) each, NaN for who is no person."""

@@ -82,7 +82,7 @@ class AnnotatorAnswers:
         return np.asarray(self.doubled[self.answers.task])
 
 
-def material(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
+def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
     """All that some raters of a selected study answered, second opinions too, aspect by aspect; one answer a person and
     task."""
     ours = pl.col("rater").is_in(list(raters))

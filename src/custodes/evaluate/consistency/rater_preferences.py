@@ -18,8 +18,8 @@ from custodes.data.preferences import SHOWN
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.comparable import is_ordered
-from custodes.evaluate.comparison import all_raters, check_scales
 from custodes.evaluate.design import Design
+from custodes.evaluate.rater_comparison import all_raters, check_scales
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
@@ -29,7 +29,7 @@ MOST_SIGNS = 500_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
+class RaterPreferences:
     """One aspect. `words` (items, systems) of texts, and one more (NaN: no text); empty without any texts.
 
     `asked`: a row per verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
@@ -69,7 +69,7 @@ class Material:
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
 
-def materials(study: Study, setting: Setting) -> list[Material]:
+def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
     """Of every aspect of a selected study, and of rows without an aspect where other rows have one.
 
     Raises `InputError` where nobody gave a verdict or scores of two outputs of one item.
@@ -77,8 +77,8 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     aspects = list(study.aspects)
     verdicts = study.preferences
     more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
-    parts = [_material(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
-    parts += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
+    parts = [_rater_preferences(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
+    parts += [_rater_preferences(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
     if not any(
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
     ):
@@ -89,13 +89,13 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     return parts
 
 
-def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) -> Material:
+def _rater_preferences(study: Study, aspect: str, setting: Setting, *, compared: bool) -> RaterPreferences:
     raters = (*study.humans, *study.metrics)
     lost = study.preferences.missing
     systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
     items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique().sort())
     design = Design.of(study, items=items, systems=systems).in_blocks()
-    part = Material(
+    part = RaterPreferences(
         aspect=aspect,
         design=design,
         raters=raters,
@@ -164,7 +164,7 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     return repeated.filter(whole.over("rater"))
 
 
-def _compared(study: Study, part: Material, setting: Setting) -> Material:
+def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
     """With one sign a rater and comparison."""
     queried = study.preferences.asked
     # a study without ties of equal outputs shares its comparisons with other questions
