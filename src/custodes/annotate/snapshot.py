@@ -84,8 +84,8 @@ def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list
             (
                 FEW_PEOPLE,
                 len(few),
-                f"{len(few)} pairs were judged by fewer than {FEWEST_PEOPLE} annotators (the fewest: "
-                f"{min(few, default=0)}), so results describe only these {_some(few)} annotators",
+                f"{plural(len(few), 'pair')} had fewer than {FEWEST_PEOPLE} annotators, so results describe only "
+                f"these {_some(few)} annotators",
             )
         ),
     ]
@@ -113,7 +113,7 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
         yield Note(
             rule=STANDSTILL,
             message=(
-                f"the {reach.free} remaining answers of the current interim analyses can come only from "
+                f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
                 f"{listed(reach.able)}, as the other {reach.idle} have reached their maximum. Remind "
                 f"them, exclude those who do not return (then others may answer more), or {way_out}"
             ),

@@ -158,7 +158,7 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
     if isinstance(source, str) and source == DEMO_TEXTS:
         from custodes.data.demo_texts import demo_texts
 
-        return LoadedTable(demo_texts(), DEMO_TEXTS)
+        return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
     named = PATH_READERS.get(reader or "")
     if isinstance(source, str | Path):
         path, part = path_and_part(source)
