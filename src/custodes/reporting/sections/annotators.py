@@ -11,7 +11,7 @@ import polars as pl
 from custodes.answers.setting import selection_of
 from custodes.answers.tables import count, difference, flag, label
 from custodes.answers.wording import names, number, plural, sentence
-from custodes.data.looks import last_looks
+from custodes.data.interim_analyses import last_looks
 from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.errors import InputError
