@@ -45,7 +45,10 @@ FILE_WIDTH = 120
 
 Inputs = Annotated[
     str,
-    Parameter(help="Files, folders or databases to read and join; - for standard input; demo for the example study."),
+    Parameter(
+        help="Files, folders or databases to read and join; - for standard input; demo for the example study, "
+        "demo-texts for texts without ratings."
+    ),
 ]
 """What a verb reads."""
 

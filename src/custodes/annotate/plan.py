@@ -33,6 +33,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         Meta(description="the question; default: Which response is better? (rate: How good is this response?)"),
     ] = ""
+    noun: Annotated[
+        str,
+        Meta(
+            description="what an output is called, such as summary; default: the noun of a question that begins with"
+            " Which, else response"
+        ),
+    ] = ""
     mode: Annotated[
         Literal["compare", "rate"],
         Meta(description="compare two outputs, or rate one output"),

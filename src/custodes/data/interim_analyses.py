@@ -55,6 +55,17 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     return noted((STOPPED, pairs, message))
 
 
+def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
+    """The last completed look of each pair, with the number of its `looks`.
+
+    >>> last_looks(empty_looks()).height
+    0
+    """
+    pair = ["system_a", "system_b"]
+    ordered = looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
+    return ordered.unique(pair, keep="last", maintain_order=True)
+
+
 def in_label_order(looks: pl.DataFrame) -> pl.DataFrame:
     """The same with system_a < system_b, as verdicts have it."""
     turn = pl.col("system_a") > pl.col("system_b")

@@ -11,6 +11,7 @@ import polars as pl
 from custodes.answers.setting import selection_of
 from custodes.answers.tables import count, difference, flag, label
 from custodes.answers.wording import names, number, plural, sentence
+from custodes.data.interim_analyses import last_looks
 from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.errors import InputError
@@ -112,8 +113,7 @@ def looks_of(study: Study) -> pl.DataFrame:
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
     pair = ["system_a", "system_b"]
-    ordered = study.looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
-    last = ordered.unique(pair, keep="last", maintain_order=True)
+    last = last_looks(study.looks)
     frame = study.preferences.frame
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
