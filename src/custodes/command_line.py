@@ -1,4 +1,4 @@
-"""Parsing of a command line: conventions of all verbs, and errors in terms of options."""
+"""Parsing of a command line: groups of options, and errors in terms of options."""
 
 from __future__ import annotations
 

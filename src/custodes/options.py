@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from custodes.answers.blocks import json_blocks
+from custodes.answers.formats import json_blocks
 from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list

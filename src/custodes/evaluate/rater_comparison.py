@@ -1,6 +1,7 @@
-"""RaterComparison: what people and metrics said of the same outputs under one aspect, as arrays with labels.
+"""Scores and preferences of annotators and metrics on the same outputs, one `RaterComparison` per aspect.
 
-Every question starts here: it selects, averages people, makes preferences by the tie rule, and notes what is left out.
+Most questions start here: it selects, averages annotators, makes preferences by the tie rule, and notes what is left
+out.
 """
 
 from __future__ import annotations
