@@ -54,8 +54,9 @@ def test_metrics_alone_are_told_what_they_hold() -> None:
     result = cu.check(cu.read(battles("gpt", "metric")))
     assert result.summary.select("people", "metrics", "verdicts", "ties").rows() == [(0, 1, 120, None)]
     assert result.raters.select("rater", "kind", "ties").rows() == [("gpt", "metric", 0.25)]
-    assert result.problems.select("severity", "rule").rows() == [("warning", "no-people")]
-    assert "human='PATTERN'" in result.problems["message"][0]
+    assert result.problems.select("severity", "rule").rows() == [("info", "no-human-ratings")]
+    assert "custodes annotate new" in result.problems["message"][0]
+    assert result.status == 0
 
 
 @pytest.mark.parametrize("kind", ["human", "metric"])

@@ -281,11 +281,6 @@ class Study:
     def whose_people(self) -> str:
         """How to say who is a person, where nobody is."""
         kinds = self.raters.kind
-        if kinds and set(kinds.values()) == {"metric"}:
-            return (
-                f"no human ratings, as every rater is a metric ({listed(kinds)}); add a file of human ratings, or "
-                "collect them by custodes annotate new (leaderboard and consistency need none)"
-            )
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
         hint = f"; these look human: {listed(likely)}" if likely else ""
         more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
