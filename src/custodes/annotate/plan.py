@@ -13,10 +13,10 @@ from msgspec import Meta
 from custodes.arguments import check_storable, one_of, seed_or_generator
 from custodes.errors import OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
-from custodes.sealed import layout
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule
+from custodes.strict_json import prepare_decoder
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
@@ -198,7 +198,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
 
 
-@layout
+@prepare_decoder
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole plan of a study: what is asked, of whom, for how much, and when it stops."""
 

@@ -19,7 +19,7 @@ from custodes.annotate.visits import people_of, standing_of
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.stats.reliability import FEWEST_PEOPLE
 
 STANDSTILL, FEW_PEOPLE = "standstill", "few-people"
@@ -311,7 +311,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     people = Counter(
         pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
     )
-    in_all = len(engine.rule.looks) if isinstance(engine, Asking) else 0
+    in_all = len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0
     rows = []
     for k, number in enumerate(assignments.numbers):
         done, (decision, n, wins, ties, losses, margin, low, high) = looks.get(number, UNSEEN)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from custodes.command_line import HOW, SWITCH, whole
 from custodes.commands.annotate_owner import OWNER
 from custodes.commands.annotate_plan import plan_from, with_plan
 from custodes.commands.annotate_serve import flushed, serve
@@ -16,7 +17,6 @@ from custodes.files import check_distinct_files, write_atomically
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.verbs import OUTPUT, READING, numbers
-from custodes.words import HOW, SWITCH, whole
 
 annotate = App(name="annotate", group_parameters=HOW["group_parameters"])
 

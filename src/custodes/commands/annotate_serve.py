@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from custodes.command_line import HOW, SWITCH, whole
 from custodes.console import end, say, status_of
-from custodes.words import HOW, SWITCH, whole
 
 
 def serve(

@@ -24,13 +24,13 @@ from custodes.data.loading import (
     sidecar_raters,
     without_sidecars,
 )
+from custodes.data.mapping.column_vocabulary import NAMES, named, sides
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import certain, flags, suggested
 from custodes.data.mapping.labels import label_layout
 from custodes.data.mapping.nested import exploded, flattened
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.mapping.words import NAMES, named, sides
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
 from custodes.data.raters import INCOMPLETE

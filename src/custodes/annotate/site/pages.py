@@ -15,7 +15,7 @@ from typing import Any
 from custodes.annotate import arrivals, safe_html
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.site.forms import BOTH_BAD
-from custodes.annotate.site.words import ENGLISH, words
+from custodes.annotate.site.translations import ENGLISH, words
 from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, View, Wait
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 

@@ -18,11 +18,10 @@ from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label
 from custodes.arguments import value_list
 from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
-from custodes.data.looks import STOPPED, last_looks
+from custodes.data.interim_analyses import STOPPED, last_looks
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.comparison import Comparison, compared_by_any
 from custodes.evaluate.edges import PAIR
 from custodes.evaluate.leaderboard.bradley_terry import (
     CorrectedModel,
@@ -39,6 +38,7 @@ from custodes.evaluate.leaderboard.notes import notes_on
 from custodes.evaluate.leaderboard.reference import reference_rows
 from custodes.evaluate.leaderboard.tables import rows_of
 from custodes.evaluate.parallel import each
+from custodes.evaluate.rater_comparison import RaterComparison, compared_by_any
 from custodes.progress import Progress, silent
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
@@ -353,7 +353,7 @@ def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
 
 
 def _models(
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[RaterComparison],
     covariates: Mapping[str, Sequence[Covariate]],
     *,
     overall: bool,

@@ -10,9 +10,9 @@ import polars as pl
 
 from custodes.answers.result import Result
 from custodes.data.comparisons import HUMAN
-from custodes.data.looks import STOPPED
+from custodes.data.interim_analyses import STOPPED
 from custodes.evaluate.agreement.agreement import Agreement
-from custodes.evaluate.agreement.standing import ORDERING
+from custodes.evaluate.agreement.metric_ranking import ORDERING
 from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.favoritism import Favoritism
