@@ -52,7 +52,7 @@ class Study:
     is what questions ask about unless they are told otherwise (see `select`). `sides`: the systems are sides of a pair
     (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
     second opinions on what others were asked first; they say something of people and nothing of systems, so that no
-    question of systems counts them. `looks`: what stopped the asking, where the answers did (see `data.interim_analyses`).
+    question of systems counts them. `looks`: what stopped the asking, where answers did (see `data.interim_analyses`).
     `labels`: words of codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices.
     `unnamed_system`: the input names no system, and its only one is named after the file.
     `cache`: results that several questions share, of a study `with_cache`; a study made from this one starts without.
