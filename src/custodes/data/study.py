@@ -52,7 +52,7 @@ class Study:
     is what questions ask about unless they are told otherwise (see `select`). `sides`: the systems are sides of a pair
     (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
     second opinions on what others were asked first; they say something of people and nothing of systems, so that no
-    question of systems counts them. `looks`: what stopped the asking, where answers did (see `data.interim_analyses`).
+    question of systems counts them. `looks`: interim analyses that stopped a pair (see `data.interim_analyses`).
     `labels`: words of codes, by aspect. `attributes`: further columns of outputs (item and system first), for slices.
     `unnamed_system`: the input names no system, and its only one is named after the file.
     `cache`: results that several questions share, of a study `with_cache`; a study made from this one starts without.
@@ -281,6 +281,11 @@ class Study:
     def whose_people(self) -> str:
         """How to say who is a person, where nobody is."""
         kinds = self.raters.kind
+        if kinds and set(kinds.values()) == {"metric"}:
+            return (
+                f"no human ratings, as every rater is a metric ({listed(kinds)}); add a file of human ratings, or "
+                "collect them by custodes annotate new (leaderboard and consistency need none)"
+            )
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
         hint = f"; these look human: {listed(likely)}" if likely else ""
         more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
