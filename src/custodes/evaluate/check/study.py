@@ -37,7 +37,9 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     elif not chosen.metrics:
         yield problem("no-metrics", why=NO_METRIC)
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
-        yield problem("no-people", why=chosen.whose_people())
+        kinds = chosen.raters.kind
+        unknown = "no-people" if set(kinds.values()) != {"metric"} else "no-human-ratings"
+        yield problem(unknown, why=chosen.whose_people(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
     names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
