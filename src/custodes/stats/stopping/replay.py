@@ -21,8 +21,8 @@ class Answers:
 
     `kinds` (replications, pairs, items) as in `allocation.annotation_kinds`; `available` (replications, pairs), how
     many of them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items; `items`: which items
-    are annotated once each pair has so many (replications, pairs), for estimators that need them, and for all where they
-    are `clustered`.
+    are annotated once each pair has so many (replications, pairs), for estimators that need them, and for all where
+    they are `clustered`.
     """
 
     kinds: NDArray[np.int8]
