@@ -15,7 +15,7 @@ from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import PairItems, decide
-from custodes.stats.stopping.allocation import annotation_order, group_clusters, outcome_of
+from custodes.stats.stopping.allocation import annotation_kinds, annotation_order, outcome_of
 from custodes.stats.stopping.replay import Answers
 
 IDEAL = "ideal"
@@ -123,7 +123,7 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
     )
     kinds = np.stack(
         [
-            np.take_along_axis(group_clusters(pairs.human, pairs.metric), order, axis=1)
+            np.take_along_axis(annotation_kinds(pairs.human, pairs.metric), order, axis=1)
             for pairs, order in zip(replications, orders, strict=True)
         ]
     )
