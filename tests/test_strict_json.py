@@ -12,7 +12,7 @@ import pytest
 
 import custodes
 from custodes.errors import InputError
-from custodes.strict_json import decoded, is_whole
+from custodes.strict_json import decode, is_lossless
 
 NUMBERS = msgspec.json.Decoder(dict[str, int])
 
@@ -23,7 +23,7 @@ def test_types_are_looked_up_at_import_only() -> None:
     assert late.search("    made = msgspec.json.decode(text, type=cls)")
     for path in Path(custodes.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        # Some convert to layouts, which are looked up where they are declared: by what `sealed` has for that; the
+        # Some convert to layouts, which are looked up where they are declared: by what `strict_json` has for that; the
         # options of a plan and parameters of metrics are words, made numbers and truth values before there are threads.
         converts = path.name in ("logs.py", "worker.py", "strict_json.py", "annotate_plan.py", "spec.py")
         if not converts and path.parts[-2:] != ("annotate", "plan.py"):
@@ -69,11 +69,11 @@ def test_threads_that_read_trees_first_never_crash(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_is_told_in_one_line(content: bytes, reason: str) -> None:
     with pytest.raises(InputError) as told:
-        decoded(content, NUMBERS)
+        decode(content, NUMBERS)
     assert str(told.value).startswith(reason)
     assert str(told.value).isprintable()
 
 
 def test_whether_all_of_a_text_was_read() -> None:
-    assert is_whole(b'{"a": 1}', {"a": 1})
-    assert not is_whole(b'{"a": 1, "b": 2}', {"a": 1})
+    assert is_lossless(b'{"a": 1}', {"a": 1})
+    assert not is_lossless(b'{"a": 1, "b": 2}', {"a": 1})

@@ -1,4 +1,4 @@
-"""Labels for the eye: what would move a cursor, turn a line round or end a drawing is shown as an escape."""
+"""Escape control characters: what would move a cursor, turn a line round or end a drawing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNSHOWN = re.compile(
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""A text with its control characters as escapes, so that printing or drawing it does nothing else.
 
     Escaped are controls (a line break too), what turns the direction of a text, lone surrogates and code points that

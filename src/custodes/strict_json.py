@@ -1,4 +1,4 @@
-"""JSON that is read: of declared types; files of ours with no key twice, and as they were written."""
+"""Strict JSON: of declared types, no key twice, and files of ours as they were written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from custodes.errors import InputError
 T = TypeVar("T")
 
 
-def layout(struct: type[T]) -> type[T]:
+def prepare_decoder(struct: type[T]) -> type[T]:
     """A struct of fields whose types msgspec looks up now: threads that make it do so at once crash the process."""
     msgspec.json.Decoder(struct)
     return struct
@@ -29,7 +29,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
 
 
-def decoded(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """What a JSON text holds; InputError, with what is wrong in a few words, for anything else.
 
     >>> decoded(b"[1, 2]", msgspec.json.Decoder(list[int]))
@@ -37,7 +37,7 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """
     try:
         value = decoder.decode(content)
-        json.loads(content, object_pairs_hook=without_twins)  # msgspec takes the last of two
+        json.loads(content, object_pairs_hook=reject_duplicate_keys)  # msgspec takes the last of two
     except msgspec.ValidationError as problem:
         raise InputError(f"what it holds cannot be: {_printed(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
@@ -45,7 +45,7 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     return value
 
 
-def is_whole(content: bytes, value: Any) -> bool:
+def is_lossless(content: bytes, value: Any) -> bool:
     """Whether a JSON text holds what was made of it, no field less and none more.
 
     >>> is_whole(b'{"a": 1.0}', {"a": 1})
@@ -62,7 +62,7 @@ def _printed(problem: Exception) -> str:
 _REASON = 200  # characters
 
 
-def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON from its pairs; ValueError where a key stands twice, of which a parser would keep the last.
 
     >>> without_twins([("a", 1), ("b", 2)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custodes.data.confusable_labels import alike, visible
+from custodes.data.confusable_labels import confusable, escape_confusable
 
 ALIKE = {
     "case": ("GPT-4", "gpt-4"),
@@ -28,12 +28,14 @@ ALIKE = {
 
 @pytest.mark.parametrize("labels", ALIKE.values(), ids=ALIKE)
 def test_labels_that_look_alike(labels: tuple[str, str]) -> None:
-    assert alike(["other", *labels]) == [list(labels)]
-    assert len({visible(label) for label in labels}) == 2
+    assert confusable(["other", *labels]) == [list(labels)]
+    assert len({escape_confusable(label) for label in labels}) == 2
 
 
 def test_labels_that_do_not() -> None:
     assert (
-        alike(["a", "b", "a", "gpt-4", "gpt-4o", "gpt4", "bleu1", "bleu2", "\u00e9", "e", "", "日本", "\U0001f600"])
+        confusable(
+            ["a", "b", "a", "gpt-4", "gpt-4o", "gpt4", "bleu1", "bleu2", "\u00e9", "e", "", "日本", "\U0001f600"]
+        )
         == []
     )

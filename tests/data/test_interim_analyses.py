@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.interim_analyses import SCHEMA, STOPPED, empty_looks, stopped, turned
+from custodes.data.interim_analyses import SCHEMA, STOPPED, in_label_order, no_interim_analyses, sequential_notes
 from custodes.data.study import Study
 from custodes.evaluate.verdict.verdict import verdict_of
 
@@ -65,13 +65,13 @@ def test_looks_are_selected_with_their_systems(study: Study) -> None:
     ids=["one look of all", "one goes on", "all decided", "two looks"],
 )
 def test_one_look_of_all_pairs_is_no_stopping(rows: list[tuple[str, str, int, int, bool]], said: int) -> None:
-    assert sum(note.count for note in stopped(looks(*rows))) == said
+    assert sum(note.count for note in sequential_notes(looks(*rows))) == said
 
 
 def test_turned_twice_is_as_before() -> None:
     own = looks(("B", "A", 1, -1, False), ("A", "C", 1, 1, False))
-    once = turned(own)
+    once = in_label_order(own)
     assert once.row(0)[:9] == ("A", "B", 1, 10, 3, 1, 6, 1, False)[:9]
     assert once.row(1) == own.row(1)
     assert once.row(0, named=True)["low"] == -0.5
-    assert turned(empty_looks()).is_empty()
+    assert in_label_order(no_interim_analyses()).is_empty()

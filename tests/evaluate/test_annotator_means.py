@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.evaluate.annotator_means import snapped
+from custodes.evaluate.annotator_means import without_float_noise
 from tests.evaluate.judged_studies import judged
 
 
@@ -32,7 +32,7 @@ def test_snapping_undoes_noise_and_nothing_else(levels: list[int], seed: int) ->
     exact = np.array(levels, dtype=float)
     spread = np.ptp(exact)
     noisy = exact + 1e-12 * spread * rng.uniform(-1, 1, exact.shape)
-    made = snapped(np.append(noisy, np.nan))
+    made = without_float_noise(np.append(noisy, np.nan))
     assert np.isnan(made[-1])
     np.testing.assert_allclose(made[:-1], exact, atol=1e-11 * max(spread, 1))
     for i in range(len(exact)):

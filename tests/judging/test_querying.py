@@ -25,7 +25,7 @@ from custodes.judging.cache import find_replies
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget, Price
 from custodes.judging.dispatch import Patience
-from custodes.judging.querying import Received, ask
+from custodes.judging.querying import Received, query
 from custodes.judging.requests import Client, Request, Unavailable
 from custodes.progress import silent
 from tests.judging import servers
@@ -45,7 +45,7 @@ def bodies(count: int, *, start: int = 0, **more: Any) -> list[Request]:
 
 def asked(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Received:
     options = {"concurrency": 8, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent} | options
-    return ask(requests, client, cache=Cache() if cache is None else cache, **options)
+    return query(requests, client, cache=Cache() if cache is None else cache, **options)
 
 
 def client(server: Server, *, key: str | None = KEY, timeout: float = PATIENCE) -> Client:

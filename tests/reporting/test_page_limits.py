@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from custodes.reporting import Report, page_limits
-from custodes.reporting.page_limits import Carried
+from custodes.reporting.page_limits import PageLimits
 from custodes.reporting.sections.correction import CORRECTION
 
 
 def test_a_page_of_few_carries_everything(made: Report) -> None:
-    part = Carried.of(made.results)
+    part = PageLimits.of(made.results)
     assert part.everything
     assert part.told() == ""
     assert 'id="left-out"' not in made.html
@@ -25,7 +25,7 @@ def test_a_page_of_many_carries_the_leading_ones(made: Report, monkeypatch: pyte
     monkeypatch.setattr(page_limits, "METRICS", 3)
     monkeypatch.setattr(page_limits, "FEWEST", 4)
     monkeypatch.setattr(page_limits, "PAIRS", 1)
-    part, standing = Carried.of(made.results), made.results["agreement"].to_frame("standing")
+    part, standing = PageLimits.of(made.results), made.results["agreement"].to_frame("standing")
     best = set(standing.group_by("aspect").first()["metric"])
     assert best <= {*part.metrics}
     assert len(part.metrics) == 3

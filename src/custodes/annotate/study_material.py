@@ -22,7 +22,7 @@ from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, MissingExtraError, OptionError, listed, shown, suggestion
-from custodes.evaluate.comparison import all_raters
+from custodes.evaluate.rater_comparison import all_raters
 from custodes.progress import Progress
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs

@@ -1,4 +1,4 @@
-"""What methods learn from a part of the outputs, and what they then predict of others."""
+"""Training of methods on a part of the outputs, and their predictions for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.combining.methods import Lesson, Method
+from custodes.combining.methods import Method, TrainingData
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.task import Task
 from custodes.combining.terms import Terms
@@ -22,14 +22,14 @@ Scores = Mapping[str, Floats]
 """What methods score on inner folds that they have not seen, by name (folds,)."""
 
 
-def lesson_of(
+def training_data(
     of: Task, terms: Terms, train: NDArray[np.bool_], rng: np.random.Generator, inner: Scores
-) -> tuple[Normalisation, Lesson]:
+) -> tuple[Normalisation, TrainingData]:
     """The scales fitted on a training part (items, systems), and what methods learn from; `inner` may be empty."""
     rows = np.flatnonzero((train & of.rated).ravel())
     x, items = of.rows(rows), rows // len(of.design.systems)
     scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
-    return scales, Lesson(
+    return scales, TrainingData(
         x=scales.apply(x),
         y=of.human.ravel()[rows],
         items=items,
@@ -43,7 +43,7 @@ def lesson_of(
 
 class Part(NamedTuple):
     """What methods learn from and predict: `train` (items, systems), the outputs `held` (flat) and `inner`, as in
-    `lesson_of`; `label` seeds the generator of the part."""
+    `training_data`; `label` seeds the generator of the part."""
 
     label: str
     train: NDArray[np.bool_]
@@ -78,9 +78,9 @@ def fitted(
     """Fit every method on every part, and predict what the part holds out."""
 
     def fit(part: Part, rng: np.random.Generator) -> Fits:
-        scales, lesson = lesson_of(of, terms, part.train, rng, part.inner)
+        scales, training = training_data(of, terms, part.train, rng, part.inner)
         x = scales.apply(of.rows(part.held))
-        seconds, formulas = zip(*map(lesson.learn, methods), strict=True)
+        seconds, formulas = zip(*map(training.learn, methods), strict=True)
         used, predicted = zip(*((len(formula.used), formula.predict(x)) for formula in formulas), strict=True)
         return Fits(np.array(seconds), np.array(used), np.stack(predicted))
 

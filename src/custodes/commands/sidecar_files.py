@@ -1,4 +1,4 @@
-"""What is written beside a file of scores or verdicts, and what must not be: its raters table is read with it."""
+"""Files of a command that writes scores or verdicts: the table, its sidecar files and the cache."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ NO_CACHE = "none"
 STREAMED = "a stream carries no raters table; give --raters where it is read"
 
 
-def beside(output: str | Path, ending: str) -> Path:
+def sidecar_path(output: str | Path, ending: str) -> Path:
     """A file beside another: scores.csv.gz gives scores.raters.csv."""
     place = Path(output)
     return place.with_name(Path(place.name.removesuffix(".gz")).stem + ending)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class OutputFiles:
     """Files of scores or verdicts: their table (under ''), tables beside it by name, and the cache of answers."""
 
     tables: Mapping[str, Path]
     cache: Path | None
 
     @classmethod
-    def make(cls, output: str | None, cache: str | None, **endings: str) -> Places:
+    def make(cls, output: str | None, cache: str | None, **endings: str) -> OutputFiles:
         """The places of an output, if any; nothing stands beside a stream. `endings`: name of a table to its ending."""
         if output is None or is_stream(output):
             tables = {} if output is None else {"": Path(output)}
             return cls(tables=tables, cache=None if cache in (None, NO_CACHE) else Path(cache))
-        tables = {"": Path(output)} | {name: beside(output, ending) for name, ending in endings.items()}
-        cache_file = beside(output, ".cache.db") if cache is None else Path(cache)
+        tables = {"": Path(output)} | {name: sidecar_path(output, ending) for name, ending in endings.items()}
+        cache_file = sidecar_path(output, ".cache.db") if cache is None else Path(cache)
         return cls(tables=tables, cache=None if cache == NO_CACHE else cache_file)
 
     @property
@@ -82,10 +82,14 @@ def check_raters(places: Iterable[str | Path], output: str | Path) -> None:
                 )
 
 
-def raters_place(output: str, raters: Raters) -> Path | None:
+def raters_sidecar(output: str, raters: Raters) -> Path | None:
     """Where the raters table of an output goes; None where the output read without one says the same of its raters,
     or with the one that lies beside it already."""
-    inferred, sidecars, place = Raters.infer(raters.kind), sidecar_raters(Path(output)), beside(output, ".raters.csv")
+    inferred, sidecars, place = (
+        Raters.infer(raters.kind),
+        sidecar_raters(Path(output)),
+        sidecar_path(output, ".raters.csv"),
+    )
     try:
         for sidecar in sidecars:
             inferred, _ = inferred.described(load_table(sidecar).frame, where=sidecar.name)
@@ -103,7 +107,7 @@ def raters_place(output: str, raters: Raters) -> Path | None:
     return place
 
 
-def tell_lower(raters: pl.DataFrame, why: str) -> None:
+def print_lower_is_better(raters: pl.DataFrame, why: str) -> None:
     """Tell of which raters lower is better, where those who read their scores cannot know it."""
     lower = raters.filter(~pl.col("higher_is_better"))["rater"]
     if lower.len():

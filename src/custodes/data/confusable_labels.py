@@ -1,4 +1,4 @@
-"""Labels that look alike and are not the same: case, composed letters, Cyrillic and Greek letters, hidden signs."""
+"""Labels that look alike and differ: case, composed letters, Cyrillic and Greek letters, hidden characters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def skeleton(label: str) -> str:
     return re.sub(r"[-_\s]+", "-", parted).strip("-")
 
 
-def alike(labels: Iterable[str]) -> list[list[str]]:
+def confusable(labels: Iterable[str]) -> list[list[str]]:
     """Sets of labels that look alike, in the order of the first of each."""
     sets: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
@@ -35,7 +35,7 @@ def alike(labels: Iterable[str]) -> list[list[str]]:
     return [group for group in sets.values() if len(group) > 1]
 
 
-def visible(label: str) -> str:
+def escape_confusable(label: str) -> str:
     """A label with signs that cannot be seen, or that look like a Latin letter, written as escapes.
 
     >>> visible("GP\\u0422-4")

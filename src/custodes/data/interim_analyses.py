@@ -1,4 +1,4 @@
-"""Looks: what was decided while people were asked, where a study was stopped by its answers."""
+"""Interim analyses: the decisions on pairs at each analysis of a sequential study, as its export has them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ STOPPED = "stopped-by-answers"
 """The note on studies in which answers decided how many more were asked."""
 
 
-def empty_looks() -> pl.DataFrame:
+def no_interim_analyses() -> pl.DataFrame:
     """No looks: a study that was not stopped by its answers, as far as is known."""
     return pl.DataFrame(schema=SCHEMA)
 
 
-def stopped(looks: pl.DataFrame) -> list[Note]:
+def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     """What holds of a study in which answers decided how many more were asked, and what does not (simulated, see the
     page of statistics); nothing where every pair was asked the same, once.
 
@@ -55,7 +55,18 @@ def stopped(looks: pl.DataFrame) -> list[Note]:
     return noted((STOPPED, pairs, message))
 
 
-def turned(looks: pl.DataFrame) -> pl.DataFrame:
+def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
+    """The last completed look of each pair, with the number of its `looks`.
+
+    >>> last_looks(empty_looks()).height
+    0
+    """
+    pair = ["system_a", "system_b"]
+    ordered = looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
+    return ordered.unique(pair, keep="last", maintain_order=True)
+
+
+def in_label_order(looks: pl.DataFrame) -> pl.DataFrame:
     """The same with system_a < system_b, as verdicts have it."""
     turn = pl.col("system_a") > pl.col("system_b")
 

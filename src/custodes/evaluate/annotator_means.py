@@ -1,4 +1,4 @@
-"""People taken together: averaged only where they rate on one scale."""
+"""Means of annotators, who must rate on one scale; comparisons that no annotator rated both outputs of."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     return "unpaired", count, message
 
 
-def snapped(values: Floats) -> Floats:
+def without_float_noise(values: Floats) -> Floats:
     """Means that differ by no more than the noise of floating point, made equal; NaN stays NaN.
 
     >>> snapped(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()

@@ -1,4 +1,4 @@
-"""Asking a plan: each request once, and once more where its reply holds no answer; replies are stored as they come."""
+"""Send a plan: each request once, and once more where its reply holds no answer; replies are stored as they come."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from custodes.progress import Progress
 
 PATIENCE = Patience()
 NOT_REACHED = Failure(reason="unavailable", message=f"{LEFT}the run was ended")
-UNASKED = Failure(reason="unavailable", message="not sent yet")
+NOT_SENT = Failure(reason="unavailable", message="not sent yet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +37,10 @@ class Received:
     sent: int = 0
 
 
-Ask = Callable[[Sequence[Request]], Received]
+SendRequests = Callable[[Sequence[Request]], Received]
 
 
-def ask(
+def query(
     requests: Sequence[Request],
     client: Client,
     *,
@@ -122,14 +122,14 @@ def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, 
         future.result()
 
 
-def ask_nobody(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
+def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
     """Only the replies that are stored; `failures` say why one is missing, where that is known."""
     replies, missing = find_replies(requests, cache)
-    return Received(replies=replies, failures={request.key: failures.get(request.key, UNASKED) for request in missing})
+    return Received(replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing})
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedPlan:
+class QueriedPlan:
     """What came of a plan. For each key of a first request: the request that counts, its reply and what was read in it,
     or the failure. `again`: second requests by the key of the first; `used`: all requests that have a reply, with it;
     `asked`: requests that were sent; `sent`: how often one was sent, retries included."""
@@ -144,17 +144,17 @@ class AskedPlan:
     sent: int
 
 
-def ask_plan(plan: JudgingPlan, ask: Ask) -> AskedPlan:
-    """Ask all requests, and once more, under a key of its own, where the reply holds no answer."""
+def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
+    """Send all requests, and once more, under a key of its own, where the reply holds no answer."""
     requests = {request.key: request for request in plan.requests}
-    first = ask(list(requests.values()))
+    first = send(list(requests.values()))
     answers = read_answers(plan, first.replies)
     again = second_requests(plan, answers)
-    second = ask(list(again.values())) if again else Received(replies={}, failures={})
+    second = send(list(again.values())) if again else Received(replies={}, failures={})
     later = {key: second.replies[request.key] for key, request in again.items() if request.key in second.replies}
     lost = {key: second.failures[request.key] for key, request in again.items() if request.key in second.failures}
     used = [(requests[key], reply) for key, reply in first.replies.items()]
-    return AskedPlan(
+    return QueriedPlan(
         requests=requests | {key: again[key] for key in later},
         replies={**first.replies, **later},
         answers=answers | read_answers(plan, later),

@@ -1,4 +1,4 @@
-"""What a page carries of tables that no browser would open whole: the leading systems by pair, the leading metrics."""
+"""Page limits: of tables that no browser would open whole, the leading systems by pair and the leading metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Carried:
+class PageLimits:
     """The leading ones of all `systems` and `metrics`, in their order; `without` are names of metrics left out, as they
     stand in tables."""
 
@@ -37,17 +37,19 @@ class Carried:
     n_metrics: int
 
     @classmethod
-    def of(cls, results: Mapping[str, Result]) -> Carried:
+    def of(cls, results: Mapping[str, Result]) -> PageLimits:
         """What a page of these results carries; leading are systems by people, and metrics by their agreement."""
         metrics = _leading(results, "agreement", "standing", "metric")
         systems = _leading(results, "leaderboard", "systems", "system")
         aspects = results["leaderboard"].to_frame("systems")["aspect"].unique() if "leaderboard" in results else [""]
-        shown = metrics[:METRICS]
+        leading = metrics[:METRICS]
         return cls(
-            systems=systems[: _most(len(systems), (1 + len(shown)) * len(aspects))],
+            systems=systems[: _most(len(systems), (1 + len(leading)) * len(aspects))],
             n_systems=len(systems),
-            metrics=shown,
-            without=tuple(name for own in metrics[METRICS:] for name in (own, *(f"{own}:{a}" for a in aspects if a))),
+            metrics=leading,
+            without=tuple(
+                name for metric in metrics[METRICS:] for name in (metric, *(f"{metric}:{a}" for a in aspects if a))
+            ),
             n_metrics=len(metrics),
         )
 
@@ -63,14 +65,14 @@ class Carried:
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that the page carries."""
-        kept = pl.lit(True)
+        keep = pl.lit(True)
         for first, second in PAIR_OF_SYSTEMS:
             if {first, second} <= {*table.columns} and len(self.systems) < self.n_systems:
-                kept &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
-        for name in (*ONE, *(own for pair in TWO for own in pair)):
+                keep &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
+        for name in (*ONE, *(name_of_pair for pair in TWO for name_of_pair in pair)):
             if name in table.columns and self.without:
-                kept &= ~pl.col(name).is_in(list(self.without))
-        return table.filter(kept)
+                keep &= ~pl.col(name).is_in(list(self.without))
+        return table.filter(keep)
 
     def told(self) -> str:
         """What is left out, and where it is; nothing where all is here."""
@@ -94,7 +96,9 @@ def _leading(results: Mapping[str, Result], question: str, table: str, column: s
     rows = results[question].to_frame(table)
     if "rater" in rows.columns:
         rows = rows.filter(rater=HUMAN).sort("rank", nulls_last=True, maintain_order=True)
-    orders: Sequence[Sequence[str]] = [own[column].to_list() for _, own in rows.group_by("aspect", maintain_order=True)]
+    orders: Sequence[Sequence[str]] = [
+        of_aspect[column].to_list() for _, of_aspect in rows.group_by("aspect", maintain_order=True)
+    ]
     return tuple(dict.fromkeys(name for place in zip_longest(*orders) for name in place if name is not None))
 
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from custodes.cache import Cache, KeptScore
-from custodes.control_characters import visible
+from custodes.control_characters import escape_controls
 from custodes.errors import InputError, shown
 from custodes.plugins import said
 from custodes.scoring.corpus import Corpus
@@ -202,7 +202,7 @@ class Computation:
                     self.scorer.signature,
                     stored.astype("<f8").tobytes(),
                     cut,
-                    visible(why),
+                    escape_controls(why),
                     share,
                 )
             )

@@ -11,8 +11,8 @@ import custodes as cu
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.evaluate.agreement.joint_aspects import together
-from custodes.evaluate.comparison import compare
+from custodes.evaluate.agreement.joint_aspects import joint_aspects
+from custodes.evaluate.rater_comparison import compare
 
 ASPECTS = ("style", "truth", "wit")
 KINDS = {"ann": "human", "m1": "metric", "m2": "metric", "own": "metric", "part": "metric", "late": "metric"}
@@ -56,7 +56,7 @@ def test_one_output_that_people_did_not_rate_keeps_aspects_apart() -> None:
     assert len(some) == len(whole) - 1
     frame = pl.DataFrame(some, schema=["item", "system", "rater", "aspect", "score"], orient="row")
     compared = compare(Study(ratings=Ratings.make(frame)[0], raters=Raters.infer(KINDS)))
-    groups = together([own.of_people for own in compared])
+    groups = joint_aspects([own.of_people for own in compared])
     assert groups[0] is groups[2]
     assert groups[0] is not groups[1]
 

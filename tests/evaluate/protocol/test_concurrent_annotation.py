@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from custodes.data.comparisons import pairs_of
 from custodes.evaluate.protocol.annotations import in_order
-from custodes.evaluate.protocol.concurrent_annotation import Asking, Ruling
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -26,14 +26,16 @@ LOOKS = {"looks": (5, 12, 20), "boundary": "pocock", "stop": "futility"}
 
 def asking(
     *, estimator: str = "human", seed: int = 0, metric: Any = None, units: Any = None, pairs: int = 6, **options: Any
-) -> Asking:
+) -> ConcurrentAnnotation:
     rule = Stopping(**{**LOOKS, **options}).rule(ESTIMATORS[estimator], most=N_ITEMS, seed=seed)
     units = np.arange(N_ITEMS) if units is None else units
     orders = annotation_order(np.ones((6, N_ITEMS), dtype=bool), units, np.random.default_rng(seed))[:pairs]
-    return Asking(orders=orders.tolist(), rule=rule, systems=PAIRS[:pairs], units=units, metric=metric)
+    return ConcurrentAnnotation(orders=orders.tolist(), rule=rule, systems=PAIRS[:pairs], units=units, metric=metric)
 
 
-def answered(study: Asking, signs: np.ndarray, choose: Callable[[list[int]], int]) -> Asking:
+def answered(
+    study: ConcurrentAnnotation, signs: np.ndarray, choose: Callable[[list[int]], int]
+) -> ConcurrentAnnotation:
     """To the end, in the order that is chosen among all places wanted."""
     while study.open_pairs():
         wanted = [(pair, place) for pair in study.open_pairs() for place in study.wanted(pair)]

@@ -49,12 +49,12 @@ ENGLISH = {
     "stored": "We store your answers, the time of each answer and how long each page was visible. You may stop at any "
     "time. You do not need to install anything, and this site sets no cookies.",
     "contact": "Questions about this study:",
-    "how_compare": "You will see two responses at a time. Read both, then choose. Your choice is saved at once and the "
+    "how_compare": "You will see two texts at a time. Read both, then choose. Your choice is saved at once and the "
     "next question appears.",
-    "how_rate": "You will see one response at a time. Read it, then rate it.",
+    "how_rate": "You will see one text at a time. Read it, then rate it.",
     "how_aspects": "Answer every question below the texts, then press Next.",
     "how_keys": "Keyboard shortcuts:",
-    "how_keys_compare": "1 or ← for the first response, 2 or → for the second",
+    "how_keys_compare": "1 or ← for the first text, 2 or → for the second",
     "how_keys_equal": "0 for equal",
     "how_keys_rate": "the digit keys",
     "how_batch": "You can take a break after every {batch} questions. You may stop at any time.",
@@ -179,12 +179,12 @@ GERMAN = {
     "stored": "Wir speichern Ihre Antworten, den Zeitpunkt jeder Antwort und wie lange jede Seite sichtbar war. Sie "
     "können jederzeit aufhören. Sie müssen nichts installieren, und diese Seite setzt keine Cookies.",
     "contact": "Fragen zu dieser Studie:",
-    "how_compare": "Sie sehen jeweils zwei Antworten. Lesen Sie beide und wählen Sie dann. Ihre Wahl wird sofort "
+    "how_compare": "Sie sehen jeweils zwei Texte. Lesen Sie beide und wählen Sie dann. Ihre Wahl wird sofort "
     "gespeichert, und die nächste Frage erscheint.",
-    "how_rate": "Sie sehen jeweils eine Antwort. Lesen Sie sie und bewerten Sie sie.",
+    "how_rate": "Sie sehen jeweils einen Text. Lesen Sie ihn und bewerten Sie ihn.",
     "how_aspects": "Beantworten Sie jede Frage unter den Texten und drücken Sie dann „Weiter“.",
     "how_keys": "Tastenkürzel:",
-    "how_keys_compare": "1 oder ← für die erste Antwort, 2 oder → für die zweite",
+    "how_keys_compare": "1 oder ← für den ersten Text, 2 oder → für den zweiten",
     "how_keys_equal": "0 für gleich",
     "how_keys_rate": "die Zifferntasten",
     "how_batch": "Nach jeweils {batch} Fragen können Sie eine Pause machen. Sie können jederzeit aufhören.",
@@ -273,10 +273,18 @@ GERMAN = {
 LANGUAGES = {"en": ENGLISH, "de": GERMAN}
 
 
-def words(language: str) -> Mapping[str, str]:
-    """The words of a language (BCP 47), English where there are none.
+NAMED = ("rating", "response", "the_response")
+"""Words that name an output."""
 
-    >>> words("de-AT")["next"], words("ar")["next"]
-    ('Weiter', 'Next')
+
+def words(language: str, noun: str = "") -> Mapping[str, str]:
+    """The words of a language (BCP 47), English where there are none, with a study's noun for an output.
+
+    >>> words("de-AT")["next"], words("ar")["next"], words("en", "summary")["response"]
+    ('Weiter', 'Next', 'Summary {number}')
     """
-    return LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
+    own = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
+    if not noun:
+        return own
+    name = (noun[:1].upper() + noun[1:]).replace("{", "{{").replace("}", "}}")
+    return {**own, **{key: own[key].replace(own["the_response"], name) for key in NAMED}}

@@ -1,10 +1,10 @@
-"""Looks of a study that was stopped by its answers, as its export has them: to be joined to its verdicts."""
+"""Interim analyses of a sequential study, as its export has them, to be joined to its verdicts."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.interim_analyses import SCHEMA, turned
+from custodes.data.interim_analyses import SCHEMA, in_label_order
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
@@ -13,7 +13,7 @@ from custodes.data.table import check_columns, check_unique, refuse, refuse_valu
 MARKS = ("system_a", "system_b", "look", "n", "decision")
 
 
-def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of looks only."""
     notes = check_columns(frame, where=where, required=tuple(SCHEMA))
     looks = pl.DataFrame(
@@ -27,7 +27,7 @@ def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         looks.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
         lambda rows, _: f"{where}: n differs from wins + ties + losses in row {rows}; export the study again",
     )
-    return Study(raters=Raters.infer({}), looks=turned(looks), notes=tuple(notes), name=where)
+    return Study(raters=Raters.infer({}), looks=in_label_order(looks), notes=tuple(notes), name=where)
 
 
-READER = TableReader(name="looks", columns=(MARKS,), make=read_looks, absent=("item", "rater"))
+READER = TableReader(name="looks", columns=(MARKS,), make=read_interim_analyses, absent=("item", "rater"))

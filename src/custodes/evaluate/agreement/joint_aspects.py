@@ -1,4 +1,4 @@
-"""Aspects together: where metrics say the same in several, what is theirs is worked out once for all of these."""
+"""Statistics of metrics with the same scores in several aspects, computed once for all of these."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.evaluate.agreement.statistic import Sample, Statistic
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats
 
 
-class Together:
+class JointAspects:
     """Aspects in which people rated the same outputs, so that a resample of one is one of all.
 
     The first that asks for a statistic finds it for all of them, of the metrics that say the same in all.
     """
 
-    def __init__(self, first: Comparison) -> None:
+    def __init__(self, first: RaterComparison) -> None:
         self._aspects, self._found, self._lock = [first], dict[str, Floats](), Lock()
 
-    def takes(self, comparison: Comparison) -> bool:
+    def takes(self, comparison: RaterComparison) -> bool:
         """Add an aspect, if it is like those that are here."""
         matches = _are_alike(self._aspects[0], comparison)
         self._aspects += [comparison] * matches
@@ -65,19 +65,19 @@ class Together:
         return np.array(same, dtype=np.intp).reshape(-1, len(places)).T
 
 
-def together(comparisons: Sequence[Comparison]) -> list[Together]:
+def joint_aspects(comparisons: Sequence[RaterComparison]) -> list[JointAspects]:
     """For each aspect, those that it is answered with."""
-    groups: list[Together] = []
+    groups: list[JointAspects] = []
     result = []
     for comparison in comparisons:
         group = next((candidate for candidate in groups if candidate.takes(comparison)), None)
         if group is None:
-            groups.append(group := Together(comparison))
+            groups.append(group := JointAspects(comparison))
         result.append(group)
     return result
 
 
-def _are_alike(one: Comparison, other: Comparison) -> bool:
+def _are_alike(one: RaterComparison, other: RaterComparison) -> bool:
     return (
         (one.items, one.systems) == (other.items, other.systems)
         and np.array_equal(one.design.units, other.design.units)

@@ -1,4 +1,4 @@
-"""Does a judge prefer the systems that are its own (the raters table says which)?"""
+"""Self-preference: favoritism of a judge towards the systems that the raters table calls its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from custodes.answers.setting import Setting
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import CustodesError
-from custodes.evaluate.comparison import Comparison, compared, with_outputs
 from custodes.evaluate.consistency.findings import OWN, Finding
 from custodes.evaluate.partiality_table import REASONS, placement_of
+from custodes.evaluate.rater_comparison import RaterComparison, compared, with_outputs
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 
 NO_PEOPLE = "no human ratings of its own systems"
@@ -21,7 +21,7 @@ PERSON = "annotators are the reference that judges are compared with"
 POINTS = 100.0
 
 
-def own_systems(
+def self_preference(
     study: Study, chosen: Study, setting: Setting, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
     """Aspect to every rater and own system of what is `chosen` of a study."""
@@ -51,7 +51,7 @@ def _untested(aspect: str, present: Mapping[str, Sequence[str]], reason: str) ->
 
 
 def _of_aspect(
-    present: Mapping[str, Sequence[str]], comparison: Comparison, *, alpha: float, confidence: float
+    present: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
 ) -> list[Finding]:
     findings: list[Finding] = []
     for rater, systems in present.items():
@@ -71,7 +71,7 @@ def _of_aspect(
     return findings
 
 
-def own_columns(findings: Sequence[Finding]) -> dict[str, Any]:
+def self_preference_columns(findings: Sequence[Finding]) -> dict[str, Any]:
     """The columns of `own_systems`."""
     if not findings:
         return {}

@@ -1,4 +1,4 @@
-"""Many people at once: what is wanted now, and each pair judged by itself when the prefix of its order is complete."""
+"""Many annotators at once: what to annotate next, and the ruling on each pair at every interim analysis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from custodes.stats.clusters import is_clustered
 from custodes.stats.stopping.allocation import granted
 from custodes.stats.stopping.rules import Rule
 
-__all__ = ["Asking", "Ruling"]
+__all__ = ["ConcurrentAnnotation", "Ruling"]
 
 FREE, LEASED = 2, 3
 """A place nobody answers yet; one that somebody has before him. Others are 1, 0, -1, or `ABSENT`: impossible."""
@@ -24,7 +24,7 @@ FREE, LEASED = 2, 3
 _ORDERED = msgspec.json.Encoder(order="sorted")
 
 
-class Asking:
+class ConcurrentAnnotation:
     """The state of a protocol with people at the other end; events in, wishes and rulings out; no clock, no files.
 
     `orders`: of every pair its items in random order; a place is an index there. `systems` (pairs, 2). `units` (items,)
@@ -80,9 +80,9 @@ class Asking:
         self._go_on()
         return len(self.n) - 1
 
-    def copy(self) -> Asking:
+    def copy(self) -> ConcurrentAnnotation:
         """One that goes its own way from here."""
-        other = object.__new__(Asking)
+        other = object.__new__(ConcurrentAnnotation)
         vars(other).update(
             {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
         )

@@ -90,6 +90,7 @@ class AspectResults:
         systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = systems.sort("part", "rank").to_dicts()
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
+        self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Decided by their own comparisons, where strengths do not describe these.
         level = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)

@@ -1,6 +1,7 @@
-"""Comparison: what people and metrics said of the same outputs under one aspect, as arrays with labels.
+"""Scores and preferences of annotators and metrics on the same outputs, one `RaterComparison` per aspect.
 
-Every question starts here: it selects, averages people, makes preferences by the tie rule, and notes what is left out.
+Most questions start here: it selects, averages annotators, makes preferences by the tie rule, and notes what is left
+out.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ ROW_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class RaterComparison:
     """One aspect: `scores`, `preferences` with people first, then the metrics; those of the `annotators` one by one;
     `human_system` (systems,) and `metric_system` (metrics, systems)
     where the file gives system-level scores; `human_tie` the score difference up to which people tie in `acc_eq`;
@@ -147,7 +148,7 @@ class Comparison:
         return unpaired(scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second)
 
     @property
-    def of_people(self) -> Comparison:
+    def of_people(self) -> RaterComparison:
         """The items that people rated, where these are not all: others say nothing of agreement."""
         rated = np.zeros(len(self.items), dtype=np.bool_)
         rated[self.preferences.of_rater(0).item] = True
@@ -155,7 +156,7 @@ class Comparison:
         items = np.flatnonzero(rated)
         return self if len(items) in (0, len(self.items)) else self.on_items(items)
 
-    def on_items(self, items: NDArray[np.intp]) -> Comparison:
+    def on_items(self, items: NDArray[np.intp]) -> RaterComparison:
         """Some of the items, in ascending order."""
         return replace(
             self,
@@ -165,7 +166,7 @@ class Comparison:
             annotators=self.annotators.on_items(items),
         )
 
-    def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> Comparison:
+    def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> RaterComparison:
         """Some metrics on some of the scores, (items, systems) or all, and on the comparisons with these keys."""
         shared = self.preferences.of_raters([0, *(1 + metrics).tolist()])
         scores = replace(self.scores, metrics=self.scores.metrics[metrics])
@@ -185,7 +186,7 @@ class Comparison:
         )
 
 
-def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
+def compare(study: Study, **setting: Unpack[Setting]) -> tuple[RaterComparison, ...]:
     """People against metrics, one comparison per aspect that people rated.
 
     Raises `OptionError` for unknown names, `InputError` where nothing can be compared (one system, no shared output
@@ -194,14 +195,14 @@ def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
     return compared(study.select(**selection_of(setting)), setting)
 
 
-def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
+def compared(chosen: Study, setting: Setting) -> tuple[RaterComparison, ...]:
     """The same of a study that is selected already."""
     if len(chosen.systems) < 2:
         raise NotComparableError(too_few(chosen, "a comparison needs two"))
     return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
 
 
-def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
+def with_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
     """The same, for a question about outputs; raises `InputError` where metrics have scores of whole systems only."""
     for comparison in comparisons:
         if not comparison.shared.any():
@@ -213,11 +214,11 @@ def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
     return comparisons
 
 
-def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
+def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
     """The comparison of one aspect of a selected study, of two or more systems, with metrics or of annotators alone."""
     full = settings(setting)
 
-    def make() -> Comparison:
+    def make() -> RaterComparison:
         check_ordered(chosen, aspect)
         raters = all_raters(chosen, aspect, full)
         check_scales(chosen, raters)
@@ -233,7 +234,9 @@ def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
     return chosen.once(("compared", aspect, *_rules(full)), make)
 
 
-def compared_by_any(chosen: Study, setting: Setting, aspects: Sequence[str] | None = None) -> tuple[Comparison, ...]:
+def compared_by_any(
+    chosen: Study, setting: Setting, aspects: Sequence[str] | None = None
+) -> tuple[RaterComparison, ...]:
     """One comparison per aspect of a selected study, of annotators and metrics or of either alone.
 
     Without `aspects`, of all of them; then `InputError` with fewer than two systems, or where no rater compares two
@@ -267,13 +270,13 @@ def compared_by_any(chosen: Study, setting: Setting, aspects: Sequence[str] | No
     return tuple(comparisons)
 
 
-def all_raters(chosen: Study, aspect: str, setting: Setting) -> Comparison:
+def all_raters(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
     """The same whatever there is to compare: annotators alone and metrics alone too, with the notes of this alone."""
     full = settings(setting)
     return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
 
 
-def check_scales(study: Study, comparison: Comparison) -> None:
+def check_scales(study: Study, comparison: RaterComparison) -> None:
     """Raise `ScalesDifferError` where annotators rate on different scales."""
     check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
 
@@ -283,7 +286,7 @@ def _rules(full: Setting) -> tuple[Any, ...]:
     return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
 
 
-def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
+def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
     rows = kept(study._rows_of([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
     people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
     present = set(people_rows["rater"].unique()) | (set(rows["rater"].unique()) & set(study.metrics))
@@ -322,7 +325,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> Comparison:
     names: Any = {"items": items, "systems": systems}
     system_scores = panel.system_scores
     specific = set(rows.filter(aspect=aspect)["rater"].unique())  # metrics with a row of the aspect
-    return Comparison(
+    return RaterComparison(
         aspect=aspect,
         design=design,
         people=people,
@@ -397,7 +400,7 @@ def tie_thresholds(
     return fitted[0], per_item
 
 
-def _design_notes(comparison: Comparison, label: str) -> list[Note]:
+def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
     """What a reader must know of this comparison; raises where nothing overlaps."""
     people = comparison.preferences.of_rater(0)
     if not len(people):

@@ -1,6 +1,7 @@
-"""Judges: people (by aspect) and metrics side by side, all aspects at once, as arrays with labels.
+"""Scores of annotators and metrics, all aspects side by side: a rater of several aspects is a row for each.
 
-`complementarity` and `ceiling` start here: a person-rater is an aspect averaged over annotators, as in the paper.
+`complementarity`, `ceiling` and `combine` start here: a human row is an aspect averaged over annotators, as in the
+paper, or each annotator by aspect.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.evaluate.annotator_means import check_same_scale, snapped
+from custodes.evaluate.annotator_means import check_same_scale, without_float_noise
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
 from custodes.stats.arrays import Floats, read_only
@@ -35,7 +36,7 @@ FEW = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judges:
+class RaterScores:
     """Everyone who judged, people first: `scores` (raters, items, systems), higher is better, NaN where not rated or
     where the rater is constant; `annotators` (aspects of `aspects`, people, items, systems) before averaging; `dates`
     of release (None: not said); `constant` the raters that never vary."""
@@ -90,9 +91,9 @@ def name_of(rater: str, aspect: str) -> str:
     return f"{rater}:{aspect}" if aspect else rater
 
 
-def judges(
+def rater_scores(
     study: Study, *, people: People = "aspects", one_side: bool = False, **selection: Unpack[Selection]
-) -> Judges:
+) -> RaterScores:
     """People and metrics of all aspects side by side; with `one_side`, either alone is enough.
 
     people: a person-rater is one of the 'aspects' (mean over annotators), or every one of the 'annotators' by aspect.
@@ -100,10 +101,10 @@ def judges(
     nobody gave scores, or with fewer than two raters, systems or items.
     """
     one_of("people", people, PEOPLE)
-    return judged(study, study.select(**selection, one_side=one_side), people)
+    return select_rater_scores(study, study.select(**selection, one_side=one_side), people)
 
 
-def judged(study: Study, chosen: Study, people: People) -> Judges:
+def select_rater_scores(study: Study, chosen: Study, people: People) -> RaterScores:
     """The same of a study and the part of it that is chosen already."""
     scored = chosen.ratings.frame.filter(pl.col("item") != "")
     _check_enough(chosen, scored)
@@ -125,7 +126,7 @@ def judged(study: Study, chosen: Study, people: People) -> Judges:
         annotators[k, positions] = panel.values
         if people == "aspects":
             check_same_scale(chosen, names, panel.values, label_of(aspect))
-            parts.append((HUMAN, "human", aspect, snapped(mean_of_defined(panel.values, axis=0))))
+            parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(panel.values, axis=0))))
         else:
             parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
     of_metrics = aspects if chosen.humans else chosen.aspects
@@ -155,7 +156,7 @@ def _assembled(
     aspects: tuple[str, ...],
     annotators: Floats,
     design: Design,
-) -> Judges:
+) -> RaterScores:
     names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in parts)
     if len(names) < 2:
         raise InputError(
@@ -178,7 +179,7 @@ def _assembled(
         ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
     )
     dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
-    return Judges(
+    return RaterScores(
         design=design,
         names=names,
         raters=tuple(rater for rater, *_ in parts),

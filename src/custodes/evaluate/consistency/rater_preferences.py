@@ -1,4 +1,4 @@
-"""What every rater said under one aspect: each verdict with its order and run, and one sign a comparison."""
+"""Verdicts of every rater under one aspect with their order and run, and one sign per rater and comparison."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import polars as pl
 
 from custodes.answers.setting import Setting
 from custodes.data.comparison_rules import score_differences
-from custodes.data.comparisons import Comparisons, pair_codes
+from custodes.data.comparisons import pair_codes
 from custodes.data.labels import MOST_STEPS
-from custodes.data.panel import label_codes
-from custodes.data.preferences import SHOWN
+from custodes.data.panel import label_codes, pair_positions
+from custodes.data.preferences import SHOWN_FIRST
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.comparable import is_ordered
-from custodes.evaluate.comparison import all_raters, check_scales
 from custodes.evaluate.design import Design
+from custodes.evaluate.rater_comparison import all_raters, check_scales
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
@@ -29,8 +29,8 @@ MOST_SIGNS = 500_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
-    """One aspect. `words` (items, systems) of texts, and one more (NaN: no text); empty without any texts.
+class RaterPreferences:
+    """One aspect; `words` (items, systems) of texts, and one more (NaN: no text); empty without any texts.
 
     `asked`: a row per verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
     `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1, 0 unknown), `run`,
@@ -69,7 +69,7 @@ class Material:
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
 
-def materials(study: Study, setting: Setting) -> list[Material]:
+def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
     """Of every aspect of a selected study, and of rows without an aspect where other rows have one.
 
     Raises `InputError` where nobody gave a verdict or scores of two outputs of one item.
@@ -77,8 +77,8 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     aspects = list(study.aspects)
     verdicts = study.preferences
     more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
-    parts = [_material(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
-    parts += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
+    parts = [_rater_preferences(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
+    parts += [_rater_preferences(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
     if not any(
         part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
     ):
@@ -89,13 +89,13 @@ def materials(study: Study, setting: Setting) -> list[Material]:
     return parts
 
 
-def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) -> Material:
+def _rater_preferences(study: Study, aspect: str, setting: Setting, *, compared: bool) -> RaterPreferences:
     raters = (*study.humans, *study.metrics)
     lost = study.preferences.missing
     systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
     items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique().sort())
     design = Design.of(study, items=items, systems=systems).in_blocks()
-    part = Material(
+    part = RaterPreferences(
         aspect=aspect,
         design=design,
         raters=raters,
@@ -113,9 +113,7 @@ def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) ->
 def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
     verdicts = study.preferences.asked.where(pl.col("aspect") == aspect)
     rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
-    first, second = (label_codes(rows[name], design.systems) for name in ("system_a", "system_b"))
-    item = label_codes(rows["item"], design.items)
-    pair = pair_codes(first, second, len(design.systems))
+    item, pair = label_codes(rows["item"], design.items), pair_positions(rows, design.systems)
     queries = pl.DataFrame(
         {
             "rater": label_codes(rows["rater"], raters),
@@ -123,7 +121,7 @@ def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> 
             "pair": pair,
             "unit": design.units[item],
             "comparison": item * max(1, len(design.pairs)) + pair,
-            "order": rows["order"].replace_strict(SHOWN, return_dtype=pl.Int8),
+            "order": rows.select(SHOWN_FIRST.cast(pl.Int8)).to_series(),
             "preference": rows["preference"].cast(pl.Float64),
             "why": rows["why"],
         }
@@ -164,42 +162,35 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     return repeated.filter(whole.over("rater"))
 
 
-def _compared(study: Study, part: Material, setting: Setting) -> Material:
+def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
     """With one sign a rater and comparison."""
     queried = study.preferences.asked
     # a study without ties of equal outputs shares its comparisons with other questions
     unchanged = queried.frame.height == study.preferences.frame.height
     comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
     check_scales(study, comparison)
-    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
-    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
-    n_pairs, pairs = len(part.design.pairs), systems[comparison.design.pairs]
-    place_of_pair = pair_codes(pairs[:, 0], pairs[:, 1], len(part.design.systems))
-
-    def places(rows: Comparisons) -> Ints:
-        return np.asarray(items[rows.item] * n_pairs + place_of_pair[rows.pair])
-
-    tables = (comparison.annotators, comparison.preferences)
-    keys = np.unique(np.concatenate([places(rows) for rows in tables]))
-    if keys.size * len(part.raters) > MOST_SIGNS:
+    rows = comparison.preferences.with_raters(comparison.annotators)
+    n = len(np.unique(rows.keys))
+    if n * len(part.raters) > MOST_SIGNS:
         raise InputError(
-            f"{study.name}: {keys.size} comparisons x {len(part.raters)} raters do not fit into "
+            f"{study.name}: {n} comparisons x {len(part.raters)} raters do not fit into "
             "memory; select fewer raters or systems"
         )
-    signs = np.full((len(part.raters) + 1, keys.size), ABSENT, dtype=np.int8)
-    for rows in tables:
-        rater = label_codes(pl.Series(rows.raters, dtype=pl.String), part.raters)[rows.rater]  # people together: -1
-        signs[rater, np.searchsorted(keys, places(rows))] = rows.sign
-    item_of, pair_of = np.divmod(keys, max(1, n_pairs))
-    first, second = part.design.pairs[pair_of].T
+    joint = rows.joint(*range(len(rows.raters)))
+    place = np.lexsort((joint.pair, joint.item))  # random numbers are dealt item by item
+    signs = np.full((len(part.raters), n), ABSENT, dtype=np.int8)
+    signs[label_codes(pl.Series(rows.raters[1:], dtype=pl.String), part.raters)] = joint.signs[1:, place]
+    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
+    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
+    item, (first, second) = items[joint.item[place]], systems[comparison.design.pairs[joint.pair[place]]].T
     return replace(
         part,
-        item=item_of,
-        pair=pair_of,
-        unit=part.design.units[item_of],
-        length=np.log(part.words_of(item_of, first) / part.words_of(item_of, second)),
-        signs=signs[:-1],
-        people=signs[-1],
+        item=item,
+        pair=pair_codes(first, second, len(part.design.systems)),
+        unit=part.design.units[item],
+        length=np.log(part.words_of(item, first) / part.words_of(item, second)),
+        signs=signs,
+        people=joint.signs[0, place],
     )
 
 

@@ -11,7 +11,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.judges import judges
+from custodes.evaluate.rater_scores import rater_scores
 from tests.evaluate.judged_studies import PEOPLE, Scores, drawn, judged, rows_of, study_from
 
 BASE: Scores = {
@@ -25,7 +25,7 @@ BASE: Scores = {
 
 
 def test_people_are_averaged_by_aspect_and_a_metric_is_a_rater_for_each_of_its_aspects() -> None:
-    who = judges(judged(BASE))
+    who = rater_scores(judged(BASE))
     assert who.names == ("human:style", "human:truth", "bleu", "judge:style", "judge:truth")
     assert who.kinds == ("human", "human", "metric", "metric", "metric")
     np.testing.assert_allclose(who.scores[0], (BASE["ann", "style"] + BASE["bob", "style"]) / 2)
@@ -40,16 +40,16 @@ def test_people_are_averaged_by_aspect_and_a_metric_is_a_rater_for_each_of_its_a
 
 def test_annotators_are_raters_of_their_own_on_demand_whatever_their_scales() -> None:
     study = judged(BASE).describe(raters=pl.DataFrame({"rater": ["ann", "bob"], "low": [0, 0], "high": [5, 100]}))
-    who = judges(study, people="annotators")
+    who = rater_scores(study, people="annotators")
     assert who.names[:3] == ("ann:style", "bob:style", "ann:truth")
     np.testing.assert_array_equal(who.scores[1], BASE["bob", "style"])
     with pytest.raises(OptionError, match="different scales for aspect 'style'.*human='ann'"):
-        judges(study)
+        rater_scores(study)
 
 
 def test_lower_is_better_is_turned_round_and_dates_are_known() -> None:
     raters = pl.DataFrame({"rater": ["bleu"], "higher_is_better": ["false"], "date": ["2002"]})
-    who = judges(judged(BASE).describe(raters=raters))
+    who = rater_scores(judged(BASE).describe(raters=raters))
     np.testing.assert_array_equal(who.scores[2], -BASE["bleu", ""])
     assert who.dates == (None, None, "2002", None, None)
 
@@ -67,7 +67,7 @@ def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     verdicts = {"item": ["i000"], "system_a": ["A"], "system_b": ["B"], "rater": ["arena"], "preference": [1]}
     raters = Raters(frame=pl.concat([study.raters.frame, Raters.infer({"arena": "metric"}).frame]))
     study = replace(study, preferences=Preferences.make(pl.DataFrame(verdicts))[0], raters=raters)
-    who = judges(study, systems="A,B")
+    who = rater_scores(study, systems="A,B")
     assert dict(who.left_out) == {
         "flat": "constant, so it ranks nothing",
         "elsewhere": "no scores of the selected systems and items",
@@ -90,7 +90,7 @@ def test_missing_scores_are_counted_and_clusters_and_weights_follow_their_items(
     items = pl.DataFrame(
         {"item": [f"i{i:03}" for i in range(6)][::-1], "cluster": list("ccbbaa"), "weight": range(1, 7)}
     )
-    who = judges(judged(scores).describe(items=items))
+    who = rater_scores(judged(scores).describe(items=items))
     assert [note.message for note in who.notes if note.rule == "missing-scores"] == [
         "2 of 90 scores of raters are missing"
     ]
@@ -109,14 +109,14 @@ def test_fewer_than_two_is_refused_in_one_line() -> None:
         (pl.concat([person, whole]), "only 1 rater gave scores of outputs (human:style)"),
     ):
         with pytest.raises(InputError, match=f"^small: {re.escape(what)}; give at least two$"):
-            judges(study_from(few))
+            rater_scores(study_from(few))
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(OptionError, match="people='annotator'.*did you mean 'annotators'"):
-        judges(judged(BASE), people="annotator")  # type: ignore[arg-type]
+        rater_scores(judged(BASE), people="annotator")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="no metric"):
-        judges(judged({key: values for key, values in BASE.items() if key[0] in PEOPLE}))
+        rater_scores(judged({key: values for key, values in BASE.items() if key[0] in PEOPLE}))
     verdicts = {"item": ["1"], "system_a": ["A"], "system_b": ["B"], "rater": ["ann"], "preference": [1]}
     more = {**verdicts, "rater": ["arena"]}
     study = Study(
@@ -127,21 +127,21 @@ def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(
         InputError, match="arena: verdicts only, and this question ranks scores; add scores of single outputs"
     ):
-        judges(study)
+        rater_scores(study)
 
 
 def test_a_metric_that_bears_the_name_of_people_is_refused() -> None:
     with pytest.raises(InputError, match="two raters are named 'human:style'; rename"):
-        judges(judged({**BASE, ("human:style", ""): drawn(8, 6, 3)}))
+        rater_scores(judged({**BASE, ("human:style", ""): drawn(8, 6, 3)}))
 
 
 def test_people_who_rated_without_an_aspect_do_not_stand_in_for_one() -> None:
     # Else all aspects would hold the same ratings, and predict each other.
     scores = {**BASE, ("cy", ""): drawn(7, 6, 3)}
-    who = judges(judged(scores))
+    who = rater_scores(judged(scores))
     assert who.names[:3] == ("human:style", "human:truth", "human")
     np.testing.assert_allclose(who.scores[1], BASE["ann", "truth"])
     np.testing.assert_allclose(who.scores[2], scores["cy", ""])
     assert np.isfinite(who.annotators).any(axis=(2, 3)).sum() == 4
-    one_by_one = judges(judged(scores), people="annotators")
+    one_by_one = rater_scores(judged(scores), people="annotators")
     assert one_by_one.names[:4] == ("ann:style", "bob:style", "ann:truth", "cy")
