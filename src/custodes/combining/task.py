@@ -33,8 +33,7 @@ FOLDS = ("item", "system", "dataset", "group")
 N_FOLDS = 5
 MOST_OUTPUTS, LEAST_CLUSTERS = 20_000, 100
 """Rated outputs that methods learn from and are tested on; of more, clusters are drawn, but not fewer than so many.
-The time of resampled correlations and of refits grows with the outputs, and more of them hardly change a combination.
-"""
+The time of resampled correlations and of refits grows with the outputs."""
 MEAN = "mean:"
 SAMPLED = "outputs-sampled"
 """The rule of the note that not all rated outputs were used."""

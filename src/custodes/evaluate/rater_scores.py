@@ -67,7 +67,7 @@ class RaterScores:
         """The positions of people ('human') or metrics that vary."""
         return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
 
-    def on(self, items: NDArray[np.intp]) -> Judges:
+    def on(self, items: NDArray[np.intp]) -> RaterScores:
         """Some of the items."""
         return replace(
             self,
