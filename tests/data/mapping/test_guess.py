@@ -12,7 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.mapping.annotator_columns import people_cross, people_pattern, pooled_aspects
-from custodes.data.mapping.column_vocabulary import looks_human
+from custodes.data.mapping.column_vocabulary import NAMES, looks_human, named
 from tests.data.mapping.tables import as_text, half, wide
 
 
@@ -222,6 +222,12 @@ def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPa
     with pytest.raises(cu.InputError) as error:
         cu.read(broken)
     assert "try" not in str(error.value)
+
+
+@pytest.mark.parametrize("role", ["item", "system", "text"])
+def test_columns_of_a_role_come_by_their_names_and_not_by_their_order(role: str) -> None:
+    words = NAMES[role][:4]
+    assert named(role, words[::-1]) == list(words)
 
 
 def test_what_looks_human() -> None:

@@ -32,6 +32,18 @@ def same(one, other, places=slice(None)):
         np.testing.assert_allclose(left[:, places], right, rtol=1e-7, atol=1e-10)
 
 
+def test_an_annotator_without_ratings_changes_nothing():
+    persons, _, _ = drawn(2)
+    persons = np.where(np.random.default_rng(2).random(persons.shape) < 0.2, np.nan, persons)
+    everything = np.ones(persons.shape[1:], dtype=np.bool_), np.arange(persons.shape[1])
+    side = human_side(persons, *everything)
+    more = human_side(np.concatenate([persons, np.full((1, *persons.shape[1:]), np.nan)]), *everything)
+    assert side.instruments is not None
+    assert more.instruments is not None
+    for one, other in [*zip(side[:7], more[:7], strict=True), *zip(side.instruments, more.instruments, strict=True)]:
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
 @settings(max_examples=6)
 @given(st.integers(0, 2**32 - 1), st.permutations(range(6)), st.permutations(range(60)))
 def test_neither_the_order_of_systems_nor_of_items_matters(seed, systems, items):
