@@ -135,8 +135,7 @@ def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
     told = (export(path, tmp_path / "out") / "signature.txt").read_text()
     assert (
         f"study of people's answers: study.db\ncustodes: {version('custodes')}\ndigest: fda126eb0ef206e1\n"
-        "battles.csv: 4 rows, sha256"
-        in told
+        "battles.csv: 4 rows, sha256" in told
     )
 
 

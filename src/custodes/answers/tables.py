@@ -12,6 +12,7 @@ class Agreement(Result):
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -251,8 +252,19 @@ def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
     return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
 
 
-def with_lines(doc: str | None, heading: str, lines: list[str]) -> str | None:
-    """A docstring that ends with declared lines, so that `help` shows them; None where docstrings are stripped."""
-    if doc is None or not lines:
+def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
+    """A docstring with the section Attributes before its Examples: tables and their columns, then notes and provenance;
+    None where docstrings are stripped."""
+    if doc is None or not tables:
         return doc
-    return "\n\n".join([inspect.cleandoc(doc), "\n".join([heading, "", *(f"- {line}" for line in lines)])])
+    lines = ["Attributes", "----------"]
+    for name, declared in tables.items():
+        lines += [f"{name} : polars.DataFrame", f"    {declared.doc}", ""]
+        lines += [f"    - `{', '.join(column.names)}`: {column.doc}" for column in declared.columns]
+    lines += ["notes : tuple of Note", "    What was left out or is undefined, and why."]
+    lines += [
+        "provenance : Provenance",
+        "    Data, options, seed and versions; `replay` repeats the question.",
+    ]
+    about, *examples = re.split(r"^(?=Examples\n-+$)", inspect.cleandoc(doc), flags=re.MULTILINE)
+    return "\n\n".join([about.rstrip(), "\n".join(lines), *examples])

@@ -48,9 +48,31 @@ def agreement_intervals(
 
     By the statistic that metrics stand by, letters at the right: who shares one cannot be told apart.
 
-    `statistic` is one of the columns of `Agreement.metrics`; metrics for which it is undefined are left out.
-    Raises `OptionError` for an unknown statistic or aspect.
+    Parameters
+    ----------
+    result : Agreement
+        Result of `agreement`.
+    statistic : str, default 'kendall_item'
+        Column of `Agreement.metrics`; metrics for which it is undefined are left out.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
 
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown statistic or aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.agreement(cu.read("demo"), resamples=0, compare_by=())
     >>> agreement_intervals(result, aspect="fluency").to_dict()["title"]

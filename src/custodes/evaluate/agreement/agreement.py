@@ -52,7 +52,15 @@ MOST_PAIRS = 50_000
 
 @result
 class Agreement(Result):
-    """How well each metric agrees with people. See `agreement`."""
+    """How well each metric agrees with the annotators. See `agreement`.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.agreement(cu.read("demo"), aspect="fluency", metrics="judge,noise", resamples=20)
+    >>> result.standing.select("metric", "group").rows()
+    [('judge', 'a'), ('noise', 'b')]
+    """
 
     PICTURE = "agreement_intervals"
 

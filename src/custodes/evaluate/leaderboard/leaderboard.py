@@ -70,7 +70,15 @@ def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
 
 @result
 class Leaderboard(Result):
-    """Which system is best, and how sure that is. See `leaderboard`."""
+    """Which system is best, with intervals and tests. See `leaderboard`.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.leaderboard(cu.read("demo"), aspect="fluency", resamples=20)
+    >>> result.systems.select("rater", "system", "rank").row(0)
+    ('human', 'Birch', 1)
+    """
 
     PICTURE = "leaderboard_strengths"
 
