@@ -26,15 +26,24 @@ from custodes.errors import listed
 from custodes.stats import intervals
 from custodes.stats.arrays import Floats
 
-Kind = Literal["label", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"]
-"""What a value is: a name, several names, true or false, a whole number, a part of a whole in [0, 1], a difference of
-two such parts, such a difference in percentage points, any other number, a p-value, a probability."""
+Kind = Literal[
+    "label", "letters", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"
+]
+"""What a value is: a name, letters of significance, several names, true or false, a whole number, a part of a whole in
+[0, 1], a difference of two such parts, such a difference in percentage points, any other number, a p-value, a
+probability."""
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
 """The range in the label of a column without a unit: papers and pages write parts of a whole in per cent beside it."""
 
-TYPES: Mapping[Kind, Any] = {"label": pl.String, "labels": pl.List(pl.String), "flag": pl.Boolean, "count": pl.Int64}
+TYPES: Mapping[Kind, Any] = {
+    "label": pl.String,
+    "letters": pl.String,
+    "labels": pl.List(pl.String),
+    "flag": pl.Boolean,
+    "count": pl.Int64,
+}
 """The type of a column by its kind; all others are numbers."""
 
 TABLE = "table"
@@ -74,7 +83,7 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether it stands to the right."""
-        return self.kind not in ("label", "labels", "flag")
+        return self.kind not in ("label", "letters", "labels", "flag")
 
 
 def column(
@@ -107,6 +116,7 @@ def column(
 
 
 label = partial(column, kind="label")
+letters = partial(column, kind="letters")
 labels = partial(column, kind="labels")
 flag = partial(column, kind="flag")
 count = partial(column, kind="count")

@@ -8,6 +8,7 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
+from custodes.answers.wording import letter_ranges
 from custodes.arguments import one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -23,9 +24,11 @@ def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
         )
         for statistic in STATISTICS.values()
     }
+    words = metrics["group"].drop_nulls().unique()
+    readable = pl.col("group").replace({word: letter_ranges(word) for word in words})
     by = standing.select("aspect", "metric", ranked_by="statistic")
     groups = {
-        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(pl.col("group")).otherwise(pl.lit(None, pl.String))
+        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(readable).otherwise(pl.lit(None, pl.String))
         for name in STATISTICS
     }
     return (

@@ -14,7 +14,7 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
-from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, p_value, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, letters, p_value, score, share, table
 from custodes.arguments import value_list
 from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
@@ -103,7 +103,7 @@ class Leaderboard(Result):
             interval=True,
         ),
         count("rank", "rank by strength, from 1; the interval holds for all systems jointly", interval=True),
-        label("group", "letters: systems of one rater that share one do not differ significantly; null without a test"),
+        letters("group", "systems of one rater that share a letter do not differ significantly; null without a test"),
         flag("may_be_first", "whether no other system (of its part) is significantly stronger", "May be first"),
         score("elo", "strength on the Elo scale: 1000 is the mean, 400 points are odds of 10 to 1", essential=False),
         count(
