@@ -89,7 +89,8 @@ def _estimates(table: Table, rows: pl.DataFrame, names: Sequence[str]) -> list[C
 
 
 def _heading(column: Column) -> str:
-    lines = [tex(line) for line in wrap(column.label, HEADING_WIDTH, break_long_words=False)]
+    parts = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
+    lines = [tex(line) for part in parts for line in wrap(part, HEADING_WIDTH, break_long_words=False)]
     side, text = "r" if column.is_number else "l", r" \\ ".join(lines)
     return rf"\shortstack[{side}]{{{text}}}" if len(lines) > 1 else text
 
