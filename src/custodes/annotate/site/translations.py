@@ -283,8 +283,8 @@ def words(language: str, noun: str = "") -> Mapping[str, str]:
     >>> words("de-AT")["next"], words("ar")["next"], words("en", "summary")["response"]
     ('Weiter', 'Next', 'Summary {number}')
     """
-    own = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
+    by_key = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
     if not noun:
-        return own
+        return by_key
     name = (noun[:1].upper() + noun[1:]).replace("{", "{{").replace("}", "}}")
-    return {**own, **{key: own[key].replace(own["the_response"], name) for key in NAMED}}
+    return {**by_key, **{key: by_key[key].replace(by_key["the_response"], name) for key in NAMED}}
