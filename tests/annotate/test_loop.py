@@ -30,6 +30,8 @@ pytest.importorskip("uvicorn")
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "from-texts-to-the-answer.md"
 LINK = re.compile(r"http://\S+/s/\S+")
 TEXT = re.compile(r'<div class="text"[^>]*>(.*?)</div>', re.DOTALL)
+CHANGED = "before => document.querySelector('h1')?.innerText !== before"
+"""Whether a page has another heading than before."""
 TAGGED = re.compile(r"<(output-[AB]-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
@@ -178,19 +180,19 @@ def test_two_people_in_a_browser(commands: list[list[str]], tmp_path: Path, brow
 def choose(page: Any, rng: np.random.Generator) -> bool:
     """Answer the question of a page, or go on; False at the end of the study."""
     page.wait_for_selector("h1, .sides")
+    heading = page.inner_text("h1")
     if page.query_selector(".sides") is None:
-        if ENGLISH["finished_what"] in page.inner_text("main"):
+        if any(ENGLISH[f"{why}_what"] in page.inner_text("main") for why in ("finished", "no-work")):
             return False
         button = page.query_selector("button.main")
         if button is None:
             page.reload()  # a page that waits
         else:
             button.click()
-            page.wait_for_selector(".sides")
+            page.wait_for_function(CHANGED, arg=heading)
         return True
-    heading = page.inner_text("h1")
     texts = [one.inner_text() for one in page.query_selector_all(".text")][:3]
     page.wait_for_timeout(700)  # a new question takes no answer at once
     page.keyboard.press({1: "1", 0: "0", -1: "2"}[prefers(*texts, rng)])
-    page.wait_for_function("before => document.querySelector('h1')?.innerText !== before", arg=heading)
+    page.wait_for_function(CHANGED, arg=heading)
     return True
