@@ -1,4 +1,4 @@
-"""Labels for the eye: what would move a cursor, turn a line round or end a drawing is shown as an escape."""
+"""Escape control characters: what would move a cursor, turn a line round or end a drawing."""
 
 from __future__ import annotations
 

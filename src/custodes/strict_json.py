@@ -1,4 +1,4 @@
-"""JSON that is read: of declared types; files of ours with no key twice, and as they were written."""
+"""Strict JSON: of declared types, no key twice, and files of ours as they were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What methods learn from a part of the outputs, and what they then predict of others."""
+"""Training of methods on a part of the outputs, and their predictions for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written beside a file of scores or verdicts, and what must not be: its raters table is read with it."""
+"""Files of a command that writes scores or verdicts: the table, its sidecar files and the cache."""
 
 from __future__ import annotations
 

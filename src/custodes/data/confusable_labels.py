@@ -1,4 +1,4 @@
-"""Labels that look alike and are not the same: case, composed letters, Cyrillic and Greek letters, hidden signs."""
+"""Labels that look alike and differ: case, composed letters, Cyrillic and Greek letters, hidden characters."""
 
 from __future__ import annotations
 

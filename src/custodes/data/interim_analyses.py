@@ -1,4 +1,4 @@
-"""Looks: what was decided while people were asked, where a study was stopped by its answers."""
+"""Interim analyses: the decisions on pairs at each analysis of a sequential study, as its export has them."""
 
 from __future__ import annotations
 

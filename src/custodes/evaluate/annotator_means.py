@@ -1,4 +1,4 @@
-"""People taken together: averaged only where they rate on one scale."""
+"""Means of annotators, who must rate on one scale; comparisons that no annotator rated both outputs of."""
 
 from __future__ import annotations
 

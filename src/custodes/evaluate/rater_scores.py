@@ -1,6 +1,7 @@
-"""RaterScores: people (by aspect) and metrics side by side, all aspects at once, as arrays with labels.
+"""Scores of annotators and metrics, all aspects side by side: a rater of several aspects is a row for each.
 
-`complementarity` and `ceiling` start here: a person-rater is an aspect averaged over annotators, as in the paper.
+`complementarity`, `ceiling` and `combine` start here: a human row is an aspect averaged over annotators, as in the
+paper, or each annotator by aspect.
 """
 
 from __future__ import annotations

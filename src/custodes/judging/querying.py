@@ -1,4 +1,4 @@
-"""Asking a plan: each request once, and once more where its reply holds no answer; replies are stored as they come."""
+"""Send a plan: each request once, and once more where its reply holds no answer; replies are stored as they come."""
 
 from __future__ import annotations
 

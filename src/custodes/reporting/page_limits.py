@@ -1,4 +1,4 @@
-"""What a page carries of tables that no browser would open whole: the leading systems by pair, the leading metrics."""
+"""Page limits: of tables that no browser would open whole, the leading systems by pair and the leading metrics."""
 
 from __future__ import annotations
 

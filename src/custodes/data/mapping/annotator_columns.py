@@ -1,4 +1,4 @@
-"""Which columns of a table are people's, by words for people or by aspects crossed with names; and their patterns."""
+"""Columns of annotators in a wide table, by words for annotators or by aspects crossed with names, as patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words by which the field names its columns: roles, people, aspects. They only serve guesses, warnings and notes."""
+"""Usual names of columns: roles, annotators, aspects. They only serve guesses, warnings and notes."""
 
 from __future__ import annotations
 

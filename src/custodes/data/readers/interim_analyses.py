@@ -1,4 +1,4 @@
-"""Looks of a study that was stopped by its answers, as its export has them: to be joined to its verdicts."""
+"""Interim analyses of a sequential study, as its export has them, to be joined to its verdicts."""
 
 from __future__ import annotations
 

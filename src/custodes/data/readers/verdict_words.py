@@ -1,6 +1,6 @@
-"""The words of verdicts: which of two systems a cell prefers, whatever it calls them.
+"""Words of verdicts: which of two systems a cell prefers.
 
-A cell speaks of the columns (`model_a`, `A`, `1`), of the places shown (`left`, `first`), or names a system.
+A cell names the columns (`model_a`, `A`, `1`), the places shown (`left`, `first`), or a system.
 """
 
 from __future__ import annotations

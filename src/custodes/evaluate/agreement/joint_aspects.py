@@ -1,4 +1,4 @@
-"""Aspects together: where metrics say the same in several, what is theirs is worked out once for all of these."""
+"""Statistics of metrics with the same scores in several aspects, computed once for all of these."""
 
 from __future__ import annotations
 

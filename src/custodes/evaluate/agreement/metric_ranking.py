@@ -1,4 +1,4 @@
-"""How the metrics stand to chance and to each other, by one statistic of each aspect."""
+"""Metrics ranked by one statistic of an aspect, tested against chance and against each other."""
 
 from __future__ import annotations
 

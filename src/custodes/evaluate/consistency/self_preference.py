@@ -1,4 +1,4 @@
-"""Does a judge prefer the systems that are its own (the raters table says which)?"""
+"""Self-preference: favoritism of a judge towards the systems that the raters table calls its own."""
 
 from __future__ import annotations
 

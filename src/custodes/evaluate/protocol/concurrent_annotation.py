@@ -1,4 +1,4 @@
-"""Many people at once: what is wanted now, and each pair judged by itself when the prefix of its order is complete."""
+"""Many annotators at once: what to annotate next, and the ruling on each pair at every interim analysis."""
 
 from __future__ import annotations
 
