@@ -241,7 +241,8 @@ class Leaderboard(Result):
         ),
         p_value(
             "p_random",
-            "test of 'the human comparisons are a random part of all', which correction needs",
+            "test of 'the human comparisons are a random part of all', which correction needs; null where the study"
+            " drew them at random or probabilities are known",
             "p, random part",
         ),
         label("reason", "why there is no correction; else empty"),
