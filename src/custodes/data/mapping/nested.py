@@ -62,7 +62,8 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
 
 
 def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The table with a row of each entry of a list of objects that name a system or a rater, for each such column."""
+    """The table with a row of each entry of a list of objects that name a system or a rater, or what a score is of, for
+    each such column."""
     for name in nested_columns(frame):
         values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
@@ -70,7 +71,8 @@ def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
         if not objects or not all(turns_in_cell(value) is None for value in values):
             continue
         keys = [str(key) for key in entries[0]]
-        if named("system", keys) or named("rater", keys):
+        scored = named("score", [key for key in keys if key != "source"]) and {"name", "metric"} & set(keys)
+        if named("system", keys) or named("rater", keys) or scored:
             yield flattened(frame, [f"{name}.*.{key}" for key in entries[0]])
 
 
