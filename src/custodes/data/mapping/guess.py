@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain, product
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from os.path import commonprefix
 
 import polars as pl
@@ -20,6 +20,7 @@ from custodes.data.mapping.guess_texts import (
     is_time,
     judges,
     looks_like_score,
+    may_be_scores,
     may_be_systems,
     per_system,
     text_guesses,
@@ -101,10 +102,13 @@ def suggested(
         texts = (guess for guess in texts if _of_one_system(frame, guess))
     paired = sides(head.columns) and named("winner", head.columns)
     texts_first = not scored and not paired and texts_beside(frame.head(SAMPLED), [])
-    first, then = (texts, ratings) if texts_first else (ratings, texts)
-    several = ((guess, 2) for guess in first)
-    single = ((guess, 1) for guess in of_one_system(head, declared, nested)) if scored else ()
-    for guess, systems in chain(several, single, ((guess, 2) for guess in then)):
+    single = of_one_system(head, declared, nested) if any(may_be_scores(head[name]) for name in head.columns) else ()
+    groups: list[tuple[int, Iterable[Columns]]] = [(2, ratings), (1, single), (2, texts)]
+    if texts_first:
+        of_texts = list(texts)
+        compared = [guess for guess in of_texts if not _of_one_system(frame, guess)]
+        groups = [(2, compared), (1, single), (2, of_texts), (2, ratings)]
+    for guess, systems in ((guess, systems) for systems, group in groups for guess in group):
         if (
             guess != declared
             and reads(head, guess, systems)

@@ -90,7 +90,7 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[TextGuess]:
     """Mappings of texts that may read a table, the likeliest first."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
-    rated = any(judges(frame[name]) for name in free) or any(_may_be_scores(frame[name]) for name in free)
+    rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
     seen = []
     sided = [pair for pair in sides(free) if _are_systems(frame, pair)]
     rated |= any(not WON.isdisjoint(parts(better)) for better, _ in sided)
@@ -177,7 +177,7 @@ def looks_like_score(name: str) -> bool:
     return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
 
 
-def _may_be_scores(column: pl.Series) -> bool:
+def may_be_scores(column: pl.Series) -> bool:
     """Whether numbers may be scores: those that are no numbers of rows and no fact of a request or a text."""
     if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
         return False

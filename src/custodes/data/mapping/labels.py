@@ -12,7 +12,7 @@ import polars as pl
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import flags
-from custodes.data.mapping.guess_texts import MOST_SYSTEMS, is_number, looks_like_score
+from custodes.data.mapping.guess_texts import MOST_SYSTEMS, is_number, is_prose, looks_like_score
 from custodes.data.mapping.languages import JUDGE_WORDS
 from custodes.data.mapping.pattern import literal
 from custodes.data.mapping.people import numbers_of
@@ -56,7 +56,9 @@ CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "
 """First parts of columns whose rows belong together."""
 
 LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "value", "rating", "annotation")
-LONG_ASPECT = ("aspect", "criterion", "criteria", "name", "metric", "metric_name", "score_name", "dimension")
+LONG_ASPECT = word_list(
+    "aspect criterion criteria name metric metric_name score_name assessment_name evaluation_name dimension"
+)
 MOST_WORDS = 200
 """Distinct texts up to which a column may hold labels or names of raters."""
 
@@ -223,7 +225,7 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         return LabelLayout(human=tuple(human), metrics=tuple(metrics), criteria=criteria)
     taken = set(declared.roles.values())
     free = [name for name in words if name not in taken and not NOT_LABELS & set(parts(name))]
-    human = [name for name in free if _human(name) and _labels(words[name])]
+    human = [name for name in free if _human(name) and _labels(words[name]) and not is_prose(frame[name])]
     judges = [name for name in free if name not in human and JUDGE & set(parts(name)) and not _human_first(name)]
     if not judges and (human or not named("text", frame.columns)):
         judges = _flags(frame, [name for name in words if name not in (*taken, *human)], words)
@@ -342,6 +344,8 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         if "rater" in roles
         else [name for name in named("rater", names) if name not in taken and normalised(name) not in LONG_ASPECT]
     )
+    if "rater" not in roles:
+        raters = [name for name in raters if not _of_both(words[name], words[kinds[0]])]
     aspects = (
         [roles["aspect"]]
         if "aspect" in roles
@@ -358,10 +362,14 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     )
 
 
+def _of_both(column: pl.Series, kind: pl.Series) -> bool:
+    """Whether some value of a column occurs with both kinds."""
+    return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
+
+
 def _shared(column: pl.Series, kind: pl.Series) -> bool:
     """Whether some value of a column occurs with both kinds, or there is one kind only."""
-    of_kind = pl.DataFrame({"value": column, "kind": kind}).unique()
-    return of_kind["kind"].n_unique() < 2 or bool(of_kind["value"].is_duplicated().any())
+    return kind.n_unique() < 2 or _of_both(column, kind)
 
 
 def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
@@ -443,5 +451,5 @@ def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]
     version = next((name for name in versions if varying[name]), "")
     if model or version:
         return tuple(filter(None, (model, version)))
-    constant = next((name for name in models if frame[name].n_unique() == 1), "")
+    constant = next((name for name in models if frame[name].n_unique() == 1 and parts(name)[-1] != "version"), "")
     return (constant,) if constant else ()

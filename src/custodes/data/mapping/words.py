@@ -65,6 +65,7 @@ ENGLISH: Mapping[str, Sequence[str]] = {
     ),
     "context": word_list(
         "context contexts passage passages document documents article evidence background retrieved retrieved_context"
+        " retrieved_contexts retrieval_context"
         " retrieved_documents knowledge facts system_prompt history"
     ),
     "images": word_list(
@@ -313,6 +314,7 @@ CORE = {
     "text": frozenset(word_list("output response answer completion generation prediction hypothesis summary reply")),
     "source": frozenset(word_list("prompt question instruction source input query task document article")),
     "references": frozenset(word_list("reference references gold golden expected target truth")),
+    "context": frozenset(word_list("context contexts passage passages retrieved evidence")),
     "winner": frozenset(word_list("winner preference preferred verdict choice vote chosen better")),
 }
 """Parts of names by which a column may have a role where it has not the name of one."""
