@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from tests.command_line import Run
+from tests.command_line import Run, custodes
 
 ROWS = [
     {"item": item, "system": system, "rater": rater, "kind": kind, "aspect": aspect, "repeat": repeat, "score": score}
@@ -30,7 +30,7 @@ INSTANCE |= {"answer_attribution", "evaluation"}
 """What `required` lists in eval.schema.json and instance_level_eval.schema.json."""
 
 
-def written(tmp_path: Path, run: Run) -> Path:
+def written(tmp_path: Path, custodes: Run) -> Path:
     pl.DataFrame(ROWS).write_csv(tmp_path / "scores.csv")
     pl.DataFrame({"rater": ["ter"], "higher_is_better": [False], "low": [0.0], "high": [100.0]}).write_csv(
         tmp_path / "raters.csv"
@@ -43,12 +43,12 @@ def written(tmp_path: Path, run: Run) -> Path:
     (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps(row | {"references": [row["item"]]}) for row in texts))
     inputs = [str(tmp_path / name) for name in ("scores.csv", "texts.jsonl")]
     options = ["--raters", str(tmp_path / "raters.csv"), "--to", "every-eval-ever", "-o", f"{tmp_path / 'data'}/"]
-    assert run("convert", *inputs, *options).status == 0
+    assert custodes("convert", *inputs, *options).status == 0
     return tmp_path / "data"
 
 
-def test_round_trip(tmp_path: Path, run: Run) -> None:
-    folder = written(tmp_path, run)
+def test_round_trip(tmp_path: Path, custodes: Run) -> None:
+    folder = written(tmp_path, custodes)
     study = cu.read(folder)
     before = cu.read([tmp_path / "scores.csv", tmp_path / "texts.jsonl"], raters=tmp_path / "raters.csv")
     columns = before.ratings.frame.columns
@@ -62,8 +62,8 @@ def test_round_trip(tmp_path: Path, run: Run) -> None:
     assert study.outputs.sources.select(facts).sort("item").equals(before.outputs.sources.select(facts).sort("item"))
 
 
-def test_files_of_the_schema(tmp_path: Path, run: Run) -> None:
-    folder = written(tmp_path, run)
+def test_files_of_the_schema(tmp_path: Path, custodes: Run) -> None:
+    folder = written(tmp_path, custodes)
     runs = sorted(folder.glob("*/*/*/*.json"))
     assert [path.parts[-3:-1] for path in runs] == [("org", "aster"), ("unknown", "birch")]
     for path in runs:
@@ -118,13 +118,13 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
         cu.read(path)
 
 
-def test_convert_says_what_does_not_fit(tmp_path: Path, run: Run) -> None:
+def test_convert_says_what_does_not_fit(tmp_path: Path, custodes: Run) -> None:
     battles = [{"item": 1, "model_a": "a", "model_b": "b", "winner": "model_a"}]
     pl.DataFrame(battles).write_csv(tmp_path / "battles.csv")
     into = f"{tmp_path / 'data'}/"
-    ran = run("convert", str(tmp_path / "battles.csv"), "--to", "every-eval-ever", "-o", into)
+    ran = custodes("convert", str(tmp_path / "battles.csv"), "--to", "every-eval-ever", "-o", into)
     assert ran.status == 2
     assert "1 verdicts are left out" in ran.err
     assert "holds scores of outputs, and the input has none" in ran.err
-    ran = run("convert", "demo", "--to", "every-eval-ever", "-o", str(tmp_path / "x.csv"))
+    ran = custodes("convert", "demo", "--to", "every-eval-ever", "-o", str(tmp_path / "x.csv"))
     assert "give -o DIR/" in ran.err
