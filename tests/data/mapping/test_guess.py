@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.mapping.people import people_cross, people_pattern, pooled_aspects
-from custodes.data.mapping.words import looks_human
+from custodes.data.mapping.annotator_columns import people_cross, people_pattern, pooled_aspects
+from custodes.data.mapping.column_vocabulary import looks_human
 from tests.data.mapping.tables import as_text, half, wide
 
 
@@ -348,6 +348,21 @@ def test_a_question_is_an_aspect_where_an_item_has_several() -> None:
     one = half("answer", item="item").with_columns(question=pl.lit("Which is it?"))
     with pytest.raises(cu.InputError, match=r"--column score=answer \(in Python"):
         cu.read(one)
+
+
+def test_a_fact_of_a_request_is_no_system() -> None:
+    rows = [
+        {
+            "prompt": f"p{i}",
+            "flavour": ["vanilla", "lemon", "mint"][(i + k) % 3],
+            "finish_reason": ["stop", "length"][k],
+        }
+        for i in range(12)
+        for k in range(2)
+    ]
+    frame = pl.DataFrame(rows).with_columns(ann_1=pl.Series([1, 2, 4, 3] * 6), bleu=pl.Series([0.1, 0.35, 0.7] * 8))
+    with pytest.raises(cu.InputError, match="--column system=flavour"):
+        cu.read(frame)
 
 
 def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from tests.command_line import Run, custodes
+from tests.command_line import Run
 
 ROWS = [
     {"item": item, "system": system, "rater": rater, "kind": kind, "aspect": aspect, "repeat": repeat, "score": score}

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from custodes.evaluate.agreement.choices import Choices, are_choices, equal_grounds, grounds_of, resampled_groups
-from custodes.evaluate.comparison import Comparison, compare
+from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.stats import ABSENT
 from tests.evaluate.studies import rated, verdicts
 from tests.random_studies import study
 
 
-def by_definition(own: Comparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
+def by_definition(own: RaterComparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
     """Loops over pairs and items, each counted as often as its cluster is there."""
     signs = own.preferences.signs
     n = equal = people_tied = metric_tied = agree = seen = 0.0
@@ -79,6 +79,12 @@ def test_equal_clusters_are_drawn_together() -> None:
     assert drawn[0].tolist() == number.tolist()
     assert (drawn.sum(axis=1) == own.design.n_units).all()
     np.testing.assert_allclose(drawn[1:].mean(axis=0), number, atol=5 * np.sqrt(number.max() / 400))
+
+
+def test_a_single_cluster_is_not_resampled() -> None:
+    (own,) = compare(verdicts([("i0", "A", "B", rater, None, 1) for rater in ("h", "m")]))
+    assert own.design.n_units == 1
+    assert resampled_groups(own, 400, np.random.default_rng(0))[1].tolist() == [[1]]
 
 
 def test_metrics_on_the_same_outputs_are_one_group() -> None:

@@ -10,27 +10,14 @@ from os.path import commonprefix
 
 import polars as pl
 
-from custodes.data.mapping.columns import RATED, Columns
-from custodes.data.mapping.guess_texts import (
-    CATEGORIES,
-    has_another_role,
-    is_index,
-    is_number,
-    is_text,
-    is_time,
-    judges,
-    looks_like_score,
-    may_be_scores,
-    may_be_systems,
-    per_system,
-    text_guesses,
-    texts_beside,
+from custodes.data.mapping.annotator_columns import (
+    nested_patterns,
+    numbers_of,
+    people_patterns,
+    pooled_aspects,
+    rest_pattern,
 )
-from custodes.data.mapping.guess_verdicts import other_roles, verdict_guesses
-from custodes.data.mapping.pattern import literal, matches
-from custodes.data.mapping.people import nested_patterns, numbers_of, people_patterns, pooled_aspects, rest_pattern
-from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.mapping.words import (
+from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     AVERAGES,
     GENERIC,
@@ -49,6 +36,25 @@ from custodes.data.mapping.words import (
     sides,
     stem,
 )
+from custodes.data.mapping.columns import RATED, Columns
+from custodes.data.mapping.guess_texts import (
+    CATEGORIES,
+    has_another_role,
+    is_index,
+    is_number,
+    is_text,
+    is_time,
+    judges,
+    looks_like_score,
+    may_be_scores,
+    may_be_systems,
+    per_system,
+    text_guesses,
+    texts_beside,
+)
+from custodes.data.mapping.guess_verdicts import other_roles, verdict_guesses
+from custodes.data.mapping.pattern import literal, matches
+from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, noted
 from custodes.data.table import MISSING_TOKENS, counted_cells
 from custodes.errors import CustodesError, listed

@@ -8,11 +8,11 @@ from itertools import product
 
 import polars as pl
 
+from custodes.data.mapping.annotator_columns import numbers_of
+from custodes.data.mapping.column_vocabulary import WON, parts, sides
 from custodes.data.mapping.guess_texts import is_number, is_prose, is_time, texts_of_pairs
 from custodes.data.mapping.pattern import literal, matches
-from custodes.data.mapping.people import numbers_of
 from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
-from custodes.data.mapping.words import WON, parts, sides
 
 SAMPLED = 1000
 """Rows that tell phrases and texts from labels."""
