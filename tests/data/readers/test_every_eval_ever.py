@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from tests.command_line import Run
+from tests.command_line import Run, custodes
+
+__all__ = ["custodes"]
 
 ROWS = [
     {"item": item, "system": system, "rater": rater, "kind": kind, "aspect": aspect, "repeat": repeat, "score": score}
