@@ -24,7 +24,7 @@ VERSION = "0.3.0"
 UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 
-def write_every_eval_ever(study: Study, into: Path, *, now: float | None = None) -> Iterator[Path]:
+def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     """Write two files for each system of a study with scores, in the layout of the public data.
 
     Below `into` these are `BENCHMARK/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl`.
@@ -39,7 +39,7 @@ def write_every_eval_ever(study: Study, into: Path, *, now: float | None = None)
     if study.outputs is not None:
         texts = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}
         sources = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
-    stamp = f"{time.time() if now is None else now:.0f}"
+    stamp = f"{time.time():.0f}"
     for (system,), rows in ratings.group_by("system", maintain_order=True):
         run = f"{study.name}/{system}/{stamp}"
         developer, _, model = str(system).rpartition("/")

@@ -14,16 +14,13 @@ from custodes.data.items import one_value_per_item
 from custodes.data.mapping.column_vocabulary import (
     AVERAGES,
     GENERIC,
-    METRIC_ROLES,
-    PEOPLE_ROLES,
     SCORERS,
     is_fact,
-    is_model_name,
-    kind_words,
     looks_human,
     parts,
     stem,
 )
+from custodes.data.mapping.kinds import with_kinds
 from custodes.data.mapping.nested import flattened, nested_columns
 from custodes.data.mapping.pattern import KINDS, ColumnPattern, is_path, split_columns
 from custodes.data.mapping.phrases import check_phrases, read_phrases
@@ -105,8 +102,9 @@ class Columns:
                     f"columns: {role!r} is not a role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
                 )
         winner = roles.get("winner")
-        if isinstance(winner, str) and "{" in winner and "rater" not in ColumnPattern.readings(winner)[0].fields:
-            raise OptionError(f"columns: winner={winner!r}: a pattern of verdicts has {{rater}}")
+        fields = ColumnPattern.readings(winner)[0].fields if isinstance(winner, str) and "{" in winner else ("rater",)
+        if "rater" not in fields or "system" in fields:
+            raise OptionError(f"columns: winner={winner!r}: a pattern of verdicts has {{rater}}, and not {{system}}")
         score = roles.get("score")
         is_pattern = isinstance(score, str) and ("{" in score or score.startswith(("human:", "metric:")))
         if is_pattern or (isinstance(score, Sequence) and not isinstance(score, str)):
@@ -243,7 +241,7 @@ class Columns:
             return Mapped(frame=None, items=items, texts=of_items, notes=tuple(text_notes), wide=False)
         renamed = self._renamed(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
-        mapped, kind_notes = self._kinds(mapped, where=where)
+        mapped, kind_notes = with_kinds(mapped, self.roles, where=where)
         lost = _giving_way(self._here(frame.columns), frame.columns)
         unused = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in lost.items()]
         notes = noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}"))
@@ -269,24 +267,6 @@ class Columns:
             return Mapped(frame=mapped, items=items, texts=of_items, notes=(*notes, *text_notes), wide=False)
         long, more_notes = _long(mapped, split, where=where)
         return Mapped(frame=long, items=items, texts=of_items, notes=(*notes, *text_notes, *more_notes), wide=True)
-
-    def _kinds(self, mapped: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-        """A table with the kinds of its raters: words such as `llm` as metric, and people by the name of the column."""
-        if "kind" in self.roles and "kind" in mapped.columns and (words := kind_words(mapped["kind"])) is not None:
-            return mapped.with_columns(words), []
-        source = self.roles.get("rater", "")
-        words_of_source = set(parts(source))
-        says = words_of_source & (PEOPLE_ROLES | METRIC_ROLES)
-        if "kind" in mapped.columns or "rater" not in mapped.columns or not says:
-            return mapped, []
-        if words_of_source & METRIC_ROLES:
-            return mapped.with_columns(kind=pl.lit("metric")), []
-        labels = label_column(mapped, "rater", where=where, empty=True)
-        machines = [label for label in labels.unique(maintain_order=True) if is_model_name(label)]
-        kinds = labels.is_in(machines).replace_strict({True: "metric", False: "human"}, return_dtype=pl.String)
-        others = f", but for {listed(machines)}" if machines else ""
-        message = f"{where}: raters of column {source!r} are read as human{others}; give --human if this is wrong"
-        return mapped.with_columns(kinds.alias("kind")), noted(("people-by-column", True, message))
 
     def texts(self, columns: Sequence[str]) -> TextColumns:
         """The columns of texts of a table with these."""
