@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from custodes.visible import visible
+from custodes.control_characters import escape_controls
 
 LONGEST, HEAD = 2000, 600
 """Characters of an error at most, and how many of them are its beginning: the way out stands at the end."""
@@ -15,7 +15,7 @@ class CustodesError(Exception):
     """Anything wrong that the user can mend; the message is one line, and harmless to a terminal."""
 
     def __str__(self) -> str:
-        text = visible(" ".join(super().__str__().splitlines()))
+        text = escape_controls(" ".join(super().__str__().splitlines()))
         if len(text) <= LONGEST:
             return text
         return f"{text[:HEAD]} [{len(text) - LONGEST} characters left out] {text[HEAD - LONGEST :]}"

@@ -19,11 +19,13 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from custodes.answers.blocks import json_blocks
+from custodes.answers.formats import json_blocks
 from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list
+from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 from custodes.console import put, quiet_pipe, say, tell
+from custodes.control_characters import escape_controls
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, sidecar_raters
 from custodes.data.mapping.columns import ROLES
@@ -37,15 +39,16 @@ from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import Progress, silent
-from custodes.visible import visible
-from custodes.words import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 
 FILE_WIDTH = 120
 """Columns of text of a table that goes to a file."""
 
 Inputs = Annotated[
     str,
-    Parameter(help="Files, folders or databases to read and join; - for standard input; demo for the example study."),
+    Parameter(
+        help="Files, folders or databases to read and join; - for standard input; demo for the example study, "
+        "demo-texts for texts without ratings."
+    ),
 ]
 """What a verb reads."""
 
@@ -295,7 +298,10 @@ class TestOutput(Output):
 class ModelOutput(Output):
     """Options of a fitted metric: its file is the output, its tables go to standard output."""
 
-    output: Annotated[str, Parameter(name=["--output", "-o"], help="The model file.")] = "combination.json"
+    output: Annotated[
+        str,
+        Parameter(name=["--output", "-o"], help="The model file (default: combination.json).", show_default=False),
+    ] = "combination.json"
     held_out: Annotated[
         Path | None,
         Parameter(help="Also write the held-out predictions of each method as ratings: .csv .jsonl .parquet."),
@@ -366,7 +372,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
     columns = (*Bar.get_default_columns(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         if doing:
-            bar.add_task(escape(visible(doing)), total=None)
+            bar.add_task(escape(escape_controls(doing)), total=None)
             bar.refresh()  # or it is not seen before a tenth of a second is over, in which a core may have no time
 
         def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from custodes.evaluate.protocol.asking import Ruling
+from custodes.evaluate.protocol.concurrent_annotation import Ruling
 from custodes.stats.arrays import Ints
 from custodes.stats.stopping.allocation import evenly
 
@@ -26,7 +26,7 @@ FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
 
 
 class Quota:
-    """As `Asking`, where a pair is one system and nothing is decided: all places are wanted at once.
+    """As `ConcurrentAnnotation`, where a pair is one system and nothing is decided: all places are wanted at once.
 
     A `budget` of outputs that is short is shared evenly over systems, from the front of each order; what is promised
     stays, and systems and items that come later get what is left. `target`: promised outputs of each system, `n`: those

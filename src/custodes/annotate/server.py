@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from custodes.annotate.service import Service
+from custodes.annotate.snapshot import FINISHED, closing_lines
 from custodes.arguments import at_least, checked
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
 from custodes.files import folder
@@ -54,10 +55,14 @@ class ServedSite:
         recruit = self.services[study].plan.people.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
-    def wait(self, stopped: threading.Event) -> None:
-        """Wait until it is stopped, or the server has ended by itself."""
+    def wait(self, stopped: threading.Event, *, tell: Callable[[str], object]) -> None:
+        """Wait until it is stopped, or the server has ended by itself; `tell` hears of studies that are finished."""
+        finished = set[str]()
         while self.is_alive() and not stopped.wait(1.0):
-            pass
+            for name, service in self.services.items():
+                if name not in finished and service.state().result() == FINISHED:
+                    finished.add(name)
+                    tell(f"{name}: finished, all pairs are decided or stopped; Ctrl-C ends the server")
 
 
 @checked
@@ -70,6 +75,7 @@ def serve(
     backup: str | Path | None = None,
     open_browser: bool = False,
     i_know: bool = False,
+    people: int = 0,
     tell: Callable[[str], object] = print,
 ) -> None:
     """Serve studies (files, or folders of them) until Ctrl-C; what is said on the way goes to `tell`.
@@ -77,8 +83,8 @@ def serve(
     The first line has the owner's link, which works once. `host` other than this machine, or a `public_url` without
     https, asks for `i_know`: links are keys, and go over the network as they are. With a `public_url` the server stands
     behind a proxy on this machine and believes what it says of addresses. `backup`: a folder that gets a copy of every
-    study, at once, every 15 minutes and at the end. Raises `InputError` for what is no study, or is served already,
-    `OptionError` where a port is taken.
+    study, at once, every 15 minutes and at the end. `people`: the number of new links of each study, which are told.
+    Raises `InputError` for what is no study, or is served already, `OptionError` where a port is taken.
 
     >>> import custodes as cu
     >>> cu.annotate.serve([], port=0)
@@ -87,13 +93,17 @@ def serve(
     """
     studies = [paths] if isinstance(paths, str | Path) else list(paths)
     opened = serving(studies, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell)
+    at_least("people", people, 0)
     with interrupted() as stopped, opened as site:
         tell(f"the owner's page (this link works once): {site.owner}")
-        for name in site.services:
-            people = site.join(name)
-            tell(
-                f"{name}: annotators arrive at {people}" if people else f"{name}: invite annotators on the owner's page"
-            )
+        for name, service in site.services.items():
+            links = service.invite(people).result() if people else []
+            for label, token in links:
+                tell(f"{name}: the link of annotator {label}: {site.url}/s/{token}")
+            if join := site.join(name):
+                tell(f"{name}: annotators arrive at {join}")
+            elif not links:
+                tell(f"{name}: invite annotators on the owner's page")
         for name, before in site.moved.items():
             tell(
                 f"{name}: links that start with {before} do not lead to {site.url}; serve the study "
@@ -102,8 +112,12 @@ def serve(
         tell("Ctrl-C stops it; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(site.owner)
-        site.wait(stopped)
+        site.wait(stopped, tell=tell)
+        now = {path: site.services[name].snapshot().result() for name, path in named(studies).items()}
     tell("stopped; everything is stored")
+    for path, snapshot in now.items():
+        for line in closing_lines(path, snapshot):
+            tell(line)
 
 
 @contextmanager
@@ -240,6 +254,15 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
                 f"port {port} on {host}: {problem.strerror}; choose another with --port, or 0 for any free one"
             ) from None
         yield listener
+
+
+def usual_port() -> int:
+    """The default port of this machine, or 0 (any) where it is taken."""
+    try:
+        with bound(HOST, PORT):
+            return PORT
+    except OptionError:
+        return 0
 
 
 @contextmanager

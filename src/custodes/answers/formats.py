@@ -1,13 +1,18 @@
-"""Views of a result for papers and pages: Markdown, LaTeX and HTML, the best value of a column in bold."""
+"""Output formats: Markdown, LaTeX and HTML of views, the best value of a column in bold, and JSON in blocks of rows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
+from typing import Any
+
+import msgspec
+import polars as pl
 
 from custodes.answers.tables import View
-from custodes.visible import visible
+from custodes.control_characters import escape_controls
+from custodes.data.writing import row_blocks
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -109,14 +114,45 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
 
 def _md(text: str) -> str:
     # A bracket that closes before another opens would make a link of a label.
-    return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", visible(" ".join(text.split())))
+    return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", escape_controls(" ".join(text.split())))
 
 
 def _plain(text: str) -> str:
-    return escape(visible(" ".join(text.split())))
+    return escape(escape_controls(" ".join(text.split())))
 
 
 def tex(text: str) -> str:
     """A text with the special characters of LaTeX escaped."""
-    text = re.sub(r"(?<![\w-])-(?=\d)", "−", visible(text))
+    text = re.sub(r"(?<![\w-])-(?=\d)", "−", escape_controls(text))
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda match: _SPECIAL[match[0]], text)
+
+
+INDENT = b"  "
+
+
+def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
+    """Plain values as JSON with an indent of two, what is not a finite number as null; a frame is a list of its rows.
+
+    `margin` starts the lines of what it stands in.
+
+    >>> b"".join(json_blocks({"n": 2, "rows": pl.DataFrame({"x": [1.5]})})).decode().split()
+    ['{', '"n":', '2,', '"rows":', '[', '{', '"x":', '1.5', '}', ']', '}']
+    """
+    inner = margin + INDENT
+    if isinstance(value, pl.DataFrame) and value.height:
+        yield b"["
+        for number, rows in enumerate(row_blocks(value)):
+            # Between the brackets of the block's part list.
+            yield b"," * bool(number) + _formatted(rows.to_dicts())[1:-2].replace(b"\n", margin)
+        yield margin + b"]"
+    elif isinstance(value, Mapping) and value:
+        for number, (name, part) in enumerate(value.items()):
+            yield (b"," if number else b"{") + inner + msgspec.json.encode(str(name)) + b": "
+            yield from json_blocks(part, inner)
+        yield margin + b"}"
+    else:
+        yield _formatted([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)
+
+
+def _formatted(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=len(INDENT))

@@ -20,9 +20,9 @@ from custodes.answers import formats
 from custodes.answers.tables import TABLE, Table, TableData, View, table, with_lines
 from custodes.answers.views import views
 from custodes.arguments import checked
-from custodes.data.notes import Note
+from custodes.control_characters import escape_controls
+from custodes.data.notes import Note, joined
 from custodes.errors import CustodesError, OptionError, listed, shown, suggestion
-from custodes.visible import visible
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Provenance:
         options = {**about, **self.counted, **self.options}
         parts = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
         parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
-        return visible(" | ".join(parts))
+        return escape_controls(" | ".join(parts))
 
     def replay(self, study: Any = None) -> Any:
         """Ask the same question of the same study (or counts) again, with the same options and seed.
@@ -61,7 +61,7 @@ class Provenance:
 MOST_PICTURES = 4
 """A notebook shows the main picture of so many aspects."""
 
-UNASKED = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
+NOT_SENT = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
 
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ def result(cls: type[T]) -> type[T]:
 class Result:
     """What every question returns: its tables are the fields that are declared as one, the first is the main table."""
 
-    provenance: Provenance = field(default=UNASKED)
+    provenance: Provenance = field(default=NOT_SENT)
     notes: tuple[Note, ...] = ()
 
     PICTURE: ClassVar[str] = ""
@@ -128,7 +128,7 @@ class Result:
 
     def told(self) -> Iterator[str]:
         """The notes as sentences for a reader."""
-        return (note.message for note in self.notes)
+        return (note.message for note in joined(self.notes))
 
     def signed(self, provenance: Provenance) -> Self:
         """The same with its provenance."""
@@ -276,7 +276,7 @@ class Result:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
-        return visible(f"<{type(self).__name__} of {self.provenance.study}: {sizes}>")
+        return escape_controls(f"<{type(self).__name__} of {self.provenance.study}: {sizes}>")
 
 
 def _text(value: Any) -> str:

@@ -30,8 +30,8 @@ Kind = Literal["label", "labels", "flag", "count", "share", "difference", "point
 two such parts, such a difference in percentage points, any other number, a p-value, a probability."""
 
 POINTS = "points"
-UNITS: Mapping[Kind, str] = {"difference": "−1 to 1", "points": POINTS}
-"""The unit or the range in the label of a column: papers and pages write parts of a whole in per cent beside it."""
+RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
+"""The range in the label of a column without a unit: papers and pages write parts of a whole in per cent beside it."""
 
 TYPES: Mapping[Kind, Any] = {"label": pl.String, "labels": pl.List(pl.String), "flag": pl.Boolean, "count": pl.Int64}
 """The type of a column by its kind; all others are numbers."""
@@ -45,14 +45,15 @@ class Column:
     """One column, or three: with `interval` its ends stand beside it (`x_low`, `x_high`), with `sd` its standard
     deviation over replications (`x_sd`).
 
-    `label`: what a page calls it. `essential`: shown before the reader asks for more. `best`: which end is the better
-    one, where there is one.
+    `label`: what a page calls it. `unit`: of its numbers. `essential`: shown before the reader asks for more. `best`:
+    which end is the better one, where there is one.
     """
 
     name: str
     doc: str
     kind: Kind
     label: str
+    unit: str
     interval: bool
     sd: bool
     essential: bool
@@ -60,8 +61,8 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The name as the header of a view: points carry their unit, all other numbers are as in the frame."""
-        return f"{self.name} ({POINTS})" if self.kind == POINTS else self.name
+        """The name as the header of a view, with the unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,15 +82,27 @@ def column(
     label: str = "",
     *,
     kind: Kind,
+    unit: str = "",
     interval: bool = False,
     sd: bool = False,
     essential: bool = True,
     best: Literal["high", "low", ""] = "",
 ) -> Column:
     """Declare a column; its label is its name with blanks unless it has one of its own, and ends with the unit."""
+    unit = unit or (POINTS if kind == POINTS else "")
     words = label or name[0].upper() + name[1:].replace("_", " ")
-    words += f" ({UNITS[kind]})" if kind in UNITS else ""
-    return Column(name=name, doc=doc, kind=kind, label=words, interval=interval, sd=sd, essential=essential, best=best)
+    words += f" ({unit or RANGES[kind]})" if unit or kind in RANGES else ""
+    return Column(
+        name=name,
+        doc=doc,
+        kind=kind,
+        label=words,
+        unit=unit,
+        interval=interval,
+        sd=sd,
+        essential=essential,
+        best=best,
+    )
 
 
 label = partial(column, kind="label")

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.data.comparisons import pair_codes
 from custodes.data.study import Study, of_aspect
 from custodes.stats.arrays import Floats, read_only, require
 
@@ -61,6 +62,12 @@ def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int6
     )
     codes = labels.alias("label").to_frame().join(table, on="label", how="left", maintain_order="left")
     return codes["code"].fill_null(-1).to_numpy()
+
+
+def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int64]:
+    """The position of the pair `system_a`, `system_b` of each row among all pairs of the sorted systems."""
+    first, second = (label_codes(rows[name], systems) for name in ("system_a", "system_b"))
+    return pair_codes(first, second, len(systems))
 
 
 def _filled(means: pl.DataFrame, **axes: Sequence[str]) -> Floats:

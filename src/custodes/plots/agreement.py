@@ -18,8 +18,10 @@ def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """The table `metrics` with what guessing gets beside every statistic (`x_chance`), null where that is not said, and
     the letters of the groups beside the one that they are about (`x_group`)."""
     level = {
-        f"{own.name}_chance": pl.lit(own.chance if isinstance(own.chance, float) else None, dtype=pl.Float64)
-        for own in STATISTICS.values()
+        f"{statistic.name}_chance": pl.lit(
+            statistic.chance if isinstance(statistic.chance, float) else None, dtype=pl.Float64
+        )
+        for statistic in STATISTICS.values()
     }
     by = standing.select("aspect", "metric", ranked_by="statistic")
     groups = {
@@ -77,7 +79,7 @@ def intervals(data: Any, *, label: str) -> Any:
         color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9
     )
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
-    letters = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6, color=theme.GREY)
+    letters = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6)
     dot = base.mark_point(color=theme.BLUE, opacity=1)
     x = alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True))
     return (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,20 +18,19 @@ from custodes.answers.question import Rng, documented, recorded
 from custodes.answers.result import Result
 from custodes.answers.setting import Setting, selection_of
 from custodes.arguments import one_of
+from custodes.control_characters import escape_controls
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING
 from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
-from custodes.reporting.file_names import file_names
 from custodes.reporting.page import page
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
 from custodes.reporting.sections.rates import RATES
-from custodes.visible import visible
 
 SECTION_PROGRESS = "sections"
 """What the progress of a report over its sections is called."""
@@ -73,7 +75,7 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        return visible(f"<Report of {self.context.study.name}: {', '.join(self.results)}>")
+        return escape_controls(f"<Report of {self.context.study.name}: {', '.join(self.results)}>")
 
     def __str__(self) -> str:
         """The verdict as text."""
@@ -174,7 +176,34 @@ def report(
         first = "rates" if labels else "leaderboard" if people_alone or metrics_alone else "agreement"
         if first in context.absent:  # no page makes sense without it
             raise InputError(f"{study.name}: {context.absent[first].removeprefix(f'{study.name}: ')}")
-    told = verdict_of(context.results)
-    told = replace(told, provenance=replace(context.results[first].provenance, question="verdict"))
+    verdict = verdict_of(context.results)
+    verdict = replace(verdict, provenance=replace(context.results[first].provenance, question="verdict"))
     context.study = study  # without the cache
-    return Report(results=context.results, verdict=told, context=context, sections=sections, title=title)
+    return Report(results=context.results, verdict=verdict, context=context, sections=sections, title=title)
+
+
+LONGEST = 150
+"""Bytes of a name: systems take 255, and some add to it."""
+
+
+def file_names(labels: Sequence[str]) -> list[str]:
+    """A name for each label that any system takes as a file's: letters, digits, `-`, `_` and `.`, not too long.
+
+    Where it would be cut, or would be that of another label on a system that takes small and capital letters for the
+    same, it ends in a digest of the label.
+
+    >>> file_names(["fluency", "a/b", "a:b"])
+    ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']
+    """
+    plain = [
+        "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label).strip("._")
+        for label in labels
+    ]
+    keys = Counter(unicodedata.normalize("NFKC", name).casefold() for name in plain)
+    names = []
+    for label, name in zip(labels, plain, strict=True):
+        short = name.encode()[:LONGEST].decode(errors="ignore")
+        alone = keys[unicodedata.normalize("NFKC", name).casefold()] == 1
+        digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
+        names.append(name if name and alone and short == name else f"{short or 'figure'}-{digest}")
+    return names

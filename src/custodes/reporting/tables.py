@@ -12,12 +12,15 @@ import msgspec
 import polars as pl
 
 from custodes.answers.tables import Column, Kind
-from custodes.answers.views import marked
-from custodes.answers.wording import FLAG, UNDEFINED, interval, number, p_value, percent
+from custodes.answers.views import digits_of_column, marked
+from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, number, p_value, percent
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
 """Significant digits of embedded numbers: more than any interval here supports."""
+
+LEAST_DIGITS = 2
+"""Digits behind the point of a column without intervals."""
 
 LEVEL = 6
 """Of deflate: level 9 takes three times as long for one hundredth less."""
@@ -51,29 +54,35 @@ def table_html(
 ) -> str:
     """A frame as a table, written out; the page shows the rows of one aspect at a time, which the column `by` names
     (None: all rows). `notes` have the aspect that they speak of (None: all)."""
+    digits = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
     rows = [
-        {"aspect": row[by] if by else None, "cells": [_cell(row, column) for column in columns]}
+        {
+            "aspect": row[by] if by else None,
+            "cells": [_cell(row, column, behind) for column, behind in zip(columns, digits, strict=True)],
+        }
         for row in frame.iter_rows(named=True)
     ]
-    told = list(dict.fromkeys(notes))
-    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=told)
+    distinct = list(dict.fromkeys(notes))
+    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=distinct)
 
 
 def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
     """The essential columns of a declared table, less those that have one value for a reader's choice, or none."""
-    columns = [own for own in context.declared(table).columns if own.essential and own.name not in where]
-    shown = columns_with_values(columns, context.table(table))
-    return ChosenTable(id=id, caption=caption, table=table, columns=shown, where=where)
+    columns = [column for column in context.declared(table).columns if column.essential and column.name not in where]
+    columns_shown = columns_with_values(columns, context.table(table))
+    return ChosenTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """Those of the columns where a frame says anything."""
-    values = {own.name: own.drop_nulls() for own in frame.iter_columns()}
-    said = {name for name, own in values.items() if ((own != "").any() if own.dtype == pl.String else own.len())}
-    return tuple(own for own in columns if own.name in said or frame.is_empty())
+    values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
+    names = {
+        name for name, column in values.items() if ((column != "").any() if column.dtype == pl.String else column.len())
+    }
+    return tuple(column for column in columns if column.name in names or frame.is_empty())
 
 
-def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
+def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
     value = row[column.name]
     if not column.is_number:
         text = ", ".join(value) if isinstance(value, list) else "" if value is None else FLAG.get(value, str(value))
@@ -82,11 +91,11 @@ def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
         return _Cell(UNDEFINED, "")
     if column.kind == "p":
         return _Cell(p_value(value), value)
-    shown = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
+    write = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
-    text = interval(value, low, high, write=shown, unreliable=marked(row, column))
+    text = estimate_text(value, low, high, digits=digits, write=write, unreliable=marked(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        text += f" ± {shown(sd)}"
+        text += f" ± {write(sd, digits=digits)}"
     return _Cell(text, value)
 
 
@@ -99,15 +108,15 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """Columns as the page's script and templates take them."""
     return [
         {
-            "field": own.name,
-            "label": own.label,
-            "title": own.doc,
-            "kind": SHOWN.get(own.kind, "text"),
-            "interval": own.interval,
-            "sd": own.sd,
-            "more": not own.essential,
+            "field": column.name,
+            "label": column.label,
+            "title": column.doc,
+            "kind": SHOWN.get(column.kind, "text"),
+            "interval": column.interval,
+            "sd": column.sd,
+            "more": not column.essential,
         }
-        for own in columns
+        for column in columns
     ]
 
 
@@ -118,9 +127,9 @@ def columnar(frame: pl.DataFrame) -> dict[str, Any]:
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
-        known = series.drop_nulls().unique(maintain_order=True)
-        codes = series.replace_strict(known, range(known.len()), default=-1, return_dtype=pl.Int64)
-        return {"labels": known.to_list(), "codes": codes.to_list()}
+        values = series.drop_nulls().unique(maintain_order=True)
+        codes = series.replace_strict(values, range(values.len()), default=-1, return_dtype=pl.Int64)
+        return {"labels": values.to_list(), "codes": codes.to_list()}
     if series.dtype.is_float():
         return _short(series.cast(pl.Float64)).to_list()
     if series.dtype == pl.List(pl.String):
@@ -138,9 +147,9 @@ def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]])
     """JSON of `parts` and of the `tables` by name, deflated and in base 64: a quarter of the size, and nothing in it
     can end the element it stands in. One table at a time, so that the values of all are never objects at once."""
     deflate = zlib.compressobj(LEVEL)
-    made = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
+    chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
     for place, (name, frame) in enumerate(tables):
         start = b"," * (place > 0) + msgspec.json.encode(name) + b":"
-        made.append(deflate.compress(start + msgspec.json.encode(columnar(frame))))
-    made += [deflate.compress(b"}}"), deflate.flush()]
-    return base64.b64encode(b"".join(made)).decode()
+        chunks.append(deflate.compress(start + msgspec.json.encode(columnar(frame))))
+    chunks += [deflate.compress(b"}}"), deflate.flush()]
+    return base64.b64encode(b"".join(chunks)).decode()

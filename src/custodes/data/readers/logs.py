@@ -28,7 +28,7 @@ from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.readers.texts import outputs_of
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.sealed import layout as with_types
+from custodes.strict_json import prepare_decoder
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Label = str | int | float
@@ -55,7 +55,7 @@ def layout(fields: Any) -> Any:
             parts.append((name, kind | None if default is None else kind, default))
         else:
             parts.append((name, layout(part)))
-    return with_types(msgspec.defstruct("Layout", parts, kw_only=True))
+    return prepare_decoder(msgspec.defstruct("Layout", parts, kw_only=True))
 
 
 def log_bytes(path: Path) -> bytes:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import Choices, are_choices
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, calibrated_accuracy, intervals
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, read_only
 from custodes.stats.population import population_values
@@ -25,7 +25,7 @@ PERMUTATIONS = 1000
 """Flips behind every test of two systems in soft pairwise accuracy."""
 
 
-def drawn_flips(rng: np.random.Generator) -> Callable[[Comparison], NDArray[np.int8]]:
+def drawn_flips(rng: np.random.Generator) -> Callable[[RaterComparison], NDArray[np.int8]]:
     """Flips (`PERMUTATIONS`, clusters) of a comparison, the same in every question and whatever else is drawn from the
     generator."""
     seed = int(rng.spawn(1)[0].integers(2**63))
@@ -53,7 +53,7 @@ class Sample:
     be compared (see `resampled_groups`), else None; `memo` what was computed from arrays whatever the resamples, with
     these arrays."""
 
-    comparison: Comparison
+    comparison: RaterComparison
     times: NDArray[Any]
     flips: NDArray[np.int8]
     columns: Ints | None = None
@@ -62,7 +62,7 @@ class Sample:
     def __post_init__(self) -> None:
         read_only(self)
 
-    def per_item(self, name: str, compute: Callable[[Comparison], Floats]) -> Floats:
+    def per_item(self, name: str, compute: Callable[[RaterComparison], Floats]) -> Floats:
         """What `compute` finds of the scores of the comparison, (metrics, items); NaN where there are only choices."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
@@ -204,7 +204,7 @@ class Statistic:
     doc: str
     compute: Callable[[Sample], Floats]
     of_people: Callable[[Sample, Floats, Floats], Floats] | None = None
-    per_item: Callable[[Comparison], Floats] | None = None
+    per_item: Callable[[RaterComparison], Floats] | None = None
     bounds: intervals.Bounds = intervals.ANY
     fewest: int = FEWEST
     population: Callable[[Sample], Floats] | None = None

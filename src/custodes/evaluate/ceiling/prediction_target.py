@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.judges import METRIC, Judges
+from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.stats.arrays import Floats, read_only, up_to_rounding
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
@@ -43,7 +43,7 @@ class Target:
     flat place in the grid, `y` what they said, `groups` the cluster, `fold`, dealt so that items stay `whole` or not.
     `times` (1 + B, clusters): how often each cluster is there, the data first."""
 
-    who: Judges
+    who: RaterScores
     me: int
     row: NDArray[np.intp]
     y: Floats
@@ -110,7 +110,7 @@ class Target:
         )
 
 
-def target_of(who: Judges, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
+def target_of(who: RaterScores, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """The target of one aspect that people rated on two items or clusters at least."""
     y = who.scores[me].ravel()
     row = np.flatnonzero(np.isfinite(y))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import with_interval
 from custodes.data.notes import noted
 from custodes.errors import listed
-from custodes.evaluate.judges import METRIC, Judges
+from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
 from custodes.stats.arrays import Floats
@@ -35,11 +35,11 @@ class Rankings:
     """What the judges rank: at level 'system' the systems (things) within each item (unit), at level 'utterance' the
     items within each system. Who ranks nothing there counts as constant."""
 
-    who: Judges
+    who: RaterScores
     level: Level
 
     @classmethod
-    def of(cls, who: Judges, level: Level) -> Rankings:
+    def of(cls, who: RaterScores, level: Level) -> Rankings:
         """The rankings of those who tell things of a unit apart."""
         rankings = cls(who=who, level=level)
         rated = np.isfinite(rankings.values)

@@ -9,12 +9,11 @@ import polars as pl
 
 from custodes.answers.setting import Setting
 from custodes.answers.tables import with_interval
-from custodes.data.comparisons import pair_codes
-from custodes.data.panel import label_codes
+from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, of_aspect
 from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.judging.calibration import (
@@ -37,7 +36,7 @@ LARGEST_BRIER = (0.0, 2.0)
 
 
 def confidence_columns(
-    study: Study, part: Material, setting: Setting, times: Floats, confidence: float
+    study: Study, part: RaterPreferences, setting: Setting, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """The columns of `confidence` and of `reliability`, and the test of each rater who gave chances beside people."""
     rows = _forecasts(study, part, setting)
@@ -73,7 +72,7 @@ def confidence_columns(
     return whole, curve, findings
 
 
-def _forecasts(study: Study, part: Material, setting: Setting) -> pl.DataFrame:
+def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.DataFrame:
     """A row per verdict with chances, of comparisons that people judged, too, and that have chances wherever they have
     a verdict: its chances, `order`, `people`, `unit` and `comparison`, in the order of `rater`.
 
@@ -86,12 +85,10 @@ def _forecasts(study: Study, part: Material, setting: Setting) -> pl.DataFrame:
     verdicts = of_aspect(preferences.frame, part.aspect).join(settled, on=COMPARISON, how="semi", maintain_order="left")
     verdicts = verdicts.unique(COMPARISON, keep="first", maintain_order=True) if first_alone else verdicts
     forecast = verdicts.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
-    systems = part.design.systems
-    first, second = (label_codes(forecast[name], systems) for name in ("system_a", "system_b"))
     placed = forecast.select(*CHANCES, "order").with_columns(
         rater=pl.Series(label_codes(forecast["rater"], part.raters)),
         item=pl.Series(label_codes(forecast["item"], part.design.items)),
-        pair=pl.Series(pair_codes(first, second, len(systems))),
+        pair=pl.Series(pair_positions(forecast, part.design.systems)),
     )
     people = pl.DataFrame(
         {"item": part.item, "pair": part.pair, "unit": part.unit, "people": part.people}

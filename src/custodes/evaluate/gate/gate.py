@@ -14,16 +14,16 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
-from custodes.answers.wording import digits_of, plural
+from custodes.answers.wording import interval, plural
 from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
-from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Outcome, junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
 from custodes.evaluate.gate.rules import ALLOWED, OF_LABELS, GateRule, Measured, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
+from custodes.evaluate.rater_comparison import RaterComparison, compared
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
@@ -81,11 +81,9 @@ def line_of(row: Mapping[str, Any]) -> str:
         subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
     place = f" for {row['system']}" if row["system"] else ""
     place += f" on {row['aspect']}" if row["aspect"] else ""
-    digits = digits_of(row["value_low"], row["value_high"], least=DIGITS)
-    value, low, high = (number(row[f"value{end}"], digits) for end in ("", "_low", "_high"))
-    interval = "" if row["value_low"] is None else f" [{low}, {high}]"
+    value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
     why = f" ({row['reason']})" if row["reason"] else ""
-    return f"{subject}{place}: {value}{interval} >= {row['threshold']:g}{why}"
+    return f"{subject}{place}: {value} >= {row['threshold']:g}{why}"
 
 
 @result
@@ -270,7 +268,7 @@ def gate(
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
-    def answer(comparison: Comparison, _: np.random.Generator) -> list[Measured]:
+    def answer(comparison: RaterComparison, _: np.random.Generator) -> list[Measured]:
         sample = Sample(comparison=comparison, times=weights_of(comparison), flips=flips_of(comparison))
         return [measured(rule, name, sample) for rule in rules]
 
@@ -349,8 +347,8 @@ def _times(value: float, low: float, high: float, threshold: float) -> str:
 
 
 def _shared_weights(
-    comparisons: Sequence[Comparison], resamples: int, rng: np.random.Generator
-) -> Callable[[Comparison], Floats]:
+    comparisons: Sequence[RaterComparison], resamples: int, rng: np.random.Generator
+) -> Callable[[RaterComparison], Floats]:
     """Bootstrap weights of the clusters of a comparison: aspects share the draws of the clusters that they share.
 
     So what two aspects have in common is the same in their resamples. Where an aspect lacks clusters, the number of

@@ -20,14 +20,14 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
-from custodes.stats.arrays import Floats, chunks
+from custodes.stats.arrays import Floats, chunks, table_sums
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.intervals import percentile_interval
@@ -311,11 +311,11 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
             )
 
 
-def _answered(comparison: Comparison, metric: int) -> Floats:
+def _answered(comparison: RaterComparison, metric: int) -> Floats:
     """How the metric answers what people answered, over all pairs and both orders of each; posterior means."""
     joint = comparison.preferences.joint(0, 1 + metric)
     human, metric_signs = joint.signs[:, joint.by_all]
-    counts = np.bincount(3 * (1 - human) + 1 - metric_signs, minlength=9).reshape(3, 3)
+    counts = table_sums(1 - human, 1 - metric_signs, shape=(3, 3))
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 

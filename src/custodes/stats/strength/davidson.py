@@ -15,7 +15,7 @@ import numpy as np
 
 from custodes.errors import InputError
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.strength.battles import Kinds
+from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
 _SMALL = 1e-10  # a step of Newton below this changes nothing
@@ -45,7 +45,7 @@ class Fit:
 
 
 def fit(
-    kinds: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
+    kinds: BattleCounts, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
 ) -> Fit | None:
     """Maximum likelihood by Newton's method; None where there is no maximum, which a penalty mends.
 
@@ -121,7 +121,7 @@ def fit(
     )
 
 
-def leverage(kinds: Kinds, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
+def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
     """How much of the information that a fit needs one battle of each kind brings: (kinds,), p in all.
 
     The trace of its information (of half a sign and of a tie) times the inverse of everybody's.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
-from custodes.stats.strength.battles import Battles, Kinds
+from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
 _LIGHT = 0.1  # leverage of a cluster up to which one number corrects its score
@@ -21,7 +21,7 @@ _NONE = 1e-300  # instead of 0 in a denominator
 _TAIL = 0.975  # where draws are as wide as Student's t
 
 
-def leverage_corrected(scores: Any, fit: Fit, kinds: Kinds, *, weight: Floats, unit: Ints) -> Any:
+def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Floats, unit: Ints) -> Any:
     """Scores without the shrinkage of having been fitted: (I - H A)^-1/2 times each, H the cluster's own information.
 
     So the covariance is unbiased if the model holds (CR2; a jackknife, CR3, makes intervals of 20 systems with 200
@@ -66,7 +66,7 @@ def _dense(design: Any) -> Any:
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
-def clusters_behind(fit: Fit, kinds: Kinds, battles: Battles, *, n_systems: int) -> Floats:
+def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
     """How many equal clusters the error of each strength rests on: (systems,); inf where all are battles of weight 1.
 
     (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c what a

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import CHUNK, Floats, Ints
+from custodes.stats.arrays import CHUNK, Floats, Ints, table_sums
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
-from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.battles import Battles, count_by_kind
 
 _ROUNDING = 1e-9
 _MANY = 1000  # clusters whose number may vary from draw to draw: shares do not feel it, and it is three times as fast
@@ -67,7 +67,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 
     # Equal clusters are resampled together: the same distribution at a fraction of the cost.
     battles = battles.without_covariates().grouped()
-    pairs, unit, weight = kinds(battles, battles.often), battles.unit, battles.weight
+    pairs, unit, weight = count_by_kind(battles, battles.often), battles.unit, battles.weight
     pair, points, times = pairs.kind, (1 + pairs.sign) / 2, battles.clusters
     n_pairs, n_drawn, n_units = len(pairs.first), len(times), int(times.sum())
     shape = (n_drawn, n_pairs)
@@ -146,7 +146,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     from scipy.special import ndtri, stdtrit
 
     unit, weight, often = battles.unit, battles.weight, battles.often
-    pairs = kinds(battles.without_covariates(), often)
+    pairs = count_by_kind(battles.without_covariates(), often)
     pair, sign, outcomes, n = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
 
     def summed(values: Floats) -> Floats:
@@ -198,7 +198,7 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
     >>> beyond_systems(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
     [0.0, 0.5]
     """
-    number = np.bincount(first * n_systems + second, minlength=n_systems**2).reshape(n_systems, n_systems)
+    number = table_sums(first, second, shape=(n_systems, n_systems))
     number = number + number.T
     laplacian = np.diag(number.sum(axis=0)) - number
     pull = np.zeros((values.shape[1], n_systems))

@@ -1,0 +1,84 @@
+"""Parsing of a command line: groups of options, and errors in terms of options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cyclopts import App, CycloptsError, Group, Parameter, Token, UnknownOptionError
+
+from custodes.errors import CustodesError, OptionError, shown
+
+HOW: Mapping[str, Any] = {
+    "name": "custodes",
+    "help_format": "markdown",
+    "print_error": False,
+    "exit_on_error": False,
+    "result_action": "return_value",
+    "group_parameters": Group("Options of the verb", sort_key=1),
+    "suppress_keyboard_interrupt": False,  # `status_of` reports it
+}
+"""Arguments of the app."""
+
+QUESTION = Group("Question", sort_key=1)
+SELECTION = Group("Selection", sort_key=2, help="Comma lists of globs, or repeated; ! excludes.")
+STATISTICS = Group("Statistics", sort_key=3)
+READING_OPTIONS = Group("Reading", sort_key=4)
+OUTPUT_OPTIONS = Group("Output", sort_key=5)
+"""Groups of options that verbs share."""
+
+SWITCH = Parameter(negative="", show_default=False)
+"""An option without a value, off unless it is given."""
+
+DIGITS = 40
+"""Digits of a whole number at most."""
+
+RENAMED: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
+"""Options whose names differ from those of the Python arguments."""
+
+
+def call(app: App, words: Sequence[str]) -> int | None:
+    """Run the verb that a command line names; errors name options where the library names arguments."""
+    try:
+        result: int | None = app(words)
+    except CycloptsError as problem:
+        message = " ".join(str(problem).split())
+        if isinstance(problem, UnknownOptionError):  # its value may be a key, as in --api-key=...
+            option = problem.token.keyword or problem.token.value
+            message = message.replace(option, option.partition("=")[0])
+        raise OptionError(message) from None
+    except CustodesError as problem:
+        verb = app.parse_commands(words)[1][-1]
+        options = {name for argument in verb.assemble_argument_collection() for name in argument.names}
+        raise type(problem)(in_options(str(problem), options)) from None
+    return result
+
+
+def in_options(message: str, options: set[str]) -> str:
+    """An error with options of the command line in place of the arguments of a function.
+
+    >>> in_options("tie_rate=2: must lie between 0 and 1", {"--tie-rate"})
+    '--tie-rate 2: must lie between 0 and 1'
+    >>> in_options("try --column aspect=criterion", {"--aspect"})
+    'try --column aspect=criterion'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name = RENAMED.get(match[1], f"--{match[1].replace('_', '-')}")
+        return f"{name} " if name in options else match[0]
+
+    return re.sub(r"(?<![\w.'\"-])(?<!in Python )(?<!--column )([a-z]\w*)=(?=\S)", option, message)
+
+
+def whole(type_: Any, tokens: Sequence[Token]) -> int:
+    """A whole number of at least 0; the parser would round 1.5."""
+    text = tokens[0].value
+    if not is_whole(text):
+        raise ValueError(f"{shown(text)} is not a whole number of at least 0")
+    return int(text)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a word is a whole number of at most `DIGITS` digits."""
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS

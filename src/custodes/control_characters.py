@@ -1,0 +1,33 @@
+"""Escape control characters: what would move a cursor, turn a line round or end a drawing."""
+
+from __future__ import annotations
+
+import re
+
+# Controls of ISO 2022 (C0, delete, C1), of lines (U+2028) and of direction (Unicode Annex 9), and what is no character.
+_UNSHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(chr((plane << 16) + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escape_controls(text: str) -> str:
+    r"""A text with its control characters as escapes, so that printing or drawing it does nothing else.
+
+    Escaped are controls (a line break too), what turns the direction of a text, lone surrogates and code points that
+    are no characters. Letters of any script, joiners and emoji stay. Doing it twice changes nothing.
+
+    >>> print(visible("red\x1b[31m\u202eder"))
+    red\x1b[31m\u202eder
+    """
+    return _UNSHOWN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    letter = match[0]
+    code = ord(letter)
+    return _SHORT.get(letter) or (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    )

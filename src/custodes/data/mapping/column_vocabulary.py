@@ -1,0 +1,274 @@
+"""Usual names of columns: roles, annotators, aspects. They only serve guesses, warnings and notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from custodes.data.table import SLIP
+
+
+def word_list(text: str) -> tuple[str, ...]:
+    """The words of a text."""
+    return tuple(text.split())
+
+
+NAMES: Mapping[str, Sequence[str]] = {
+    "item": word_list(
+        "item item_id doc_id docid doc document document_id segment segment_id seg_id seg sample sample_id example"
+        " example_id instance instance_id question_id question qid prompt_id task_id input_id query_id conversation_id"
+        " dialogue_id dialog_id pair_id comparison_id battle_id case case_id row_id"
+        " number topic topic_id story_id article_id article text_id source_id src_id sentence_id id uid"
+        " idx index key hash prompt instruction query story dialogue source src input"
+    ),
+    "system": word_list(
+        "system system_id system_name sys sys_id model model_id model_name generator llm engine method candidate"
+        " submission team participant agent bot policy variant approach summarizer mt_system condition provider"
+        " assistant provider_id checkpoint deployment model_version prompt_version version configuration config"
+        " experiment arm pipeline setup release"
+    ),
+    "rater": word_list(
+        "rater rater_id annotator annotator_id judge judge_id worker worker_id evaluator evaluator_id assessor"
+        " assessor_id labeler labeller coder reviewer reviewer_id user user_id expert expert_id turker turker_id"
+        " crowd_worker participant_id person metric metric_name scorer who"
+    ),
+    "score": word_list(
+        "score rating value grade mark points likert stars judgement judgment z_score raw_score z answer label overall"
+    ),
+    "aspect": word_list("aspect dimension criterion criteria attribute quality property facet measure question"),
+    "kind": word_list("kind rater_type rater_kind type"),
+    "repeat": word_list("repeat run trial attempt repetition rep replicate iteration epoch"),
+    "winner": word_list(
+        "winner preference verdict choice preferred preferred_system outcome vote better judgment judgement decision"
+        " label answer result chosen"
+    ),
+    "text": word_list(
+        "text output response completion generation prediction hypothesis hyp reply answer summary translation content"
+        " generated generated_text generated_output output_text response_text system_output model_output model_response"
+        " llm_output llm_response model_answer system_response bot_response candidate_output predicted pred"
+        " prediction_text final_output assistant_response assistant_message completion_text candidate_text result mt"
+        " decoded simplification caption"
+    ),
+    "source": word_list(
+        "source src prompt instruction question query input user_message user_prompt user_input user_query input_text"
+        " prompt_text source_text src_text question_text request task_input dialogue dialog history"
+        " conversation_history document article doc_text doc post passage story paragraph text context"
+    ),
+    "references": word_list(
+        "references reference ref refs target targets gold golden gold_answer gold_standard ground_truth groundtruth"
+        " expected expected_output expected_answer ideal ideal_answer reference_text reference_answer reference_summary"
+        " reference_translation reference_output human_reference correct_answer correct_output label_text"
+        " human_written highlights gold_answers answers answer summary translation"
+    ),
+    "context": word_list(
+        "context contexts passage passages document documents article evidence background retrieved retrieved_context"
+        " retrieved_documents knowledge facts system_prompt history"
+    ),
+    "images": word_list(
+        "images image image_path image_file image_url img img_path picture photo photo_path image_paths images_paths"
+    ),
+    "messages": word_list(
+        "messages conversation conversations chat dialog dialogue turns transcript chat_history thread"
+    ),
+    "order": word_list(
+        "order presentation_order swapped is_swapped swap position presentation presented presented_first shown_first"
+        " first_shown shown_order flipped is_flipped reversed is_reversed"
+    ),
+}
+"""What the columns of each role are often called, in lower case, the surest first."""
+
+SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"), ("baseline", "candidate"))
+"""How the two systems of a verdict are told apart."""
+
+HUMAN = frozenset(
+    word_list(
+        "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
+        " worker workers rater raters person people participant participants assessor assessors labeler labeller"
+        " volunteer"
+    )
+)
+MACHINE = frozenset(word_list("llm lm ai auto automatic gpt claude gemini llama"))
+"""Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
+
+SCORERS = frozenset(
+    word_list(
+        "bleu sacrebleu rouge bert bart comet xcomet cometkiwi chrf ter wer cer meteor bleurt bertscore bartscore"
+        " moverscore unieval geval eval nist cider spice ppl perplexity utmos prometheus gpt4o reward"
+    )
+)
+"""Parts of the names of metrics."""
+MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|rouge|chrf")
+"""How parts of the names of models and metrics begin."""
+
+HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
+"""Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
+
+PEOPLE_ROLES = frozenset(
+    word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
+)
+"""Names of a column of raters that are people."""
+
+ASPECTS = frozenset(
+    word_list(
+        "accuracy acceptability adequacy adequate appropriate appropriateness brevity clarity coherence"
+        " coherent cohesion complexity completeness conciseness consistency consistent correctness coverage"
+        " creativity depth diversity empathy engagement engaging engagingness factual factuality faithful"
+        " faithfulness fluency fluent focus grammar grammatical grammaticality groundedness harmless"
+        " harmlessness helpful helpfulness honesty humor informative informativeness interesting"
+        " interestingness likability meaning natural naturalness nonredundancy originality overall quality"
+        " readability readable relevance relevancy relevant responsiveness safety sensible sensibleness"
+        " simplicity specificity structure style surprise toxicity truthful truthfulness understandability"
+        " understandable useful usefulness verbosity"
+    )
+)
+SHORT_ASPECTS = frozenset(word_list("coh flu con cons rel fact fai ade inf gram pyr resp"))
+"""What aspects are called for short, where several are crossed with the same raters."""
+
+AVERAGES = frozenset(
+    word_list(
+        "mean avg average median std sd stdev stddev var variance sem num count total sum consensus majority aggregate"
+        " aggregated"
+    )
+)
+"""Words of columns that are computed from others."""
+
+SPREADS = frozenset(word_list("std sd stdev stddev var variance sem num count n"))
+"""Those that are no scores, whatever they are computed from."""
+
+GENERIC = frozenset(
+    word_list("score scores rating ratings value avg average mean median label grade annotation judgment")
+)
+"""What ratings are called that are of no aspect."""
+
+
+def normalised(name: str) -> str:
+    """A name in lower case with underscores between its parts: `DocID`, `doc-id` and `doc id` are `doc_id`."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[\W_]+", "_", parted.lower()).strip("_")
+
+
+def parts(name: str) -> list[str]:
+    """The parts of a name."""
+    return normalised(name).split("_")
+
+
+def stem(part: str) -> str:
+    """A part without the number behind it: `ann1` is `ann`."""
+    return part.rstrip("0123456789")
+
+
+def looks_human(name: str, *, declared: bool = False) -> bool:
+    """Whether a rater's name is one that people's ratings have; of a `declared` metric only the plainest words say so.
+
+    >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
+    (True, True, False, True)
+    """
+    stems = [stem(part) for part in parts(name)]
+    if not MACHINE.isdisjoint(stems):
+        return False
+    return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+
+
+def looks_like_machine(label: str) -> bool:
+    """Whether a label is that of a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
+    words = parts(label)
+    return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in words)
+
+
+def averages(columns: Sequence[str]) -> list[str]:
+    """The columns computed from ratings of people here, or that tell how scores spread: `human_avg` beside `human_1`.
+
+    >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
+    ['human_avg']
+    """
+    stems = {name: {stem(part) for part in parts(name)} for name in columns}
+    computed = []
+    for name, stems_of_name in stems.items():
+        rest = stems_of_name - AVERAGES - {"n"}
+        others = {other: words for other, words in stems.items() if other != name and rest <= words}
+        base = [other for other, words in others.items() if not words & AVERAGES and (rest or looks_human(other))]
+        spread = stems_of_name & (SPREADS - {"n"}) or (
+            "n" in stems_of_name and len(base) < len(others)
+        )  # MOS_n, and not by the person n
+        rated = any(looks_human(other) or rest & (ASPECTS | SHORT_ASPECTS) for other in base)
+        if base and (spread or (stems_of_name & AVERAGES and rated and not looks_like_machine(name))):
+            computed.append(name)
+    return computed
+
+
+def looks_like_rater(label: str) -> bool:
+    """Whether a part of a column's name numbers or names somebody: `ann1`, `expert_2`, `3`, `r1`."""
+    return label.isdigit() or looks_human(label) or bool(re.fullmatch(r"[a-zA-Z]\d+", label))
+
+
+FACTS_OF_LOGS = frozenset(
+    word_list(
+        "latency duration elapsed runtime time timestamp timestamps date datetime created updated started finished"
+        " ended cost costs price usd eur token tokens ms msec millis secs seconds cpu memory temperature seed retries"
+        " attempts status http finish stop id idx index uuid guid hash unnamed url uri page year"
+    )
+)
+"""Parts of the names of columns that are neither scores nor systems, such as the latency of a request."""
+TIME = r"^\d{4}-\d\d?-\d\d?([T ].*)?$|^\d{1,2}[./]\d{1,2}[./]\d{2,4}|^1[5-9]\d{8}(\d{3}|\.\d+)?$|^\d{1,2}:\d\d(:\d\d)?$"
+"""Cells that are a time."""
+TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good bad correct incorrect t f y n"))
+"""Labels that are judgements."""
+
+
+def is_fact(name: str) -> bool:
+    """Whether a column is about a request or a row and no score by its name.
+
+    >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
+    (True, True, False)
+    """
+    return not FACTS_OF_LOGS.isdisjoint(map(stem, parts(name)))
+
+
+def forms(name: str) -> list[str]:
+    """The words by which a column may be known: its name, of a path also its last part, or the part before it.
+
+    >>> forms("doc_id"), forms("vars.question"), forms("provider.id")
+    (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])
+    """
+    whole = normalised(name)
+    path = [part for part in map(normalised, name.split(".")) if part and not part.isdigit()]
+    if len(path) < 2:
+        return [whole]
+    if path[-1] in ("text", "content"):  # `choices` as services answer that are like OpenAI's
+        above = "response" if "choices" in path else path[-2]
+        return [whole, above, *([above[:-1]] if above.endswith("s") else []), "content"]
+    return [whole, path[-2] if path[-1] in ("id", "name", "label", "value", "key") else path[-1]]
+
+
+RATING = frozenset(word_list("rater rated annotator annotated judge judged evaluator evaluated assessor scorer"))
+"""Parts of the names of columns that say who rated."""
+
+
+def named(role: str, columns: Sequence[str]) -> list[str]:
+    """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
+    names = list(NAMES[role])
+    if role in ("rater", "system", "aspect"):
+        names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
+    place = {word: number for number, word in reversed([*enumerate(names)])}
+    exact = {
+        name: min((form for form in forms(name) if form in place), key=place.__getitem__, default="")
+        for name in columns
+    }
+    slips = [name for name in columns if not exact[name] and get_close_matches(normalised(name), [role], cutoff=SLIP)]
+    by_name = sorted(filter(exact.get, columns), key=lambda name: place[exact[name]])
+    by_part = [name for name in columns if role == "rater" and not exact[name] and not RATING.isdisjoint(parts(name))]
+    return list(dict.fromkeys([*by_name, *slips, *by_part]))
+
+
+def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of columns whose names differ in one part that tells sides apart: `model_a` and `model_b`."""
+    by_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
+    pairs = []
+    for one, name in by_parts.items():
+        for place, part in enumerate(one):
+            for a, b in SIDES:
+                other = by_parts.get((*one[:place], b, *one[place + 1 :])) if part == a else None
+                if other is not None:
+                    pairs.append((name, other))
+    return pairs

@@ -1,0 +1,167 @@
+"""Words of verdicts: which of two systems a cell prefers.
+
+A cell names the columns (`model_a`, `A`, `1`), the places shown (`left`, `first`), or a system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import polars as pl
+
+from custodes.data.table import refuse
+from custodes.errors import listed
+
+THINGS = ("model", "system", "assistant", "response", "output", "answer")
+MARKS = r"""[\s_\-()\[\]{}*"'`.:]"""
+"""What does not count in a word."""
+
+UNSURE = {
+    **dict.fromkeys(("a", "a>b", "a>>b", "b<a", "b<<a"), 1.0),
+    **dict.fromkeys(("b", "b>a", "b>>a", "a<b", "a<<b"), -1.0),
+    **{f"{thing}{mark}": sign for thing in THINGS[2:] for mark, sign in {"a": 1.0, "b": -1.0}.items()},
+    **{f"{thing}{mark}": sign for thing in THINGS for mark, sign in {"1": 1.0, "2": -1.0}.items()},
+}
+"""Taken for the columns; where both orders were shown they might as well mean the places."""
+
+COLUMNS = {
+    **{f"{thing}{mark}": sign for thing in THINGS[:2] for mark, sign in {"a": 1.0, "b": -1.0}.items()},
+    **dict.fromkeys(("win", "wins", "won"), 1.0),
+    **dict.fromkeys(("lose", "loses", "loss", "lost"), -1.0),
+}
+PLACES = {"left": 1.0, "first": 1.0, "1st": 1.0, "right": -1.0, "second": -1.0, "2nd": -1.0}
+BOTH_BAD = ("bothbad", "tiebothbad", "bothbadtie")
+TIES = ("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a", "bothgood", *BOTH_BAD)
+EMPTY = ("", "na", "n/a", "nan", "null")
+"""A verdict that was not given, in any case."""
+
+ALLOWED = (
+    "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data)"
+)
+NEAR = ("model_a", "model_b", "left", "right", "first", "second")
+"""Words that an unreadable one is compared with."""
+
+SIGNS = ("1", "0", "-1", "")
+"""Verdicts as we write them."""
+MARGINS = {1.0: 1.0, 0.0: 0.0, -1.0: -1.0}
+SLOTS = {1.0: 1.0, 1.5: 0.0, 2.0: -1.0}
+SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What cells say, a row each.
+
+    `preference`: 1 the first column, 0 a tie, -1 the second, null unreadable or empty; `place`: the same for cells that
+    speak of places, of what was shown first; `unsure`: might speak of either, taken for the columns; `both_bad`.
+    """
+
+    preference: pl.Series
+    place: pl.Series
+    unsure: pl.Series
+    both_bad: pl.Series
+
+
+def plain(words: pl.Series) -> pl.Series:
+    """Words in lower case without marks and blanks.
+
+    >>> plain(pl.Series(["[[A]]", "Tie (both bad)"])).to_list()
+    ['a', 'tiebothbad']
+    """
+    return words.str.to_lowercase().str.replace_all(MARKS, "")
+
+
+def without_empty(verdict: pl.Series) -> pl.Series:
+    """Cells as text, '' where no verdict was given."""
+    return verdict.set(verdict.str.to_lowercase().is_in(EMPTY), "")
+
+
+def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool) -> Said:
+    """What each cell says of the systems of its row: `first` and `second` are their names, in the columns' order.
+
+    `written`: the columns are those that we write, so 0 is a tie whatever stands beside it, and where all cells are
+    signs none is the name of a system. Raises `InputError` where a number, or a name that is a word, has two meanings.
+    """
+    words = plain(verdict)
+    by_number, slots = _numbers(verdict, where=where, ties=written)
+    table = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
+    by_word = words.replace_strict(table, default=None, return_dtype=pl.Float64)
+    place = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
+    sign = pl.select(pl.coalesce(by_number, by_word, place)).to_series()
+    named = _by_name(verdict, first, second)
+    if written and verdict.is_in(SIGNS).all():
+        named = named.clear(verdict.len())
+    refuse(
+        (named != sign).fill_null(False),
+        lambda rows, at: (
+            f"{where}: {verdict.name} {verdict[at]!r} in row {rows} is a code for one system and the "
+            f"name of the other ({first[at]!r}, {second[at]!r}); write model_a, model_b or tie"
+        ),
+    )
+    unsure = (words.is_in(list(UNSURE)) | (slots & by_number.is_not_null())) & named.is_null()
+    return Said(
+        preference=pl.select(pl.coalesce(sign, named)).to_series(),
+        place=place.set(named.is_not_null(), None),
+        unsure=unsure & (sign != 0).fill_null(False),
+        both_bad=words.is_in(BOTH_BAD),
+    )
+
+
+def likely(word: str, systems: Collection[str]) -> str:
+    """What an unreadable word may have been meant for; '' where nothing is near."""
+    short = plain(pl.Series([word])).item()
+    if any(part in short for part in ("tie", "equal", "same", "both", "neither", "draw")):
+        return "tie"
+    candidates = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
+    return next((candidates[near] for near in get_close_matches(short, candidates, n=1, cutoff=0.75)), "")
+
+
+def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
+    """1 and -1 where a cell names a system of its row, as it stands or but for case and marks around it."""
+    cells, *names = (_loose(column.unique()) for column in (verdict, first, second))
+    if not cells.filter(cells != "").is_in(pl.concat(names).implode()).any():
+        return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
+    columns = [verdict, first.str.strip_chars(), second.str.strip_chars()]
+    exact, loose = named_system(*columns), named_system(*map(_loose, columns))
+    return pl.select(pl.coalesce(exact, loose)).to_series()
+
+
+def named_system(cells: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
+    """1 where a cell is the first label of its row, -1 where it is the second, null where it is neither, both or empty.
+
+    >>> named_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
+    [1.0, -1.0, None]
+    """
+    sign = (cells == first).cast(pl.Float64) - (cells == second).cast(pl.Float64)
+    return sign.set((sign == 0) | (cells == ""), None)
+
+
+def _loose(labels: pl.Series) -> pl.Series:
+    """In lower case, without blanks and marks around."""
+    return labels.str.strip_chars().str.to_lowercase().str.strip_chars(" \t[](){}\"'*`.")
+
+
+def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:
+    """What numbers say, read by the set of numbers in the column; whether 1 and 2 are the two systems."""
+    value = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
+    seen = set(value.drop_nulls().drop_nans().unique())
+    numbers = listed((f"{number:g}" for number in sorted(seen)), limit=7)
+    refuse(
+        value < -1,
+        lambda rows, _: (
+            f"{where}: {verdict.name} is {numbers}, a graded scale whose direction is unknown (row "
+            f"{rows}); write 1 if the system of the first column is better, 0 for a tie, -1 otherwise"
+        ),
+    )
+    margins = -1.0 in seen or not seen & {0.5, 2.0}
+    refuse(
+        (value == 0) & (-1.0 not in seen and (margins or 2.0 in seen) and not ties),
+        lambda rows, _: (
+            f"{where}: {verdict.name} is {numbers}, where 0 (row {rows}) may be a tie or a system; "
+            "write model_a, model_b, tie"
+        ),
+    )
+    table = MARGINS if margins else SLOTS if 2.0 in seen else SHARES
+    return value.replace_strict(table, default=None, return_dtype=pl.Float64), table is SLOTS

@@ -1,0 +1,52 @@
+"""Metrics ranked by one statistic of an aspect, tested against chance and against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from custodes.evaluate.agreement.differences import Differences, Tester, chance_tests
+from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.stats.arrays import Floats
+from custodes.stats.graphs import letters
+
+ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
+"""Metrics are ranked by the first, and by the second where that is undefined, or says no more than a sign."""
+
+
+def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:
+    """The statistic by which metrics stand, from the estimates (row 0) of all.
+
+    Two systems leave one pair an item, where Kendall's tau is a sign: sample accuracy says it better.
+    """
+    ordered = np.isfinite(draws[ORDERING][0][np.isfinite(draws[CHOOSING][0])])
+    return ORDERING if n_systems > 2 and len(ordered) and ordered.all() else CHOOSING
+
+
+def standing_columns(
+    tester: Tester, draws: dict[str, Floats], differences: Differences, *, confidence: float, alpha: float
+) -> dict[str, Any]:
+    """The columns of the table `standing`, best first."""
+    comparison = tester.sample.comparison
+    name = ranked_by(draws, len(comparison.systems))
+    value, low, high = STATISTICS[name].with_interval("value", tester.sample, draws[name], confidence).values()
+    order = differences.order(name, value)
+    chance = chance_tests(tester, name)
+    better = differences.better(name, alpha)
+    clear = chance.significant(alpha)
+    side = np.select([clear & (chance.estimate > 0), clear & (chance.estimate < 0)], ["above", "below"], "unclear")
+    words = None if better is None else letters(better | better.T, order.tolist())
+    beaten = None if better is None else np.asarray(better.any(axis=0))
+    return {
+        "metric": [comparison.metrics[i] for i in order],
+        "statistic": name,
+        "value": value[order],
+        "value_low": low[order],
+        "value_high": high[order],
+        "chance": STATISTICS[name].chance_of(tester.without)[0][order],
+        "p_chance": chance.p_adjusted[order],
+        "side": side[order].tolist(),
+        "group": [None if words is None else words[i] for i in order],
+        "may_be_best": [None if beaten is None else not beaten[i] for i in order],
+    }

@@ -1,0 +1,130 @@
+"""Statistics of each annotator: agreement with the others, position preference, ties, and the tests behind flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
+from custodes.stats import bootstrap, intervals
+from custodes.stats.annotator_quality import peer_agreement, position_tests
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, table_sums
+from custodes.stats.judging.bias_tests import slot_test
+from custodes.stats.ratios import ratio
+
+FIRST, SECOND = "prefers what is shown first", "prefers what is shown second"
+LITTLE = "agrees with others no better than chance"
+
+HALF = 0.5
+"""An annotator is compared with this part of the agreement of the others with one another."""
+LEVEL = 0.05
+"""Of the tests that only decide whether a flag is possible; they are not adjusted."""
+FEWEST = 12
+"""Clusters of items of a person's doubled answers below which agreement is neither told nor tested."""
+FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered as well"
+ALL_EQUAL = "all answers are equal"
+NO_AGREEMENT = "the others agree too little with one another"
+ABOVE_CHANCE = "agreement is above that of random answers"
+
+
+class Tests(NamedTuple):
+    """Of each person (workers,): `side` and `little`, p-values one by one (NaN: not tested); `first` whether the share
+    of what was shown first is more than half."""
+
+    side: Floats
+    little: Floats
+    first: Bools
+
+
+def annotator_columns(
+    part: AnnotatorAnswers, persons: Bools, *, times: Floats, confidence: float
+) -> tuple[dict[str, Any], Tests]:
+    """Columns of `annotators` but for competence and flags; (workers,) each, NaN for who is no person."""
+    answers, n = part.answers, len(part.raters)
+    number = np.bincount(answers.worker, minlength=n)
+    unknown = np.where(persons, 1.0, np.nan)
+    sided = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n)
+    agreement = _agreement(part, times, confidence)
+    compared = _compared(part, trusted=~(sided.p_value <= LEVEL))
+    ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n)
+    columns = {
+        "answer_type": part.what,
+        "rater": list(part.raters),
+        "is_person": persons,
+        "answers": number,
+        "proportion": ratio(number, number.sum()),
+        "n_multiply_rated": np.bincount(answers.worker[part.both], minlength=n),
+        **{name: values * unknown for name, values in agreement.items()},
+        "decided": sided.decided,
+        "first_rate": sided.share * unknown,
+        "tie_rate": ratio(ties, number) if part.what == VERDICTS else np.nan,
+        "seconds": part.seconds * unknown,
+        "p_chance": compared.chance * unknown,
+        "untested_reason": np.where(persons, compared.reason, ""),
+    }
+    return columns, Tests(sided.p_value * unknown, compared.little * unknown, sided.share > 0.5)
+
+
+def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
+    """The mean share of others who said the same, with its interval over items."""
+    drawn = np.full((len(times), len(part.raters)), np.nan)
+    if not part.continuous:
+        answers = part.answers
+        same = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
+        for some, sums, counts in _by_unit(part, same):
+            drawn[:, some] = ratio(bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts))
+    low, high = intervals.cluster_intervals(
+        drawn, part.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
+    )
+    estimate = np.where(part.clusters >= FEWEST, drawn[0], np.nan)
+    return {"agreement": estimate, "agreement_low": low, "agreement_high": high}
+
+
+def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Some workers at a time: sums of the values (n,) that are not NaN, and their number, both (workers, units)."""
+    defined = np.isfinite(values)
+    worker, unit = part.answers.worker[defined], part.unit[part.answers.task[defined]]
+    values = values[defined]
+    for some in chunks(len(part.raters), part.n_units):
+        inside = (worker >= some.start) & (worker < some.stop)
+        size = (some.stop - some.start, part.n_units)
+        codes = worker[inside] - some.start, unit[inside]
+        sums = table_sums(*codes, shape=size, weights=values[inside])
+        yield some, sums, table_sums(*codes, shape=size).astype(np.float64)
+
+
+class _Compared(NamedTuple):
+    """Of each annotator (workers,): p-values of agreeing with the others no more than random answers would (`chance`),
+    and, where that is not rejected, at least `HALF` as much as these do (`little`); NaN where that is not tested, and
+    the `reason`."""
+
+    little: Floats
+    chance: Floats
+    reason: NDArray[np.str_]
+
+
+def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
+    """Compare each annotator with the others, of whom only the `trusted` count, on the same tasks."""
+    answers = part.answers
+    peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
+    clusters, others = _positive(part, peers.others)
+    _, chance = _positive(part, peers.agreement)
+    _, little = _positive(part, HALF * peers.others - peers.agreement)
+    equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
+    few, disagree = clusters < FEWEST, ~(others <= LEVEL)
+    above = chance <= LEVEL
+    reason = np.select([equal, few, disagree, above], [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE], "")
+    return _Compared(np.where(reason == "", little, np.nan), np.where(equal | few | disagree, np.nan, chance), reason)
+
+
+def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
+    """Clusters with a value (n,) of each annotator, and one-sided p-values of 'the mean is not positive'."""
+    clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
+    for some, sums, counts in _by_unit(part, values):
+        test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
+        clusters[some] = (counts > 0).sum(axis=1)
+        p_value[some] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
+    return clusters, p_value

@@ -1,0 +1,207 @@
+"""Verdicts of every rater under one aspect with their order and run, and one sign per rater and comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from custodes.answers.setting import Setting
+from custodes.data.comparison_rules import score_differences
+from custodes.data.comparisons import pair_codes
+from custodes.data.labels import MOST_STEPS
+from custodes.data.panel import label_codes, pair_positions
+from custodes.data.preferences import SHOWN_FIRST
+from custodes.data.study import Study
+from custodes.errors import InputError
+from custodes.evaluate.comparable import is_ordered
+from custodes.evaluate.design import Design
+from custodes.evaluate.rater_comparison import all_raters, check_scales
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+
+OUTPUT = ["item", "system"]
+MOST_SIGNS = 500_000_000
+"""Signs (raters x comparisons, a byte each) above which a common machine would be full."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterPreferences:
+    """One aspect; `words` (items, systems) of texts, and one more (NaN: no text); empty without any texts.
+
+    `asked`: a row per verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
+    `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1, 0 unknown), `run`,
+    `preference` (null: none) and `why` there is none; of raters with rows of this very aspect.
+
+    `signs` (raters, n), `people` together (n,), and `item`, `pair`, `unit`, `length` (log ratio of words, NaN unknown)
+    of comparisons (n,), of everybody who counts for this aspect; empty where only `asked` is of interest."""
+
+    aspect: str
+    design: Design
+    raters: tuple[str, ...]
+    kinds: tuple[str, ...]
+    words: Floats
+    asked: pl.DataFrame
+    item: Ints
+    pair: Ints
+    unit: Ints
+    length: Floats
+    signs: Signs
+    people: Signs
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    def of_kind(self, kind: str) -> list[int]:
+        """The positions of people ('human') or metrics."""
+        return [r for r, value in enumerate(self.kinds) if value == kind]
+
+    @property
+    def n_units(self) -> int:
+        """How many clusters, or blocks of clusters, are resampled."""
+        return self.design.n_units
+
+    def words_of(self, item: Ints, system: Ints) -> Floats:
+        """The words of outputs by their positions (n,); NaN unknown."""
+        return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
+
+
+def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
+    """Of every aspect of a selected study, and of rows without an aspect where other rows have one.
+
+    Raises `InputError` where nobody gave a verdict or scores of two outputs of one item.
+    """
+    aspects = list(study.aspects)
+    verdicts = study.preferences
+    more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
+    parts = [_rater_preferences(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
+    parts += [_rater_preferences(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
+    if not any(
+        part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
+    ):
+        raise InputError(
+            f"{study.name}: no verdicts, no scores of two outputs of one item, and no output that a rater labelled "
+            "several times; a judge is examined by its preferences and repeats (judge --repeats 3)"
+        )
+    return parts
+
+
+def _rater_preferences(study: Study, aspect: str, setting: Setting, *, compared: bool) -> RaterPreferences:
+    raters = (*study.humans, *study.metrics)
+    lost = study.preferences.missing
+    systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
+    items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique().sort())
+    design = Design.of(study, items=items, systems=systems).in_blocks()
+    part = RaterPreferences(
+        aspect=aspect,
+        design=design,
+        raters=raters,
+        kinds=("human",) * len(study.humans) + ("metric",) * len(study.metrics),
+        words=_words(study, design),
+        asked=_asked(study, aspect, raters, design),
+        **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
+        length=np.zeros(0),
+        signs=np.zeros((len(raters), 0), dtype=np.int8),
+        people=np.zeros(0, dtype=np.int8),
+    )
+    return _compared(study, part, setting) if compared and len(systems) > 1 else part
+
+
+def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
+    verdicts = study.preferences.asked.where(pl.col("aspect") == aspect)
+    rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
+    item, pair = label_codes(rows["item"], design.items), pair_positions(rows, design.systems)
+    queries = pl.DataFrame(
+        {
+            "rater": label_codes(rows["rater"], raters),
+            "item": item,
+            "pair": pair,
+            "unit": design.units[item],
+            "comparison": item * max(1, len(design.pairs)) + pair,
+            "order": rows.select(SHOWN_FIRST.cast(pl.Int8)).to_series(),
+            "preference": rows["preference"].cast(pl.Float64),
+            "why": rows["why"],
+        }
+    )
+    place = pl.int_range(pl.len()).over("rater", "comparison", "order")
+    return queries.filter(pl.col("rater") >= 0).with_columns(run=place)
+
+
+def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
+    """Verdicts by the scores of raters who scored outputs several times: one per run."""
+    upwards = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
+    of_aspect = study.ratings.frame.filter(pl.col("aspect") == aspect)
+    scores = _runs(of_aspect if is_ordered(study, aspect) else of_aspect.clear()).select(
+        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * upwards, threshold=0.0
+    )
+    pairs: pl.DataFrame = score_differences(nw.from_native(scores.lazy())).collect().to_native()
+    signs = pairs.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
+    return signs.sort("rater", "item", "system_a", "system_b").unnest("item")
+
+
+def _runs(scores: pl.DataFrame) -> pl.DataFrame:
+    """The scores of raters who gave them several times."""
+    return scores.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
+
+
+def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
+    """Labels of outputs that their rater labelled several times: rater, item, system, repeat, score.
+
+    Labels are codes, or scores where a rater gave few different whole numbers.
+    """
+    scale = study.labels.get(aspect)
+    scores = pl.col("rater").is_in(list(scale.scores if scale else ()))
+    frame = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~scores)
+    repeated = frame.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
+    if scale:
+        return repeated
+    whole = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
+    return repeated.filter(whole.over("rater"))
+
+
+def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
+    """With one sign a rater and comparison."""
+    queried = study.preferences.asked
+    # a study without ties of equal outputs shares its comparisons with other questions
+    unchanged = queried.frame.height == study.preferences.frame.height
+    comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
+    check_scales(study, comparison)
+    rows = comparison.preferences.with_raters(comparison.annotators)
+    n = len(np.unique(rows.keys))
+    if n * len(part.raters) > MOST_SIGNS:
+        raise InputError(
+            f"{study.name}: {n} comparisons x {len(part.raters)} raters do not fit into "
+            "memory; select fewer raters or systems"
+        )
+    joint = rows.joint(*range(len(rows.raters)))
+    place = np.lexsort((joint.pair, joint.item))  # random numbers are dealt item by item
+    signs = np.full((len(part.raters), n), ABSENT, dtype=np.int8)
+    signs[label_codes(pl.Series(rows.raters[1:], dtype=pl.String), part.raters)] = joint.signs[1:, place]
+    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
+    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
+    item, (first, second) = items[joint.item[place]], systems[comparison.design.pairs[joint.pair[place]]].T
+    return replace(
+        part,
+        item=item,
+        pair=pair_codes(first, second, len(part.design.systems)),
+        unit=part.design.units[item],
+        length=np.log(part.words_of(item, first) / part.words_of(item, second)),
+        signs=signs,
+        people=joint.signs[0, place],
+    )
+
+
+def _words(study: Study, design: Design) -> Floats:
+    """(items, systems): words of each output and one more, so that an empty one has a length; NaN without a text."""
+    if study.outputs is None:
+        return np.zeros((0, 0))
+    words = np.full((len(design.items), len(design.systems)), np.nan)
+    texts = study.outputs.texts
+    row, column = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
+    inside: Bools = (row >= 0) & (column >= 0)
+    counted = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
+    words[row[inside], column[inside]] = 1 + counted[inside]
+    return words
