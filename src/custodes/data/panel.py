@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 
 from custodes.data.comparisons import pair_codes
 from custodes.data.study import Study, of_aspect
+from custodes.data.table import kept
 from custodes.stats.arrays import Floats, read_only, require
+from custodes.stats.ratios import ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +44,10 @@ class Panel:
         cls, study: Study, *, raters: Sequence[str], aspect: str, items: Sequence[str], systems: Sequence[str]
     ) -> Panel:
         """The scores of these raters for one aspect; a rater without rows for it by its rows without aspect."""
-        rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
-        means = rows.group_by("rater", "item", "system").agg(pl.col("score").mean())
+        rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         directions = study.raters.direction
         direction = np.array([directions[rater] for rater in raters])
-        single, whole = means.filter(pl.col("item") != ""), means.filter(pl.col("item") == "")
+        single, whole = kept(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
         return cls(
             values=_filled(single, rater=raters, item=items, system=systems) * direction[:, None, None],
             system_scores=_filled(whole, rater=raters, system=systems) * direction[:, None],
@@ -70,9 +72,11 @@ def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int
     return pair_codes(first, second, len(systems))
 
 
-def _filled(means: pl.DataFrame, **axes: Sequence[str]) -> Floats:
-    """Scores by the labels of some columns, an axis each; NaN where there is none."""
-    codes = np.array([label_codes(means[name], categories) for name, categories in axes.items()])
-    values, inside = np.full([len(categories) for categories in axes.values()], np.nan), (codes >= 0).all(axis=0)
-    values[tuple(codes[:, inside])] = means["score"].to_numpy()[inside]
-    return values
+def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
+    """Mean scores by the labels of some columns, an axis each; NaN where there is none."""
+    shape = tuple(map(len, axes.values()))
+    codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
+    inside = (codes >= 0).all(axis=0)
+    cell, size = np.ravel_multi_index(codes[:, inside], shape), math.prod(shape)
+    total = np.bincount(cell, weights=rows["score"].to_numpy()[inside], minlength=size)
+    return ratio(total, np.bincount(cell, minlength=size)).reshape(shape)
