@@ -116,15 +116,20 @@ REFUSED: dict[str, Case] = {
         *(half(*BOTH, "bleu"), [*BY_PERSON, "--columns=human:{aspect:coherence,fluency}"]),
         *(["w0", "w1"], BOTH),
     ),
-    "long": (half("rating", rater="worker"), [*OUTPUT, "rater=worker", "score=rating"], [], []),
-    "aspects": (long_of("style", "depth"), [*BY_PERSON, "score=rating", "aspect=dimension"], [], ["style", "depth"]),
+    "long": (half("rating", rater="worker"), [*OUTPUT, "rater=worker", "score=rating"], ["w0", "w1"], []),
+    "aspects": (
+        long_of("style", "depth"),
+        [*BY_PERSON, "score=rating", "aspect=dimension"],
+        ["w0", "w1"],
+        ["style", "depth"],
+    ),
     "a slip": (
         half("scores", rater="rater", item="items", system="System"),
         *(["item=items", "system=System", "score=scores"], [], []),
     ),
     "taken for wide": (
         half("rating", item="item", system="system"),
-        *(["rater=annotator", "score=rating"], [], []),
+        *(["rater=annotator", "score=rating"], ["w0", "w1"], []),
     ),
     "found by content": (
         wide("alice", "bleu", item="what", system="thing", text=False),
@@ -132,7 +137,7 @@ REFUSED: dict[str, Case] = {
     ),
     "verdicts": (
         verdicts(annotator="ann"),
-        *(["item=prompt", "rater=annotator", "system_a=assistant_a", "system_b=assistant_b"], [], []),
+        *(["item=prompt", "rater=annotator", "system_a=assistant_a", "system_b=assistant_b"], ["ann"], []),
     ),
     "names to quote": (
         wide("alice", "bleu", text=False).rename({"doc_id": "doc id"}),
