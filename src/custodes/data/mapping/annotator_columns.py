@@ -21,8 +21,8 @@ from custodes.data.mapping.column_vocabulary import (
     looks_like_rater,
     parts,
     stem,
-    word_list,
 )
+from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import POSITION, literal, matches
 
 WITH_WORD = (

@@ -31,9 +31,9 @@ from custodes.data.mapping.column_vocabulary import (
     parts,
     sides,
     stem,
-    word_list,
 )
 from custodes.data.mapping.columns import RATED, Columns
+from custodes.data.mapping.languages import word_list
 from custodes.data.mapping.pattern import KINDS, literal, matches
 from custodes.data.mapping.text_columns import ANSWERS, PAIR, turns_in_cell
 from custodes.data.table import counted_cells
