@@ -70,7 +70,7 @@ def _means(study: Study) -> Iterator[str]:
 
 
 def _win_rates(study: Study) -> Iterator[str]:
-    """Win rate of each system by each judge, and how often it contradicts itself when outputs change places."""
+    """Win rate of each system by each judge, and how often its preference changes with the order."""
     if study.preferences.frame.is_empty():
         return
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():

@@ -1,4 +1,4 @@
-"""What names give away: labels that look alike, and people who count as metrics."""
+"""Notes on names: labels that look equal, and metrics that are named like annotators."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from custodes.data.study import Study
 from custodes.errors import listed
 
 Finding = tuple[str, str, Sequence[str]]
-"""A rule, what was found, and names."""
+"""Rule, count or message, and names."""
 
 
 def named_alike(study: Study) -> Iterator[Finding]:
-    """Systems, raters and aspects that a reader would take for one, and that are counted as two."""
+    """Systems, raters and aspects with labels that look equal but count as different."""
     labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for what, names in labels.items():
         sets = alike(names)
@@ -26,7 +26,7 @@ def named_alike(study: Study) -> Iterator[Finding]:
 
 
 def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
-    """Metrics that are named as people are."""
+    """Metrics with names that look like those of annotators."""
     kinds = study.raters.kind
     open_ = [name for name in kinds if name in metrics and kinds[name] != "metric"]
     beside = beside_people(open_, [name for name in kinds if name not in metrics])

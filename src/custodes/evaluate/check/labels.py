@@ -1,4 +1,4 @@
-"""Problems of a study of labels: what the question `rates` notes on its labels."""
+"""Problems of a study with labels: the notes of the question `rates`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would fool somebody, as a row, as a table, and as the answer of whatever looks for it."""
+"""Problems found by checks: a row, the table, and the base class of their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from custodes.answers.tables import label, labels, table
 
 
 class Problem(NamedTuple):
-    """A row of the table of problems."""
+    """A row of the table `problems`."""
 
     severity: Literal["error", "warning", "info"]
     rule: str
@@ -38,15 +38,15 @@ def problem_table(doc: str, *, page: str) -> Any:
 
 
 class OfProblems(Result):
-    """A result whose table `problems` says what is wrong."""
+    """A result with a table `problems`."""
 
     problems: pl.DataFrame
 
     def told(self) -> Iterator[str]:
-        """Only that there is none: `problems` holds the notes."""
+        """One line if there are no problems; `problems` holds the notes."""
         return iter(() if self.problems.height else ("no problems found",))
 
     @property
     def status(self) -> int:
-        """1 with warnings or errors."""
+        """Exit status: 1 with warnings or errors, else 0."""
         return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))

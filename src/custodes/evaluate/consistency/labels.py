@@ -1,4 +1,4 @@
-"""Does a rater give an output the same label when asked again?"""
+"""Repeatability of labels: does a rater give an output the same label again?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from custodes.stats.reliability import alpha, coincidences
 
 
 def label_columns(study: Study, part: Material, times: Floats, confidence: float) -> dict[str, Any]:
-    """The columns of `labels`."""
+    """The columns of `repeated_labels`."""
     rows = repeated_labels(study, part.aspect)
     if rows.is_empty():
         return {}

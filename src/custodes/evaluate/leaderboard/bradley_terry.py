@@ -1,4 +1,4 @@
-"""Bradley-Terry models with ties, fitted to the comparisons of one rater: as they are, counted, or corrected."""
+"""Bradley-Terry models with ties, fitted to the comparisons of one rater, to counts, or with a metric correction."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RaterModel:
-    """A model to be fitted by `fit`, of one rater under one aspect."""
+    """A model of one rater under one aspect, fitted by `fit`."""
 
     rater: str
     aspect: str
@@ -73,7 +73,7 @@ class RaterModel:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelData:
-    """Comparisons as a model takes them.
+    """Comparisons in the form that a model takes.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class FittedModel:
     Attributes
     ----------
     strengths, ranks
-        Of the systems.
+        Strengths and ranks of the systems.
     rates, rates_low, rates_high : arrays of shape (1 + B, systems), (systems,), (systems,)
         Win rates with bounds.
     pairs : PairRates or None
@@ -132,7 +132,7 @@ class FittedModel:
 
     @property
     def unknown(self) -> Bools:
-        """(systems,): those without a comparison, of which nothing is known."""
+        """(systems,): systems without a comparison."""
         return np.asarray(np.isnan(self.strengths.draws[0]))
 
 

@@ -1,4 +1,4 @@
-"""Soft pairwise accuracy: how alike the confidence of people and metric in every pair of systems is."""
+"""Soft pairwise accuracy: similarity of the p-values of annotators and metric over all pairs of systems."""
 
 from __future__ import annotations
 
