@@ -1,4 +1,4 @@
-"""Ridge regression on standardised columns, its penalty chosen by grouped cross-validation."""
+"""Ridge regression on standardised columns, with the penalty selected by grouped cross-validation."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ PENALTIES = np.logspace(2, -3, 21)
 """Ridge penalties, relative to the variance of a standardised column (1)."""
 
 PENALTY = 0.1
-"""The penalty where nothing chooses one."""
+"""The penalty if cross-validation is impossible."""
 
 CONSTANT = 1e-12
-"""A standard deviation below this share of the mean is rounding."""
+"""A standard deviation below this proportion of the mean is rounding error."""
 
-_LIMIT = 3  # standard deviations from the mean beyond which a score counts no further
+_LIMIT = 3  # standard deviations from the mean at which scores are clipped
 
 
 class Scaling(NamedTuple):
-    """What makes columns (p,) comparable: limits they are clipped to, then their mean and standard deviation.
+    """Scaling of columns (p,): limits for clipping, mean and standard deviation.
 
-    A column without values is NaN in all four, a constant one has scale NaN.
+    All are NaN for a column without values; the scale of a constant one is NaN.
     """
 
     low: Floats
@@ -43,9 +43,9 @@ class Linear(NamedTuple):
 
 
 def scaling(x: Floats) -> Scaling:
-    """Measure the columns of a training part: limits, then mean and standard deviation within the limits.
+    """Scaling of the columns of a training part: limits, then mean and standard deviation within the limits.
 
-    The limits are three standard deviations from the mean. Scores far out (a length, a perplexity) would otherwise
+    The limits are three standard deviations from the mean. Outliers (of a length, a perplexity) would otherwise
     dominate the fit and the predictions.
 
     Parameters
@@ -70,7 +70,7 @@ def scaling(x: Floats) -> Scaling:
 def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
     """The scaling of columns (p, rows), and the standardised columns: 0 where missing and in columns without a scale.
 
-    Sums along contiguous rows are several times as fast as along columns.
+    Sums along contiguous rows are several times faster than along columns.
     """
     missing = np.isnan(columns)
     complete = not missing.any()
@@ -78,7 +78,7 @@ def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
     values = np.array(columns, order="C")
 
     def moments() -> tuple[Floats, Floats, Floats]:
-        """Mean, standard deviation and deviations of the values that are present; rounding is no deviation."""
+        """Mean, standard deviation and deviations of the present values; deviations up to rounding error are 0."""
         if not complete:
             values[missing] = 0.0
         mean = values.sum(axis=1) / n
@@ -128,12 +128,12 @@ def standardised(x: Floats, by: Scaling) -> Floats:
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
-    """Fit a linear prediction by ridge regression.
+    """Fit a linear model by ridge regression.
 
-    Minimises mean squared error + penalty * (sum of squared weights) on standardised columns, missing values at the
-    mean. The penalty has the least squared error over inner folds, which keep groups whole: the groups in sorted order,
-    dealt in turn to five folds (fewer with fewer groups; nothing is random). Between equals it is the larger, and with
-    one group it is `PENALTY`. One decomposition of the products of columns serves all penalties: scikit-learn's Ridge
+    Minimises mean squared error + penalty * (sum of squared weights) on standardised columns, with missing values
+    replaced by the mean. The penalty has the least squared error over inner folds, which keep groups whole: the groups
+    in sorted order, assigned in turn to five folds (fewer with fewer groups; deterministic). Among equals it is the
+    larger one, and with one group it is `PENALTY`. A single decomposition serves all penalties: scikit-learn's Ridge
     takes two to six times as long on SummEval and HANNA, and a fit of `combine` does this thousands of times.
 
     Parameters
@@ -150,7 +150,7 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     Returns
     -------
     :
-        The prediction. A column that is constant or missing in training has weight 0.
+        The model. A column that is constant or missing in training has weight 0.
 
     References
     ----------
@@ -172,14 +172,14 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
-    """Predict rows by a linear prediction.
+    """Predict rows with a linear model.
 
     Parameters
     ----------
     linear
-        The prediction.
+        The model.
     x
-        Values (rows, p); a missing value counts as the mean in training.
+        Values (rows, p); a missing value counts as the training mean.
 
     Returns
     -------
@@ -196,9 +196,9 @@ def predict(linear: Linear, x: Floats) -> Floats:
 
 
 def _weights(z: Floats, centred: Floats, penalties: Floats) -> Floats:
-    """Weights (p, penalties) of standardised columns z (p, rows) for a centred target (rows,)."""
+    """Weights (p, penalties) for standardised columns z (p, rows) and a centred target (rows,)."""
     p, n = z.shape
-    wide = p > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
+    wide = p > n  # row products have the same nonzero eigenvalues as column products
     gram, along = (z.T @ z, centred) if wide else (z @ z.T, z @ centred)
     variance, axes = np.linalg.eigh(gram / n)
     damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
@@ -207,8 +207,8 @@ def _weights(z: Floats, centred: Floats, penalties: Floats) -> Floats:
 
 
 def _chosen(columns: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
-    """The penalty (1,) with the least squared error over the inner folds, for columns (p, rows); penalties in
-    descending order."""
+    """Penalty (1,) with the least squared error over the inner folds, for columns (p, rows); penalties in descending
+    order."""
     fold = inner_folds(groups)
     if not fold.any():
         return np.array([PENALTY])
