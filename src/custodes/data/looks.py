@@ -1,4 +1,4 @@
-"""Looks: what was decided while people were asked, where a study was stopped by its answers."""
+"""Interim analyses of a study that was annotated sequentially."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ SCHEMA = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-"""A row per pair and look (numbered from 1), as they were judged: `wins` are of system_a; `decision` 1, 0 or -1
-(system_a better, not decided, system_b better); `is_open` whether the pair was asked about after it; theta the
-chance that system_a is the better; margin with its interval."""
+"""A row per pair and interim analysis (numbered from 1): `wins` of system_a; `decision` 1, 0 or -1 (system_a better,
+undecided, system_b better); `is_open`: whether annotation of the pair continued; theta, the probability that system_a
+is better; margin with its interval."""
 
 
 STOPPED = "stopped-by-answers"
-"""The note on studies in which answers decided how many more were asked."""
+"""The note on studies in which answers determined the number of further annotations."""
 
 
 def empty_looks() -> pl.DataFrame:
-    """No looks: a study that was not stopped by its answers, as far as is known."""
+    """A table without interim analyses, for a study that was not annotated sequentially as far as is known."""
     return pl.DataFrame(schema=SCHEMA)
 
 
 def stopped(looks: pl.DataFrame) -> list[Note]:
-    """What holds of a study in which answers decided how many more were asked, and what does not (simulated, see the
-    page of statistics); nothing where every pair was asked the same, once.
+    """A note on which results are valid for a sequentially annotated study (by simulation, see the page on statistics);
+    none if every pair was annotated once, with a fixed number.
 
     >>> stopped(empty_looks())
     []
@@ -56,7 +56,7 @@ def stopped(looks: pl.DataFrame) -> list[Note]:
 
 
 def turned(looks: pl.DataFrame) -> pl.DataFrame:
-    """The same with system_a < system_b, as verdicts have it."""
+    """The table with system_a < system_b, as in verdicts."""
     turn = pl.col("system_a") > pl.col("system_b")
 
     def swapped(name: str, other: pl.Expr) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""Notes: what was left out, inferred or undefined, counted and named, so that nothing is dropped in silence."""
+"""Notes: exclusions, inferences and undefined values, with counts, so that nothing is dropped silently."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """One thing the reader of a number should know.
+    """A note for the reader of a result.
 
-    `rule` is a short stable name (`missing-score`, `constant-metric`), `count` how often it happened
-    (0 where counting makes no sense), `aspect` the one that it speaks of ('' for all).
+    `rule` is a short stable name (`missing-score`, `constant-metric`), `count` the number of cases (0 if not
+    countable), `aspect` the aspect concerned ('' for all).
     """
 
     rule: str
@@ -20,8 +20,7 @@ class Note:
 
 
 def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
-    """Notes from rule, how often it happened (True: it did, and counting makes no sense) and message; none where it did
-    not.
+    """Notes from tuples of rule, count (True: applies, not countable) and message; those with a count of 0 are omitted.
 
     >>> [note.rule for note in noted(("seen", 2, "two seen"), ("unseen", 0, "none unseen"))]
     ['seen']

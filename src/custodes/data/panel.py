@@ -1,4 +1,4 @@
-"""Panel: the bridge from ratings to arrays of scores."""
+"""Panel: ratings as arrays of scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Panel:
     """Scores of raters on items x systems, higher is better.
 
     `values` (raters, items, systems) and `system_scores` (raters, systems; given by the file, not averaged here) are
-    NaN where nothing was rated. Repeats are averaged.
+    NaN if not rated. Repeats are averaged.
     """
 
     values: Floats
@@ -39,7 +39,7 @@ class Panel:
     def from_study(
         cls, study: Study, *, raters: Sequence[str], aspect: str, items: Sequence[str], systems: Sequence[str]
     ) -> Panel:
-        """The scores of these raters for one aspect; a rater without rows for it by its rows without aspect."""
+        """The scores of these raters for one aspect; without rows of the aspect, a rater's rows without an aspect."""
         rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
         means = rows.group_by("rater", "item", "system").agg(pl.col("score").mean())
         directions = study.raters.direction
@@ -55,7 +55,7 @@ class Panel:
 
 
 def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int64]:
-    """The position of each label in `categories`; -1 for a label that is not there."""
+    """The position of each label in `categories`; -1 for a missing label."""
     table = pl.DataFrame(
         {"label": list(categories), "code": range(len(categories))}, schema={"label": pl.String, "code": pl.Int64}
     )
@@ -64,7 +64,7 @@ def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int6
 
 
 def _filled(means: pl.DataFrame, **axes: Sequence[str]) -> Floats:
-    """Scores by the labels of some columns, an axis each; NaN where there is none."""
+    """Mean scores as an array with one axis per column of labels; NaN without a score."""
     codes = np.array([label_codes(means[name], categories) for name, categories in axes.items()])
     values, inside = np.full([len(categories) for categories in axes.values()], np.nan), (codes >= 0).all(axis=0)
     values[tuple(codes[:, inside])] = means["score"].to_numpy()[inside]
