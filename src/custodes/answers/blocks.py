@@ -1,4 +1,4 @@
-"""Answers as JSON in blocks of rows: a table of millions of rows is never a dict per row, nor one text, all at once."""
+"""JSON in blocks of rows, so that a table of millions of rows never becomes dicts, or one text, all at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ INDENT = b"  "
 
 
 def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
-    """Plain values as JSON with an indent of two, what is not a finite number as null; a frame is a list of its rows.
+    """Plain values as JSON with an indent of two, non-finite numbers as null; a frame is a list of its rows.
 
-    `margin` starts the lines of what it stands in.
+    `margin` is the line break with the indent of the enclosing value.
 
     >>> b"".join(json_blocks({"n": 2, "rows": pl.DataFrame({"x": [1.5]})})).decode().split()
     ['{', '"n":', '2,', '"rows":', '[', '{', '"x":', '1.5', '}', ']', '}']

@@ -1,10 +1,10 @@
-"""Tables declared once: a column says its name, kind and meaning; frames, views, files and pages follow from it.
+"""Declared tables: a column declares name, kind and description; frames, views, files and pages follow from these.
 
 class Agreement(Result):
     metrics: pl.DataFrame = table(
         "one row per metric",
-        label("metric", "its name"),
-        count("n", "comparisons that people and metric both have", essential=False),
+        label("metric", "name of the metric"),
+        count("n", "comparisons rated by annotators and metric", essential=False),
         score("kendall", "Kendall's tau-b", interval=True, best="high"),
     )
 """
@@ -26,27 +26,26 @@ from custodes.stats import intervals
 from custodes.stats.arrays import Floats
 
 Kind = Literal["label", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"]
-"""What a value is: a name, several names, true or false, a whole number, a part of a whole in [0, 1], a difference of
-two such parts, such a difference in percentage points, any other number, a p-value, a probability."""
+"""Kinds of values: a name, several names, a boolean, an integer, a proportion in [0, 1], a difference of two
+proportions, such a difference in percentage points, any other number, a p-value, a probability."""
 
 POINTS = "points"
 UNITS: Mapping[Kind, str] = {"difference": "−1 to 1", "points": POINTS}
-"""The unit or the range in the label of a column: papers and pages write parts of a whole in per cent beside it."""
+"""Unit or range in the label of a column; papers and pages write proportions in per cent."""
 
 TYPES: Mapping[Kind, Any] = {"label": pl.String, "labels": pl.List(pl.String), "flag": pl.Boolean, "count": pl.Int64}
-"""The type of a column by its kind; all others are numbers."""
+"""Types of columns by kind; all others are floats."""
 
 TABLE = "table"
-"""Where the declaration of a field of a result is kept."""
+"""Metadata key of the declaration in a field of a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column, or three: with `interval` its ends stand beside it (`x_low`, `x_high`), with `sd` its standard
-    deviation over replications (`x_sd`).
+    """One column, or three: with `interval` its bounds follow (`x_low`, `x_high`), with `sd` its standard deviation
+    over replications (`x_sd`).
 
-    `label`: what a page calls it. `essential`: shown before the reader asks for more. `best`: which end is the better
-    one, where there is one.
+    `label`: its heading on pages. `essential`: displayed by default. `best`: which end is better, if any.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The name as the header of a view: points carry their unit, all other numbers are as in the frame."""
+        """The name as the header of a view: points include their unit, all other numbers are as in the frame."""
         return f"{self.name} ({POINTS})" if self.kind == POINTS else self.name
 
     @property
@@ -71,7 +70,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether it stands to the right."""
+        """Whether the column is numeric, and aligned to the right."""
         return self.kind not in ("label", "labels", "flag")
 
 
@@ -86,7 +85,7 @@ def column(
     essential: bool = True,
     best: Literal["high", "low", ""] = "",
 ) -> Column:
-    """Declare a column; its label is its name with blanks unless it has one of its own, and ends with the unit."""
+    """Declare a column; its label is its name with blanks unless another one is given, followed by the unit."""
     words = label or name[0].upper() + name[1:].replace("_", " ")
     words += f" ({UNITS[kind]})" if kind in UNITS else ""
     return Column(name=name, doc=doc, kind=kind, label=words, interval=interval, sd=sd, essential=essential, best=best)
@@ -109,20 +108,22 @@ UNRELIABLE = labels(
     "Interval unreliable",
     essential=False,
 )
-"""Declared last in a table, it marks the intervals of the columns that it names."""
+"""Declared last in a table, it names the columns whose intervals are unreliable."""
 
 TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
-"""The content of a table: its columns, or its rows one by one."""
+"""The data of a table: its columns, or its rows."""
 
 AT_THRESHOLD = "at the threshold"
-"""The note of a decision that the Monte Carlo error of its probability leaves open; it counts as undecided."""
+"""Note of a decision that is uncertain because of the Monte Carlo error of its probability; it counts as undecided."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A table as text, for a terminal, a paper or a page: `header` has the names of the columns, `labels` what a paper
-    calls them (none: the same), `numeric` columns stand to the right, `best` holds the (row, column) of the best
-    values, `more` says what is not shown."""
+    """A table as text, for a terminal, a paper or a page.
+
+    `header` has the names of the columns, `labels` their headings in papers (empty: the same); `numeric` columns are
+    aligned to the right; `best` holds the (row, column) of the best values; `more` states what is not displayed.
+    """
 
     title: str
     header: tuple[str, ...]
@@ -139,10 +140,12 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A declared table: `by` is the column of labels that every row starts with ('' for none, None: as its result has
-    it), `essential` tables are shown unless another is named, rows are shown by `order`, the highest first; `rows`
-    picks those that matter from the whole result, `compact` names the estimates of its compact form, and `view` sets
-    the table in another way."""
+    """A declared table.
+
+    `by` is the first column of labels of every row ('' for none, None: that of the result); `essential` tables are
+    displayed by default; rows are sorted by `order`, the highest first; `rows` selects the most relevant rows from the
+    whole result; `compact` names the estimates of the compact form; `view` is an alternative display.
+    """
 
     doc: str
     columns: tuple[Column, ...]
@@ -161,26 +164,26 @@ class Table:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The names of the columns that are numbers, without the ends of their intervals."""
+        """Names of numeric columns, without interval bounds."""
         return tuple(column.name for column in self.columns if column.is_number)
 
     def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
-        """A frame of the declared columns.
+        """A frame with the declared columns.
 
         Parameters
         ----------
         data : mapping or iterable of mappings
-            Column name to an array, a sequence or a single value, which is repeated; or one mapping for each row. NaN
+            Column name to an array, a sequence or a single value, which is repeated; or one mapping per row. NaN
             becomes null. Without data the frame is empty.
         by : str
             The label of all rows, in the column `by` of the table.
         name : str
-            What messages call the table.
+            Name of the table in messages.
 
         Raises
         ------
         ValueError
-            Where `data` lacks a declared column, or has one that is not declared.
+            If `data` lacks a declared column, or has an undeclared one.
         """
         if not isinstance(data, Mapping):
             rows = list(data)
@@ -204,7 +207,7 @@ class Table:
 
 
 def table(doc: str, *columns: Column, **more: Any) -> Any:
-    """Declare a field of a result as a table; see `Table` for what else may be said of it."""
+    """Declare a field of a result as a table; `more` are fields of `Table`."""
     return field(metadata={TABLE: Table(doc=doc, columns=columns, **more)})
 
 
@@ -227,19 +230,19 @@ def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
 def with_interval(
     name: str, draws: Floats, confidence: float, *, clusters: int, bounds: intervals.Bounds
 ) -> dict[str, Floats]:
-    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with the ends of its interval from the others,
-    which are resamples of so many clusters; `bounds` of what is estimated."""
+    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with interval bounds from the resamples (other rows) of
+    `n_units` clusters; `bounds` are those of the statistic."""
     low, high = intervals.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
 
 def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
-    """The mean over replications as a column, with their standard deviation (undefined for one)."""
+    """The mean over replications as a column, with their standard deviation (undefined for a single one)."""
     return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
 
 
 def with_lines(doc: str | None, heading: str, lines: list[str]) -> str | None:
-    """A docstring that ends with declared lines, so that `help` shows them; None where docstrings are stripped."""
+    """A docstring extended by declared lines, for `help`; None if docstrings are stripped."""
     if doc is None or not lines:
         return doc
     return "\n\n".join([inspect.cleandoc(doc), "\n".join([heading, "", *(f"- {line}" for line in lines)])])

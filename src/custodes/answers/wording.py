@@ -1,4 +1,4 @@
-"""Numbers and lists as a reader meets them."""
+"""Formatting of numbers and lists for readers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 UNDEFINED = "–"
 MARK = "?"
-"""Behind an interval that is unreliable."""
+"""Mark of an unreliable interval."""
 
 FLAG = {True: "yes", False: "no"}
 
 
 NOISE = 1e-9
-"""Sizes below it are what is left of 0 after floating-point arithmetic."""
+"""Smaller absolute values are 0 up to floating-point error."""
 
 MOST_DIGITS = 9
 
 SMALLEST_P = 0.001
-"""A p-value is not told more exactly than this."""
+"""Smallest p-value that is printed exactly."""
 
 
 def digits_of(low: float | None, high: float | None, *, least: int) -> int:
-    """How many digits behind the point show two significant digits of the width of an interval, and `least`.
+    """Number of decimals that shows two significant digits of the width of an interval, at least `least`.
 
-    A width that is what rounding left of none says nothing.
+    A width that is only rounding error is ignored.
 
     >>> digits_of(0.2, 0.8, least=2), digits_of(0.41, 0.45, least=2), digits_of(0.00011, 0.00014, least=2)
     (2, 3, 6)
@@ -39,7 +39,7 @@ def digits_of(low: float | None, high: float | None, *, least: int) -> int:
 
 
 def decimal(value: float, digits: int) -> str:
-    """A number with so many digits behind the point, or with two significant ones where it would read as 0.
+    """A number with this many decimals, or with two significant digits if it would be displayed as 0.
 
     >>> decimal(0.126, 2), decimal(0.00012, 2), decimal(-1e-17, 2)
     ('0.13', '0.00012', '0.00')
@@ -55,7 +55,7 @@ def _zero_without_sign(text: str) -> str:
 
 
 def _behind(size: float, least: int) -> int:
-    """Digits behind the point that show two significant digits of a size above 0."""
+    """Number of decimals that shows two significant digits of a positive size."""
     return min(MOST_DIGITS + 1, max(least, 1 - floor(log10(size))))
 
 
@@ -71,7 +71,7 @@ def number(value: float | None, *, digits: int = 2) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p-value, without the 0 before the point that all of them share.
+    """A p-value without the leading 0.
 
     >>> p_value(0.0400), p_value(0.0002), p_value(1.0)
     ('.040', '≤ .001', '1.000')
@@ -92,7 +92,7 @@ def p_equals(value: float | None) -> str:
 
 
 def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
-    """A number of a row with its interval, which stands in `x_low` and `x_high`; see `interval`.
+    """A number of a row with its interval from `x_low` and `x_high`; see `interval`.
 
     >>> with_ends({"tau": 0.4, "tau_low": 0.3, "tau_high": 0.5}, "tau")
     '0.40 [0.30, 0.50]'
@@ -101,7 +101,7 @@ def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
 
 
 def percent(value: float | None, *, digits: int = 2) -> str:
-    """A share in per cent, with two digits fewer than the share; what would be rounded to 0 or 100 is not.
+    """A proportion in per cent, with two digits fewer than the proportion; never rounded to 0 or 100 unless exact.
 
     >>> percent(0.997), percent(0.25), percent(0.2512, digits=3), percent(-1e-17)
     ('over 99 %', '25 %', '25.1 %', '0 %')
@@ -118,7 +118,7 @@ def percent(value: float | None, *, digits: int = 2) -> str:
 
 
 def unbroken(text: str) -> str:
-    """A text for a page that wraps lines: a number keeps its per cent sign."""
+    """A text for pages with line breaks: a number is not separated from its per cent sign."""
     return text.replace(" %", "\u00a0%")
 
 
@@ -131,8 +131,8 @@ def interval(
     write: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number with its interval, where there is one, as `write(number, digits=)` writes it: at least so many `digits`,
-    and as many as show two significant digits of the interval's width.
+    """A number with its interval, if it has one, formatted by `write(number, digits=)` with at least `digits`, and
+    enough to show two significant digits of the interval's width.
 
     >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
@@ -145,7 +145,7 @@ def interval(
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:
-    """A list for a sentence, the rest counted.
+    """A list for a sentence, with the number of omitted names.
 
     >>> names(["a", "b", "c"]), names(["a", "b", "c"], limit=2)
     ('a, b and c', 'a, b and 1 more')
@@ -165,7 +165,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def sentence(message: str) -> str:
-    """A message as a sentence of a text.
+    """A message as a full sentence.
 
     >>> sentence("two systems only"), sentence("Is it a distance?")
     ('Two systems only.', 'Is it a distance?')
