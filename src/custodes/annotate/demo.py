@@ -1,4 +1,4 @@
-"""A study to try out: short texts with planted mistakes, served on this machine."""
+"""A study to try out: short texts with deliberate errors, served on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from custodes.annotate.server import ServedSite, interrupted, serving
 from custodes.arguments import at_least, checked
 
 MISTAKES: Mapping[str, float] = {"Aster": 0.04, "Birch": 0.06, "Cedar": 0.35}
-"""The chance of each system to get one of the facts of a message wrong: Aster and Birch are as good as equal."""
+"""Probability that a system gets a fact of a message wrong: Aster and Birch are practically equal."""
 
 FACTS: Mapping[str, Sequence[str]] = {
     "name": ("Ana Brodsky", "Idris Cole", "Mei Tanaka", "Pablo Ruiz", "Lena Vogt", "Omar Haddad", "Ruth Okafor"),
@@ -28,7 +28,7 @@ FACTS: Mapping[str, Sequence[str]] = {
     "room": ("a single room", "a double room", "a room with three beds", "a room with a view of the lake"),
     "wish": ("a parking space", "a cot for the baby", "an early breakfast", "a taxi from the station", "a quiet room"),
 }
-"""What a message says, of each one."""
+"""Facts in a message, with their values."""
 
 MESSAGES = (
     "Hello, this is {name}. We arrive on {day} at about {time} and stay {nights}. We booked {room}."
@@ -50,8 +50,8 @@ ANSWERS = (
 def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.DataFrame:
     """Texts of three systems in the columns of the reader `outputs`: item, system, text, context.
 
-    A system answers what a guest writes and gets each fact wrong with its chance in `MISTAKES`. Raises `OptionError`
-    for no items.
+    A system answers a guest's message and gets each fact wrong with its probability in `MISTAKES`. Raises `OptionError`
+    for zero items.
 
     >>> texts = demo_texts(items=2)
     >>> texts.columns, texts["system"].to_list()[:3]
@@ -63,7 +63,7 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     for number in range(1, items + 1):
         facts = {fact: _one(words, draw) for fact, words in FACTS.items()}
         context = _one(MESSAGES, draw).format(**facts)
-        ways = draw.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
+        ways = draw.permutation(len(ANSWERS)).tolist()  # no two systems use the same template
         for way, (system, chance) in zip(ways, MISTAKES.items(), strict=True):
             wrong = [fact for fact in FACTS if draw.random() < chance]
             wrong_facts = facts | {
@@ -88,12 +88,12 @@ PLAN = StudyPlan(
         " wish are those of the guest. How nicely it is said does not matter.",
         consent="This is a demonstration on your own machine. Nothing leaves it, and nobody is paid.",
     ),
-    people=People(recruit="open", cap=1.0),  # who tries it is alone
+    people=People(recruit="open", cap=1.0),  # there is only one annotator
 )
 
 
 class ServedDemo(NamedTuple):
-    """The demo while it is served: `ask` is the page of the first comparison of a person."""
+    """The running demo: `ask` is the page of an annotator's first comparison."""
 
     site: ServedSite
     study: Path
@@ -108,10 +108,9 @@ def demo(
     open_browser: bool = True,
     tell: Callable[[str], object] = print,
 ) -> None:
-    """Make a study of short texts, serve it on this machine, and open it in the browser, until Ctrl-C.
+    """Create a study of short texts, serve it on this machine, and open it in the browser, until Ctrl-C.
 
-    `folder`: where study.db is kept (default: a temporary one, which is removed at the end). `port` 0 is any that is
-    free.
+    `folder`: folder for study.db (default: a temporary one, which is removed at the end). `port` 0 uses any free port.
     """
     with interrupted() as stopped, trying(port=port, folder=folder, tell=tell) as trial:
         tell(f"answer as an annotator: {trial.ask}")
@@ -125,7 +124,7 @@ def demo(
 
 @contextmanager
 def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[ServedDemo]:
-    """The demo for as long as the context is open."""
+    """The demo, running while the context is open."""
     with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary:
         place = new(demo_texts(), Path(folder or temporary, "study.db"), plan=PLAN)
         with serving([place], port=port, tell=tell) as site:

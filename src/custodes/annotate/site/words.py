@@ -1,4 +1,4 @@
-"""Texts of the annotation pages by language. Another language is one more dict."""
+"""Texts of the annotation pages by language. To add a language, add a dict."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ LANGUAGES = {"en": ENGLISH, "de": GERMAN}
 
 
 def words(language: str) -> Mapping[str, str]:
-    """The words of a language (BCP 47), English where there are none.
+    """The texts in a language (BCP 47), English if it is not available.
 
     >>> words("de-AT")["next"], words("ar")["next"]
     ('Weiter', 'Next')
