@@ -83,7 +83,7 @@ class AnnotatorAnswers:
 
 
 def material(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
-    """All answers of some raters of a selected study by aspect, with duplicate annotations; one answer per rater and
+    """All answers of some raters of a selected study by aspect, with second opinions; one answer per rater and
     task."""
     ours = pl.col("rater").is_in(list(raters))
     first, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
