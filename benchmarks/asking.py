@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
@@ -26,7 +26,7 @@ def engine(estimator: str) -> tuple[list[float], list[float], list[float]]:
     rng = np.random.default_rng(1)
     metric = rng.choice([1, 0, -1], size=(15, ITEMS)).astype(np.int8) if ESTIMATORS[estimator].uses_metric else None
     rule = RULE.rule(ESTIMATORS[estimator], most=ITEMS, seed=0)
-    own = Asking(orders=ORDERS, rule=rule, systems=PAIRS, units=np.arange(ITEMS), metric=metric)
+    own = ConcurrentAnnotation(orders=ORDERS, rule=rule, systems=PAIRS, units=np.arange(ITEMS), metric=metric)
     answers, looks, ends = [], [], []
     while free := own.open_pairs():
         pair = int(rng.choice(free))

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from custodes.cache import Cache
-from custodes.judging.asking import ask
 from custodes.judging.cache import find_replies, store_reply
 from custodes.judging.client import http_client
 from custodes.judging.cost import Budget
+from custodes.judging.querying import query
 from custodes.judging.requests import Reply, Request
 from custodes.progress import silent
 
@@ -97,9 +97,9 @@ def ours(url: str, folder: Path) -> float:
         with Cache(folder / f"{turn}.db") as cache:
             client = http_client(url, key="k", timeout=60)
             options = {"concurrency": AT_ONCE, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent}
-            ask(requests(1, "warm"), client, cache=cache, **options)
+            query(requests(1, "warm"), client, cache=cache, **options)
             start = time.process_time()
-            answers = ask(requests(CALLS, url), client, cache=cache, **options)
+            answers = query(requests(CALLS, url), client, cache=cache, **options)
             seconds.append(time.process_time() - start)
             assert len(answers.replies) == CALLS
     return min(seconds)

@@ -80,11 +80,11 @@ def refitted(frame: Any) -> dict[str, Any]:
 
     import numpy as np
 
-    from custodes.stats.strength.battles import kinds
+    from custodes.stats.strength.battles import count_by_kind
     from custodes.stats.strength.davidson import fit
 
     names, battles = _battles(frame)
-    rng, made, found = np.random.default_rng(0), kinds(battles, battles.weight), []
+    rng, made, found = np.random.default_rng(0), count_by_kind(battles, battles.weight), []
     share = made.outcomes.ravel() / made.outcomes.sum()
     for k in range(1 + RESAMPLES):
         counts = rng.multinomial(len(frame), share).reshape(-1, 3).astype(float) if k else made.outcomes

@@ -18,40 +18,41 @@ SOURCE = Path(custodes.__file__).parent
 BELOW = {
     name: set(parts.split())
     for name, parts in {
-        "visible": "",
+        "control_characters": "",
         "process": "",
-        "errors": "visible",
+        "errors": "control_characters",
         "progress": "",
         "arguments": "errors progress",
         "memory": "errors",
         "registry": "",
         "files": "errors process",
-        "sealed": "errors",
+        "strict_json": "errors",
         "cache": "errors files",
         "user_cache": "errors files",
         "plugins": "errors",
         "stats": "errors registry",
-        "data": "arguments errors files memory plugins progress registry sealed stats visible",
-        "answers": "arguments data errors memory progress public stats visible",
-        "evaluate": "answers arguments data errors memory progress registry sealed stats",
-        "combining": "answers arguments data errors evaluate files memory progress registry sealed stats",
+        "data": "arguments control_characters errors files memory plugins progress registry stats strict_json",
+        "answers": "arguments control_characters data errors memory progress public stats",
+        "evaluate": "answers arguments data errors memory progress registry stats strict_json",
+        "combining": "answers arguments data errors evaluate files memory progress registry stats strict_json",
         "questions": "",
-        "scoring": "answers arguments cache data errors files memory plugins process progress registry sealed stats "
-        "visible",
-        "judging": "answers arguments cache data errors files memory plugins progress registry sealed stats visible",
-        "annotate": "answers arguments data errors evaluate files memory process progress registry sealed stats "
-        "visible",
-        "plots": "answers arguments combining data errors evaluate files stats user_cache visible",
-        "reporting": "answers arguments combining data errors evaluate files memory plots progress registry stats "
-        "visible",
-        "console": "errors process visible",
-        "words": "errors",
-        "options": "answers arguments console data errors files progress visible words",
+        "scoring": "answers arguments cache control_characters data errors files memory plugins process progress "
+        "registry stats strict_json",
+        "judging": "answers arguments cache control_characters data errors files memory plugins progress registry "
+        "stats strict_json",
+        "annotate": "answers arguments control_characters data errors evaluate files memory process progress "
+        "registry stats strict_json",
+        "plots": "answers arguments combining control_characters data errors evaluate files stats user_cache",
+        "reporting": "answers arguments combining control_characters data errors evaluate files memory plots "
+        "progress registry stats",
+        "console": "control_characters errors process",
+        "command_line": "errors",
+        "options": "answers arguments command_line console control_characters data errors files progress",
         "diagnosis": "annotate answers data public",
-        "verbs": "answers arguments console data errors evaluate options public questions words",
-        "commands": "annotate answers arguments cache combining console data diagnosis errors files judging options "
-        "plots process progress public questions reporting scoring verbs words",
-        "cli": "commands console files questions verbs words",
+        "verbs": "answers arguments command_line console data errors evaluate options public questions",
+        "commands": "annotate answers arguments cache combining command_line console data diagnosis errors files "
+        "judging options plots process progress public questions reporting scoring verbs",
+        "cli": "command_line commands console files questions verbs",
         "__main__": "cli commands process",
     }.items()
 }

@@ -1,7 +1,4 @@
-"""Names in the package: no filler names, and no class name twice. The list of unfinished files may only shrink.
-
-`python tests/test_names.py` removes the files from the list that have no filler name any more.
-"""
+"""Names in the package: no filler names, and no class name twice."""
 
 from __future__ import annotations
 
@@ -31,9 +28,6 @@ FILLERS = frozenset(
 )
 """Words that say what happened to a thing, not what it is."""
 
-LIST = Path(__file__).with_name("filler_names.txt")
-"""Files that still have filler names, one a line, sorted."""
-
 
 def filler_names(tree: ast.AST) -> set[str]:
     """The filler names among parameters and variables of functions."""
@@ -53,17 +47,9 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
-def unfinished() -> dict[str, set[str]]:
-    """The filler names of each file that has some."""
-    return {name: names for name, tree in trees().items() if (names := filler_names(tree))}
-
-
-def test_no_new_file_has_filler_names() -> None:
-    names, exceptions = unfinished(), LIST.read_text(encoding="utf-8").split()
-    assert exceptions == sorted(set(exceptions))
-    assert {name: sorted(names[name]) for name in names.keys() - set(exceptions)} == {}
-    finished = sorted(set(exceptions) - names.keys())
-    assert not finished, f"take these off {LIST.name}, as `python {Path(__file__).name}` does: {finished}"
+def test_no_function_has_filler_names() -> None:
+    names = {name: sorted(filler_names(tree)) for name, tree in trees().items()}
+    assert {name: fillers for name, fillers in names.items() if fillers} == {}
 
 
 def test_no_class_name_is_defined_twice() -> None:
@@ -80,8 +66,3 @@ def test_the_rule_finds_parameters_and_variables() -> None:
     code = "def f(own, *given, key=[1 for met in ()]):\n    made: int = 1\n    return [kept for kept in own]\nsaid = 1"
     assert filler_names(ast.parse(code)) == {"own", "given", "met", "made", "kept"}
     assert filler_names(ast.parse("def f(value):\n    value.own = known(value)\n    return value")) == set()
-
-
-if __name__ == "__main__":
-    left = [name for name in LIST.read_text(encoding="utf-8").split() if name in unfinished()]
-    LIST.write_text("".join(f"{name}\n" for name in left), encoding="utf-8")

@@ -18,8 +18,8 @@ from rich.cells import cell_len
 
 import custodes as cu
 from custodes import cli, console, options, process
+from custodes.control_characters import escape_controls
 from custodes.errors import CustodesWarning, InputError
-from custodes.visible import visible
 from tests.command_line import ANN, BLEU, LONG, Run, custodes, interruptible, ratings, refused, write_csv
 
 __all__ = ["custodes"]  # the fixture
@@ -186,13 +186,13 @@ def test_no_error_sends_a_code_to_a_terminal(nasty: Run, argv: tuple[str, ...]) 
 
 def test_no_path_and_no_warning_sends_a_code_to_a_terminal(nasty: Run, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"{NASTY[0]}.csv"
-    assert nasty("convert", "nasty.csv", "-o", name).out == f"{visible(name)}\n"
+    assert nasty("convert", "nasty.csv", "-o", name).out == f"{escape_controls(name)}\n"
     assert Path(name).exists()
     with warnings.catch_warnings():
         warnings.showwarning = console._warn
         warnings.simplefilter("always")
         warnings.warn(NASTY[0], CustodesWarning, stacklevel=1)
-    assert capsys.readouterr().err == f"custodes: warning: {visible(NASTY[0])}\n"
+    assert capsys.readouterr().err == f"custodes: warning: {escape_controls(NASTY[0])}\n"
 
 
 def test_what_python_prints_is_harmless_too() -> None:
@@ -216,9 +216,9 @@ def test_letters_of_two_columns_keep_tables_in_line(custodes: Run) -> None:
 
 def test_visible_leaves_every_script_and_changes_nothing_twice() -> None:
     for text in ("Zoë", "模型", "נטע\u200f", "👩\u200d👩\u200d👧", "a\\x1b"):
-        assert visible(text) == text
+        assert escape_controls(text) == text
     for text in NASTY:
-        assert visible(visible(text)) == visible(text)
+        assert escape_controls(escape_controls(text)) == escape_controls(text)
 
 
 # --- forms that other programs read --------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import custodes as cu
 from custodes import cli
-from custodes.annotate.material import pairs_of
+from custodes.annotate.study_material import pairs_of
 from custodes.arguments import assignment_list, value_list
 from custodes.commands.judge_parts import sampling_of
 from custodes.errors import OptionError

@@ -69,7 +69,7 @@ def _run(argv: list[str]) -> int | None:
     elif argv in ([], ["-h"], ["--help"]):
         print(USAGE.format(verbs="\n\n".join(_listing(*group) for group in VERB_GROUPS.items())))
     else:
-        from custodes.words import call
+        from custodes.command_line import call
 
         return call(app(), _with_streams(argv))
     return 0
@@ -84,7 +84,7 @@ def app() -> App:
     """The app with all verbs, each with the path that it is imported from."""
     from cyclopts import App
 
-    from custodes.words import HOW
+    from custodes.command_line import HOW
 
     command = App(help=ABOUT, version=version("custodes"), **HOW)
     command.register_install_completion_command()

@@ -13,25 +13,25 @@ from io import TextIOWrapper
 from signal import SIGINT
 from typing import Any, NoReturn
 
+from custodes.control_characters import escape_controls
 from custodes.errors import CustodesError, CustodesWarning, OptionError, shown
 from custodes.process import stopped
-from custodes.visible import visible
 
 
 def say(text: str) -> None:
     """Print a line on standard output."""
-    print(visible(text))
+    print(escape_controls(text))
 
 
 def tell(text: str) -> None:
     """Print a line on standard error, with the name of the program."""
-    print(f"custodes: {visible(text)}", file=sys.stderr)
+    print(f"custodes: {escape_controls(text)}", file=sys.stderr)
 
 
 def put(content: Iterable[bytes]) -> None:
     """Write bytes to standard output in parts; control characters are escaped on a terminal only."""
     if sys.stdout.isatty():
-        content = ("\n".join(map(visible, part.decode().split("\n"))).encode() for part in content)
+        content = ("\n".join(map(escape_controls, part.decode().split("\n"))).encode() for part in content)
     sys.stdout.buffer.writelines(content)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from custodes.visible import visible
+from custodes.control_characters import escape_controls
 
 LONGEST, HEAD = 2000, 600
 """Longest error message, and the length of its beginning that is kept: the advice is at the end."""
@@ -15,7 +15,7 @@ class CustodesError(Exception):
     """Base class of errors that the user can correct; the message is one line with control characters escaped."""
 
     def __str__(self) -> str:
-        text = visible(" ".join(super().__str__().splitlines()))
+        text = escape_controls(" ".join(super().__str__().splitlines()))
         if len(text) <= LONGEST:
             return text
         return f"{text[:HEAD]} [{len(text) - LONGEST} characters left out] {text[HEAD - LONGEST :]}"

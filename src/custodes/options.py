@@ -23,7 +23,9 @@ from custodes.answers.blocks import json_blocks
 from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list
+from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 from custodes.console import put, quiet_pipe, say, tell
+from custodes.control_characters import escape_controls
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, sidecar_raters
 from custodes.data.mapping.columns import ROLES
@@ -37,15 +39,16 @@ from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import Progress, silent
-from custodes.visible import visible
-from custodes.words import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 
 FILE_WIDTH = 120
 """Most characters of a text column in a table written to a file."""
 
 Inputs = Annotated[
     str,
-    Parameter(help="Files, folders or databases to read and join; - for standard input; demo for the example study."),
+    Parameter(
+        help="Files, folders or databases to read and join; - for standard input; demo for the example study, "
+        "demo-texts for texts without ratings."
+    ),
 ]
 """The inputs of a verb."""
 
@@ -366,7 +369,7 @@ def progress(doing: str = "", *, quiet: bool = False, lines: bool = False) -> It
     columns = (*Bar.get_default_columns(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         if doing:
-            bar.add_task(escape(visible(doing)), total=None)
+            bar.add_task(escape(escape_controls(doing)), total=None)
             bar.refresh()  # else the bar appears only after a tenth of a second
 
         def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:

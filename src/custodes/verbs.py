@@ -18,12 +18,12 @@ from custodes.answers.effort import effort
 from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.setting import HELP, Selection, Setting
 from custodes.arguments import members, value_list
+from custodes.command_line import OUTPUT_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, listed, shown
 from custodes.options import Inputs, ModelOutput, Output, Reading, TestOutput, progress, read_by
 from custodes.questions import QUESTIONS
-from custodes.words import OUTPUT_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 
 READING, OUTPUT = Reading(), Output()
 OUTPUTS: Mapping[str, Output] = {"combine": ModelOutput(), "gate": TestOutput()}

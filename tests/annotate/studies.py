@@ -17,7 +17,7 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
 from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent, View
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 
 GOLD = {"gold": 6, "attention": 4}
 
@@ -203,6 +203,8 @@ def state_of(service: Service) -> bytes:
     tokens = sorted((token, session.id) for token, session in state.tokens.items())
     singles = [sorted(units) for units in state.assignments.singles]
     asked = (
-        engine.state_bytes() if isinstance(engine, Asking) else repr([engine.n, engine.target, engine.is_open]).encode()
+        engine.state_bytes()
+        if isinstance(engine, ConcurrentAnnotation)
+        else repr([engine.n, engine.target, engine.is_open]).encode()
     )
     return msgspec.json.encode([people, visits, units, questions, tokens, singles, rest]) + asked

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from custodes.annotate.check_study import check, text_problems
-from custodes.annotate.material import Item, StudyMaterial, SystemOutput
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, StudyTexts
+from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import InputError
 from tests.annotate.files import texts
 

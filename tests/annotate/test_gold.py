@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from custodes.annotate.known_questions import attention_checks, read_gold
-from custodes.annotate.material import StudyMaterial
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import People, Question, StudyPlan, StudyTexts
+from custodes.annotate.study_material import StudyMaterial
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.annotate.files import opened, orders, texts

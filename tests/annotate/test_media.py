@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from custodes.annotate import material
-from custodes.annotate.material import medium
+from custodes.annotate import study_material
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import People, StudyPlan
+from custodes.annotate.study_material import medium
 from custodes.errors import InputError
 from tests.annotate.files import opened, orders
 
@@ -66,7 +66,7 @@ def test_what_is_no_image_is_refused_in_one_line(tmp_path: Path, monkeypatch: py
     picture().save(tmp_path / "whole.jpg")
     (tmp_path / "half.jpg").write_bytes((tmp_path / "whole.jpg").read_bytes()[:300])
     Image.new("1", (9000, 9000)).save(tmp_path / "wide.png")
-    (tmp_path / "large.png").write_bytes(b"x" * (material.LARGEST + 1))
+    (tmp_path / "large.png").write_bytes(b"x" * (study_material.LARGEST + 1))
     for name, message in {
         "https://a.example/x.png": "an address, and a study can show files only; download it and give its path",
         "data:image/png;base64,xx": "an address",

@@ -11,9 +11,9 @@ import pytest
 
 from custodes.annotate.add_to_study import add
 from custodes.annotate.check_study import check
-from custodes.annotate.material import pairs_of
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import Ending, People, Question, StudyPlan, StudyTexts
+from custodes.annotate.study_material import pairs_of
 from custodes.annotate.study_status import notes_of
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError

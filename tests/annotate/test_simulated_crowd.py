@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.annotate.demo import FACTS, demo_texts
 from custodes.annotate.simulated_crowd import Crowd, Habits, ShownQuestion, gap_of, margin_of
+from custodes.data.demo_texts import FACTS, demo_texts
 
 ITEMS = [f"item{k}" for k in range(300)]
 

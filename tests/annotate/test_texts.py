@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.annotate import rendering, safe_html
-from custodes.annotate.material import Item, StudyMaterial, SystemOutput
 from custodes.annotate.rendering import render, rendered
 from custodes.annotate.safe_html import Render, UnlikeError, plain, to_html, visible, words
+from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import MissingExtraError
 from custodes.progress import silent
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.result import UNASKED, Provenance, Result, result
+from custodes.answers.result import NOT_SENT, Provenance, Result, result
 from custodes.answers.tables import count, label, score, table
 from custodes.data.notes import Note
 from custodes.errors import OptionError
@@ -128,7 +128,7 @@ def test_data_of_other_tables_or_columns_are_refused_by_their_name() -> None:
 
 
 def test_a_result_without_a_question_or_a_picture() -> None:
-    assert MADE.provenance is UNASKED
+    assert MADE.provenance is NOT_SENT
     assert MADE.status == 0
     with pytest.raises(OptionError, match="has no picture; its tables: main, rare, other"):
         MADE.plot()

@@ -7,7 +7,7 @@ import polars as pl
 
 import custodes as cu
 from custodes.combining.combined_metric import CombinedMetric
-from custodes.combining.methods import METHODS, Formula, Lesson
+from custodes.combining.methods import METHODS, Formula, TrainingData
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.task import Task, task
 from tests.combining.tasks import planted
@@ -35,7 +35,7 @@ def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
     x = of.metrics.scores.reshape(len(of.metrics.scores), -1).T
     scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
     item = np.repeat(np.arange(len(of.design.items)), len(of.design.systems))
-    lesson = Lesson(
+    training = TrainingData(
         x=scales.apply(x),
         y=of.human.ravel(),
         items=item,
@@ -44,7 +44,7 @@ def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
         top=None,
         rng=np.random.default_rng(0),
     )
-    return METHODS[name].fit(lesson), scales
+    return METHODS[name].fit(training), scales
 
 
 def model_of(name: str, given: Scores | None = None) -> CombinedMetric:

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from custodes.combining import choices, trial
-from custodes.combining.lessons import fitted, lesson_of
 from custodes.combining.methods import METHODS
 from custodes.combining.task import Task, outer_folds, task
 from custodes.combining.terms import Terms
+from custodes.combining.training import fitted, training_data
 from custodes.combining.trial import tried
 from custodes.progress import silent
 from tests.combining.runs import generator, terms
@@ -37,9 +37,9 @@ def clustered(seed: int = 0) -> Task:
 
 def brute(of: Task, train: np.ndarray, held: np.ndarray) -> dict[str, float]:
     """The tau of every method on some outputs, fitted on others by itself."""
-    scales, lesson = lesson_of(of, terms("auto"), train, generator(), {})
+    scales, training = training_data(of, terms("auto"), train, generator(), {})
     x, y = scales.apply(of.rows(np.flatnonzero(held.ravel()))), of.human[held]
-    said = {own.name: own.fit(lesson).predict(x) for own in AMONG if own.name != "blend"}
+    said = {own.name: own.fit(training).predict(x) for own in AMONG if own.name != "blend"}
     said["blend"] = (said["ridge"] + said["xgboost"]) / 2
     return {name: float(stats.kendalltau(y, own).statistic) for name, own in said.items()}
 

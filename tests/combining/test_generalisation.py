@@ -10,10 +10,10 @@ import pytest
 
 import custodes as cu
 from custodes.combining import generalisation
-from custodes.combining import lessons as lessons_of
+from custodes.combining import training as training_of
 from custodes.combining.combine import Combine
 from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, generalised
-from custodes.combining.methods import Lesson
+from custodes.combining.methods import TrainingData
 from custodes.combining.task import task
 from custodes.combining.terms import Terms
 from custodes.combining.trial import tried
@@ -90,14 +90,14 @@ def test_the_best_single_metric_need_not_be_among_the_methods(objective: str) ->
     assert alone.equals(beside)
 
 
-def lessons(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Lesson], list[np.ndarray]]:
-    """Every lesson of `ridge` beyond the folds of items, with the training part that it came from."""
-    seen: list[Lesson] = []
+def training_sets(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[TrainingData], list[np.ndarray]]:
+    """Every training of `ridge` beyond the folds of items, with the training part that it came from."""
+    seen: list[TrainingData] = []
     parts: list[np.ndarray] = []
     terms = runs.terms("ridge", unseen="fast")
     rng = np.random.default_rng(0)
     trial = tried(task(study.select(), None), terms, rng, silent)
-    whole = lessons_of.lesson_of
+    whole = training_of.training_data
 
     def spy(of: Any, terms: Terms, train: np.ndarray, rng: np.random.Generator, inner: Any) -> Any:
         made = whole(of, terms, train, rng, inner)
@@ -109,15 +109,15 @@ def lessons(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Le
         return [answer(job, rng) for job in jobs]
 
     with monkeypatch.context() as patch:
-        patch.setattr(lessons_of, "lesson_of", spy)
-        patch.setattr(lessons_of, "each", in_turn)
+        patch.setattr(training_of, "training_data", spy)
+        patch.setattr(training_of, "each", in_turn)
         generalised(trial, rng, silent)
     return trial, seen, parts
 
 
 def test_neither_item_nor_system_nor_group_of_an_output_is_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
     study = judged(planted()).describe(items=table_of_items(group=["x", "y"] * 10))
-    trial, seen, parts = lessons(study, monkeypatch)
+    trial, seen, parts = training_sets(study, monkeypatch)
     assert len(seen) == 5 * N_SYSTEMS + 2
     for k, (_, fold) in enumerate(trial.jobs):
         for system in range(N_SYSTEMS):

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from custodes.combining import lessons as lessons_of
+from custodes.combining import training as training_of
 from custodes.combining.combine import Combine
-from custodes.combining.methods import METHODS, Lesson
+from custodes.combining.methods import METHODS, TrainingData
 from custodes.combining.task import outer_folds, task
 from custodes.combining.trial import tried
 from custodes.data.study import Study
@@ -52,17 +52,19 @@ def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> N
     assert (mean < 3 * sd / np.sqrt(len(found))).all()
 
 
-def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[Lesson], Combine]:
+def training_sets(
+    scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> tuple[list[TrainingData], Combine]:
     """What every fit learnt from: of the five folds, then of everything."""
-    seen: list[Lesson] = []
+    seen: list[TrainingData] = []
 
-    def spy(lesson: Lesson) -> Any:
-        seen.append(lesson)
-        return METHODS["ridge"].fit(lesson)
+    def spy(training: TrainingData) -> Any:
+        seen.append(training)
+        return METHODS["ridge"].fit(training)
 
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
-        patch.setattr(lessons_of, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
+        patch.setattr(training_of, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
         made = asked(scores, method="best", **options)
     return seen, made
 
@@ -75,8 +77,8 @@ def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pyt
     changed["ann", ""][out] = np.random.default_rng(5).normal(size=(out.sum(), N_SYSTEMS)) * 50
     changed["a", ""][np.flatnonzero(out)[0]] = 1e6
     changed["noise", ""][np.flatnonzero(out)[1]] = -1e6
-    before, first = lessons(scores, monkeypatch)
-    after, second = lessons(changed, monkeypatch)
+    before, first = training_sets(scores, monkeypatch)
+    after, second = training_sets(changed, monkeypatch)
     np.testing.assert_array_equal(before[2].x, after[2].x)  # the training part of fold 2
     np.testing.assert_array_equal(before[2].y, after[2].y)
     assert set(before[2].items) == set(np.flatnonzero(~out))
@@ -89,14 +91,14 @@ def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pyt
 
 
 def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, _ = lessons(planted(), monkeypatch)
+    seen, _ = training_sets(planted(), monkeypatch)
     assert len(seen) == 6
-    for lesson in seen[:5]:
-        assert lesson.x.min() == 0  # scaled by its own least and largest
-        assert lesson.x.max() == 1
-        assert 60 <= len(lesson.y) <= 64 + 4
+    for training in seen[:5]:
+        assert training.x.min() == 0  # scaled by its own least and largest
+        assert training.x.max() == 1
+        assert 60 <= len(training.y) <= 64 + 4
     np.testing.assert_array_equal(seen[5].y, planted()["ann", ""].ravel())
-    everything = np.concatenate([np.setdiff1d(np.arange(ITEMS), lesson.items) for lesson in seen[:5]])
+    everything = np.concatenate([np.setdiff1d(np.arange(ITEMS), training.items) for training in seen[:5]])
     assert sorted(everything) == list(range(ITEMS))
 
 

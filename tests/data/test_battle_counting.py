@@ -20,7 +20,7 @@ from custodes.data.counting import count_pairs
 from custodes.data.engines import in_engine
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.clusters import counted
-from custodes.evaluate.comparison import compared_by_any
+from custodes.evaluate.rater_comparison import compared_by_any
 
 duckdb = pytest.importorskip("duckdb")
 SYSTEMS = ("M", "m", "Ä", "b10")

@@ -21,7 +21,7 @@ from custodes.data.cells import OutcomeCounts
 from custodes.data.comparison_rules import compare_in_memory, human_threshold
 from custodes.data.comparisons import ABSENT, Comparisons, pair_codes, pairs_of
 from custodes.data.study import Study
-from custodes.evaluate.comparison import HUMAN, Comparison, all_raters, compare
+from custodes.evaluate.rater_comparison import HUMAN, RaterComparison, all_raters, compare
 from tests.random_studies import study
 
 Key = tuple[str, str, str]
@@ -92,7 +92,7 @@ def by_definition(
     return {rater: dict(own) for rater, own in signs.items()}
 
 
-def found(own: Comparison) -> dict[str, dict[Key, int]]:
+def found(own: RaterComparison) -> dict[str, dict[Key, int]]:
     rows = own.preferences
     result: dict[str, dict[Key, int]] = defaultdict(dict)
     for table in (own.annotators, own.preferences):

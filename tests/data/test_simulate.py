@@ -17,8 +17,8 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.simulate import SimulatedMetric, Simulation, demo_simulation, demo_study, simulate, simulate_counts
 from custodes.errors import OptionError
-from custodes.evaluate.comparison import compare
 from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.rater_comparison import compare
 from custodes.stats.favi_score import favi_score
 
 DEMO = demo_simulation()

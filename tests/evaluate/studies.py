@@ -12,7 +12,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.evaluate.agreement.statistic import Sample
-from custodes.evaluate.comparison import compare
+from custodes.evaluate.rater_comparison import compare
 from custodes.stats.bootstrap import sign_flips
 
 # Favi-Score paper, Figures 2 and 3 (statistics.md, section 2).

@@ -77,7 +77,7 @@ def test_counts_and_study_agree() -> None:
     rng = np.random.default_rng(5)
     scores = rng.integers(0, 3, (4, 25, 4)).astype(float)
     scores[rng.random(scores.shape) < 0.2] = np.nan
-    from custodes.evaluate.comparison import compare
+    from custodes.evaluate.rater_comparison import compare
 
     study = study_of(scores)
     direct = favoritism(study, resamples=30).confusion

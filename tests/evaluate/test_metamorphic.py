@@ -200,8 +200,8 @@ def test_estimates_do_not_depend_on_the_number_of_resamples(question: str, frame
 @pytest.mark.parametrize("frame", [ratings, verdicts])
 def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
     from custodes.data.cells import OutcomeCounts
-    from custodes.evaluate.comparison import compare
-    from custodes.evaluate.judges import judges
+    from custodes.evaluate.rater_comparison import compare
+    from custodes.evaluate.rater_scores import rater_scores
 
     (comparison, *_) = compare(cu.read(frame()).with_cache())
     holders = [
@@ -214,6 +214,6 @@ def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
     arrays = [own for holder in holders for own in vars(holder).values() if isinstance(own, np.ndarray)]
     arrays += [comparison.human, comparison.persons, comparison.metric_scores]
     if frame is ratings:
-        who = judges(cu.read(frame()))
+        who = rater_scores(cu.read(frame()))
         arrays += [who.scores, who.annotators]
     assert not any(own.flags.writeable for own in arrays)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from custodes.judging import asking
+from custodes.judging import querying
 from custodes.judging.dispatch import Patience
 from tests.judging.servers import Server
 
@@ -22,4 +22,4 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-offs of milliseconds."""
-    monkeypatch.setattr(asking, "PATIENCE", Patience(first=0.002, longest=0.01))
+    monkeypatch.setattr(querying, "PATIENCE", Patience(first=0.002, longest=0.01))

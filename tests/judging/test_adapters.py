@@ -14,9 +14,9 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import CustodesError, MissingExtraError, OptionError
-from custodes.judging.asking import Received, ask
 from custodes.judging.clients import PydanticAI, asynchronous, client_named, place_of
 from custodes.judging.cost import Budget
+from custodes.judging.querying import Received, query
 from custodes.judging.requests import Client, Request
 from custodes.progress import silent
 from tests.judging.clients import judging, longer
@@ -34,7 +34,7 @@ MESSAGES = [
 
 def asked(client: Client, *, count: int = 1, **more: Any) -> Received:
     requests = [Request.make("x", {"model": "m", "messages": MESSAGES, **more, "n": n}) for n in range(1, count + 1)]
-    return ask(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=Budget(), progress=silent)
+    return query(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=Budget(), progress=silent)
 
 
 def reply(client: Client, **more: Any) -> Any:

@@ -10,10 +10,10 @@ import pytest
 
 from custodes.cache import Cache
 from custodes.errors import InputError
-from custodes.judging.asking import ask
 from custodes.judging.batch import Batch, read_replies, write_requests
 from custodes.judging.cache import find_replies
 from custodes.judging.cost import Budget
+from custodes.judging.querying import query
 from custodes.judging.requests import Request
 from custodes.progress import silent
 from tests.judging.servers import completion
@@ -54,7 +54,7 @@ def test_requests_and_back(tmp_path: Path) -> None:
     async def nobody(body: Any) -> Any:
         raise AssertionError("asked")
 
-    again = ask(REQUESTS, nobody, cache=cache, concurrency=1, rpm=None, tpm=None, budget=Budget(), progress=silent)
+    again = query(REQUESTS, nobody, cache=cache, concurrency=1, rpm=None, tpm=None, budget=Budget(), progress=silent)
     assert (len(again.replies), again.asked) == (6, 0)
 
 

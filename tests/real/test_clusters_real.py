@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import custodes as cu
-from custodes.evaluate.comparison import compare
+from custodes.evaluate.rater_comparison import compare
 from custodes.stats import ABSENT
 from custodes.stats.bootstrap import bootstrap_weights, unit_sums
 

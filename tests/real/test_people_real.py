@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.annotators.standing import LITTLE
+from custodes.evaluate.annotators.annotator_statistics import LITTLE
 from custodes.stats.annotator_models import AnnotatorLabels, Mace, dawid_skene, mace
 
 Known = tuple[AnnotatorLabels, np.ndarray]

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.comparison import compare
+from custodes.evaluate.rater_comparison import compare
 
 WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz"
 

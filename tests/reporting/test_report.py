@@ -17,7 +17,7 @@ import custodes as cu
 from custodes.answers.tables import flag, label, score
 from custodes.data.panel import Panel
 from custodes.errors import OptionError
-from custodes.evaluate import comparison
+from custodes.evaluate import rater_comparison
 from custodes.reporting import Report
 from custodes.reporting.tables import columnar, columns_with_values
 from tests.questions import QUESTIONS
@@ -170,7 +170,7 @@ def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(aspect)
         return Panel.from_study(study, aspect=aspect, **rest)
 
-    monkeypatch.setattr(comparison, "Panel", SimpleNamespace(from_study=from_study))
+    monkeypatch.setattr(rater_comparison, "Panel", SimpleNamespace(from_study=from_study))
     study = cu.read("demo")
     report = cu.report(study, resamples=20, aspect="fluency,coherence")
     shared = [own for own in made if own]

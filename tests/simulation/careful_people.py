@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 import custodes as cu
-from custodes.evaluate.annotators.standing import LITTLE
+from custodes.evaluate.annotators.annotator_statistics import LITTLE
 
 LABELS = np.array([1, 0, -1])
 

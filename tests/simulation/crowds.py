@@ -1,4 +1,4 @@
-"""People at once in front of one `Asking`: clocks, speeds that depend on the answer, sides, who leaves."""
+"""Simulated annotators of one `ConcurrentAnnotation`: clocks, speeds that depend on the answer, sides, who leaves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
@@ -27,17 +27,17 @@ class Crowd:
     leaving: float = 0.02
 
 
-def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> Asking:
+def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> ConcurrentAnnotation:
     """Nobody has answered yet."""
     pairs = np.array(list(combinations(range(systems), 2)))
     orders = annotation_order(
         np.ones((len(pairs), items), dtype=bool), np.arange(items), np.random.default_rng([seed, 1])
     )
     rule = stopping.rule(ESTIMATORS["human"], most=items, seed=0)
-    return Asking(orders=orders.tolist(), rule=rule, systems=pairs, units=np.arange(items))
+    return ConcurrentAnnotation(orders=orders.tolist(), rule=rule, systems=pairs, units=np.arange(items))
 
 
-def attended(own: Asking, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
+def attended(own: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
     """Let people answer until all pairs are closed, with wins, ties and losses drawn by `shares`; the seconds it took.
 
     Nobody is asked ahead of a look; who finds nothing waits. Sides are balanced in blocks of two places of a pair.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.random import Generator
 
 from custodes.evaluate.agreement.statistic import Sample
-from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.gate.rules import GateRule, measured
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import SimultaneousIntervals, simultaneous_intervals
@@ -42,7 +42,7 @@ class World:
     common: float = 0.5
     taste: float = 0.0
 
-    def draw(self, rng: Generator, items: int) -> list[Comparison]:
+    def draw(self, rng: Generator, items: int) -> list[RaterComparison]:
         """A comparison an aspect, of people with the metrics m0 (new) and m1 (old)."""
         fixed = np.random.default_rng(self.systems).normal(size=(3, ASPECTS, 1, self.systems)) * self.spread
         effects, tastes = fixed[0], self.taste * fixed[1:]
@@ -63,7 +63,7 @@ class World:
             made.append(comparison_of(people, quality + tastes[:, k] + size * errors, units))
         return made
 
-    def study(self, rng: Generator) -> list[Comparison]:
+    def study(self, rng: Generator) -> list[RaterComparison]:
         """As many items as it says."""
         return self.draw(rng, self.items)
 
@@ -104,7 +104,7 @@ def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 
 
 
 def tested(
-    comparisons: Sequence[Comparison], rules: Sequence[GateRule], *, resamples: int, rng: Generator
+    comparisons: Sequence[RaterComparison], rules: Sequence[GateRule], *, resamples: int, rng: Generator
 ) -> SimultaneousIntervals:
     """The rules of a gate for all aspects; all aspects have the same clusters."""
     n_units = comparisons[0].design.n_units

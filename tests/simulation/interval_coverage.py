@@ -17,10 +17,10 @@ from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.ceiling.prediction_target import MODELS
 from custodes.evaluate.clusters import Counted
-from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
 from custodes.evaluate.ranking import _resampled
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.scores import ItemScores
 from custodes.stats import accuracy, bootstrap, decision_errors, favi_score
 from custodes.stats.arrays import Floats
@@ -65,7 +65,7 @@ class Scenario:
         own = OWN[:, None] * self.spread * rng.normal(size=(len(OWN), self.systems))
         return quality, LINKED[:, None] * quality + own
 
-    def draw(self, rng: np.random.Generator, k: int) -> Comparison:
+    def draw(self, rng: np.random.Generator, k: int) -> RaterComparison:
         """A study."""
         quality, by_metric = self.effects(k)
         item, output = rng.normal(size=(self.items, 1)), rng.normal(size=(self.items, self.systems))
@@ -82,7 +82,7 @@ class Scenario:
         return comparison_of(persons.mean(axis=0), metrics, units)
 
 
-def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparison:
+def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterComparison:
     """Scores (items, systems) and (metrics, items, systems) as a comparison without a study behind it."""
     items, systems = (tuple(map(str, range(100, 100 + n))) for n in human.shape)
     design = Design(
@@ -100,7 +100,7 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparis
     scores = np.concatenate([human[None], metrics])
     signs = np.sign(np.round(scores[..., first] - scores[..., second], 9)).astype(np.int8).transpose(2, 0, 1)
     labels: Any = {"items": items, "systems": systems}
-    return Comparison(
+    return RaterComparison(
         aspect="",
         design=design,
         people=("people",),
@@ -136,7 +136,7 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
     return truth | {name: np.mean([STATISTICS[name].compute(block)[0] for block in blocks], axis=0) for name in others}
 
 
-def sample_of(comparison: Comparison, resamples: int, rng: np.random.Generator) -> Sample:
+def sample_of(comparison: RaterComparison, resamples: int, rng: np.random.Generator) -> Sample:
     """A comparison with its resamples."""
     times = comparison.design.resampled(resamples, rng)
     return Sample(comparison=comparison, times=times, flips=bootstrap.sign_flips(comparison.design.n_units, 300, rng))
@@ -148,7 +148,7 @@ errors of decisions and of |favi|."""
 
 
 def intervals(
-    comparison: Comparison, resamples: int, rng: np.random.Generator, names: Sequence[str]
+    comparison: RaterComparison, resamples: int, rng: np.random.Generator, names: Sequence[str]
 ) -> dict[str, tuple[Floats, Floats, Floats]]:
     """Estimate, low and high of every statistic asked for, (metrics,) each, made as the product makes them."""
     sample = sample_of(comparison, resamples, rng)

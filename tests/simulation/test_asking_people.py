@@ -8,7 +8,7 @@ import pytest
 
 from custodes.data.comparisons import pairs_of
 from custodes.evaluate.protocol.annotations import IDEAL_MIXTURE
-from custodes.evaluate.protocol.asking import Asking, Ruling
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide
@@ -54,7 +54,7 @@ def alone(stopping: Stopping, shares: tuple[float, float, float], *, seed: int, 
     """The last ruling of a pair; the owner stops it after a look whose margin is at least `owner` from 0."""
     rng = np.random.default_rng([seed, 3])
     rule = stopping.rule(ESTIMATORS["human"], most=60, seed=0)
-    own = Asking(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
+    own = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
     while own.is_open[0]:
         ruling = own.answer(0, own.wanted(0)[0], 1 - int(rng.choice(3, p=shares)))
         if ruling is not None and ruling.is_open and abs(ruling.margin) >= owner:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import custodes as cu
-from custodes.evaluate.comparison import compare
+from custodes.evaluate.rater_comparison import compare
 from custodes.stats.arrays import Floats
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.more_battles import more_battles

@@ -11,8 +11,8 @@ from scipy.stats import binom, norm
 
 from custodes import read
 from custodes.data.simulate import demo_simulation
-from custodes.evaluate.comparison import compare
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, partiality_columns
+from custodes.evaluate.rater_comparison import compare
 from custodes.stats.arrays import Floats
 from custodes.stats.partiality.partiality import Partiality, partiality
 from custodes.stats.partiality.scores import score_placement

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.annotators.standing import FIRST, LITTLE, SECOND
+from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE, SECOND
 from tests.simulation.planted_people import study
 
 STUDIES = 150

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.sign_test import SignTest
@@ -28,7 +28,7 @@ ARENAS = {(3, 0.0): 0, (3, 1.0): 0, (5, 0.5): 0, (5, 1.0): 0, (8, 0.0): 0, (8, 1
 def asked(signs: np.ndarray, rule: str) -> np.ndarray:
     """How many answers each pair has when all are closed: (pairs, most) -> (pairs,)."""
     pairs = len(signs)
-    state = Asking(
+    state = ConcurrentAnnotation(
         orders=[tuple(range(MOST))] * pairs,
         rule=RULES[rule].rule(HUMAN, most=MOST, seed=0),
         systems=np.stack([np.zeros(pairs, dtype=np.int64), np.ones(pairs, dtype=np.int64)], axis=1),

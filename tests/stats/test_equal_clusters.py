@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from custodes.stats import ABSENT
 from custodes.stats.bootstrap import bootstrap_weights
-from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.equal_clusters import codes_of, group_clusters, redrawn, sums_of
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -17,7 +17,7 @@ def test_clusters_are_of_one_kind_where_their_rows_say_the_same(seed: int) -> No
     codes, units = rng.integers(0, 3, n), rng.integers(0, n_units, n)
     said = [tuple(codes[units == unit]) for unit in range(n_units)]
     different = list(dict.fromkeys(said))
-    number, rows, kind = kinds_of(codes, units, n_units=n_units)
+    number, rows, kind = group_clusters(codes, units, n_units=n_units)
     assert number.tolist() == [said.count(own) for own in different]
     assert [tuple(codes[rows[kind == k]]) for k in range(len(number))] == different
 
@@ -41,7 +41,7 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
     n, n_units, draws = 60 * per_cluster, 60, 20_000
     pair, sign = np.sort(rng.integers(0, 3, n)), rng.integers(-1, 2, n)
     units = rng.permutation(np.repeat(np.arange(n_units), per_cluster)) if per_cluster > 1 else np.arange(n_units)
-    number, rows, kind = kinds_of(codes_of(pair, sign[None].astype(np.int8)), units, n_units=n_units)
+    number, rows, kind = group_clusters(codes_of(pair, sign[None].astype(np.int8)), units, n_units=n_units)
     assert len(number) < n_units
     total = sums_of(pair[rows], kind, sign[rows], n_cells=3, n_kinds=len(number))
     blocks = list(redrawn(number, draws, np.random.default_rng(0), size=3))

@@ -15,11 +15,11 @@ import msgspec
 from custodes.annotate import study_file
 from custodes.annotate.engine import clusters_of
 from custodes.annotate.event_log import Clock
-from custodes.annotate.material import Item, Pair, StudyMaterial, SystemOutput, media_of, pairs_of, read_material
 from custodes.annotate.new_study import add_notes, add_pair, add_texts, add_units, askable, order_of_later, unasked
 from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.rendering import render
 from custodes.annotate.safe_html import plain
+from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput, media_of, pairs_of, read_material
 from custodes.arguments import checked
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns

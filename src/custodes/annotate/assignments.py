@@ -17,7 +17,7 @@ import numpy as np
 from custodes.annotate.engine import Quota, clusters_of
 from custodes.annotate.participants import NOBODY, Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
 
@@ -30,7 +30,7 @@ class Assignments:
 
     def __init__(self, *, per_item: int, workers: Mapping[int, Annotator]) -> None:
         self.per_item, self.workers = per_item, workers
-        self.asking: Asking | Quota | None = None
+        self.asking: ConcurrentAnnotation | Quota | None = None
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
         self.singles: list[dict[int, Unit]] = []
@@ -47,7 +47,7 @@ class Assignments:
         """Second opinions being answered."""
 
     @property
-    def engine(self) -> Asking | Quota:
+    def engine(self) -> ConcurrentAnnotation | Quota:
         """The engine, once there are pairs."""
         assert self.asking is not None
         return self.asking
@@ -85,9 +85,11 @@ class Assignments:
             systems = np.array([(first, second) for _, first, second in pairs], dtype=np.int64).reshape(-1, 2)
             if self.asking is None:
                 clusters = clusters_of([cluster for _, cluster in items])
-                self.asking = Asking(orders=orders, rule=rule, systems=systems, units=clusters, metric=metric)
+                self.asking = ConcurrentAnnotation(
+                    orders=orders, rule=rule, systems=systems, units=clusters, metric=metric
+                )
             else:
-                assert isinstance(self.asking, Asking)
+                assert isinstance(self.asking, ConcurrentAnnotation)
                 self.asking.rule = rule
                 for k in range(len(lengths), total):
                     self.asking.add(orders[k], systems[k], None if metric is None else metric[k])

@@ -19,10 +19,10 @@ import polars as pl
 from custodes.annotate import study_file
 from custodes.annotate.add_to_study import StoredStudy
 from custodes.annotate.assignment_policy import cap
-from custodes.annotate.material import Pair, StudyMaterial
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_PEOPLE
+from custodes.annotate.study_material import Pair, StudyMaterial
 from custodes.annotate.study_status import snapshot_of_file
 from custodes.annotate.wording import LANGUAGES, completed
 from custodes.answers.question import versions

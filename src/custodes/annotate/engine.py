@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from custodes.evaluate.protocol.asking import Ruling
+from custodes.evaluate.protocol.concurrent_annotation import Ruling
 from custodes.stats.arrays import Ints
 from custodes.stats.stopping.allocation import evenly
 
@@ -26,7 +26,7 @@ FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
 
 
 class Quota:
-    """Counterpart of `Asking` for ratings: a pair is one system, nothing is decided, and all positions are open at
+    """Counterpart of `ConcurrentAnnotation` for ratings: a pair is one system, nothing is decided, and all positions are open at
     once.
 
     If a `budget` of outputs is too small, it is shared evenly over systems, from the front of each order; allocations

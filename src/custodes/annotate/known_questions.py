@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
-from custodes.annotate.material import Item, Pair, StudyMaterial, SystemOutput
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput
 from custodes.annotate.wording import LANGUAGES, available_language
 from custodes.data.loading import load_table
 from custodes.data.table import check_columns, label_column, to_polars

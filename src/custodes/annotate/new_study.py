@@ -17,10 +17,18 @@ from custodes.annotate import study_file
 from custodes.annotate.engine import clusters_of
 from custodes.annotate.event_log import Clock
 from custodes.annotate.known_questions import Known, attention_checks, read_gold
-from custodes.annotate.material import Medium, Pair, StudyMaterial, media_of, metric_signs, pairs_of, read_material
 from custodes.annotate.plan import StudyPlan, check_plan, rule_of
 from custodes.annotate.plan_file import read_plan
 from custodes.annotate.rendering import render
+from custodes.annotate.study_material import (
+    Medium,
+    Pair,
+    StudyMaterial,
+    media_of,
+    metric_signs,
+    pairs_of,
+    read_material,
+)
 from custodes.annotate.wording import completed
 from custodes.arguments import checked
 from custodes.data.notes import Note, noted

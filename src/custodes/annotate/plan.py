@@ -13,10 +13,10 @@ from msgspec import Meta
 from custodes.arguments import check_storable, one_of, seed_or_generator
 from custodes.errors import OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
-from custodes.sealed import layout
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule
+from custodes.strict_json import prepare_decoder
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
@@ -32,6 +32,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     text: Annotated[
         str,
         Meta(description="the question; default: Which response is better? (rate: How good is this response?)"),
+    ] = ""
+    noun: Annotated[
+        str,
+        Meta(
+            description="what an output is called, such as summary; default: the noun of a question that begins with"
+            " Which, else response"
+        ),
     ] = ""
     mode: Annotated[
         Literal["compare", "rate"],
@@ -191,7 +198,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
 
 
-@layout
+@prepare_decoder
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The complete plan of a study: questions, annotators, payment and stopping rule."""
 

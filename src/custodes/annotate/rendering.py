@@ -19,8 +19,8 @@ import msgspec
 
 from custodes.annotate import safe_html
 from custodes.annotate.known_questions import Known
-from custodes.annotate.material import Item, StudyMaterial
 from custodes.annotate.safe_html import LONGEST, RESULTS, Render, TextRequest, TextResult
+from custodes.annotate.study_material import Item, StudyMaterial
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import turns_of
 from custodes.errors import InputError, MissingExtraError

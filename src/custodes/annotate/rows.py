@@ -10,7 +10,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import NamedTuple
 
-from custodes.evaluate.protocol.asking import Ruling
+from custodes.evaluate.protocol.concurrent_annotation import Ruling
 
 
 class WorkerRow(NamedTuple):

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from custodes.annotate.service import Service
+from custodes.annotate.snapshot import FINISHED, closing_lines
 from custodes.arguments import at_least, checked
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
 from custodes.files import folder
@@ -56,10 +57,14 @@ class ServedSite:
         recruit = self.services[study].plan.people.recruit
         return None if recruit == "links" else f"{self.url}/j/{study}"
 
-    def wait(self, stopped: threading.Event) -> None:
-        """Wait until the server is stopped, or has ended by itself."""
+    def wait(self, stopped: threading.Event, *, tell: Callable[[str], object]) -> None:
+        """Wait until the server is stopped, or has ended by itself; `tell` gets messages on finished studies."""
+        finished = set[str]()
         while self.is_alive() and not stopped.wait(1.0):
-            pass
+            for name, service in self.services.items():
+                if name not in finished and service.state().result() == FINISHED:
+                    finished.add(name)
+                    tell(f"{name}: finished, all pairs are decided or stopped; Ctrl-C ends the server")
 
 
 @checked
@@ -72,6 +77,7 @@ def serve(
     backup: str | Path | None = None,
     open_browser: bool = False,
     i_know: bool = False,
+    people: int = 0,
     tell: Callable[[str], object] = print,
 ) -> None:
     """Serve studies (files, or folders of them) until Ctrl-C; messages are passed to `tell`.
@@ -79,8 +85,8 @@ def serve(
     The first line has the owner's sign-in link, which works once. A `host` other than this machine, or a `public_url`
     without https, requires `i_know`: links are keys and would be sent unencrypted. With a `public_url` the server runs
     behind a proxy on this machine and trusts its headers on client addresses. `backup`: a folder for a copy of every
-    study, immediately, every 15 minutes and at the end. Raises `InputError` for files that are not studies or are
-    already served, `OptionError` for a port in use.
+    study, immediately, every 15 minutes and at the end. `people`: number of new links to create and print per study.
+    Raises `InputError` for files that are not studies or are already served, `OptionError` for a port in use.
 
     >>> import custodes as cu
     >>> cu.annotate.serve([], port=0)
@@ -89,13 +95,17 @@ def serve(
     """
     studies = [paths] if isinstance(paths, str | Path) else list(paths)
     opened = serving(studies, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell)
+    at_least("people", people, 0)
     with interrupted() as stopped, opened as site:
         tell(f"the owner's page (this link works once): {site.owner}")
-        for name in site.services:
-            people = site.join(name)
-            tell(
-                f"{name}: annotators arrive at {people}" if people else f"{name}: invite annotators on the owner's page"
-            )
+        for name, service in site.services.items():
+            links = service.invite(people).result() if people else []
+            for label, token in links:
+                tell(f"{name}: the link of annotator {label}: {site.url}/s/{token}")
+            if join := site.join(name):
+                tell(f"{name}: annotators arrive at {join}")
+            elif not links:
+                tell(f"{name}: invite annotators on the owner's page")
         for name, before in site.moved.items():
             tell(
                 f"{name}: links that start with {before} do not lead to {site.url}; serve the study "
@@ -104,8 +114,12 @@ def serve(
         tell("Ctrl-C stops it; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(site.owner)
-        site.wait(stopped)
+        site.wait(stopped, tell=tell)
+        now = {path: site.services[name].snapshot().result() for name, path in named(studies).items()}
     tell("stopped; everything is stored")
+    for path, snapshot in now.items():
+        for line in closing_lines(path, snapshot):
+            tell(line)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from custodes.annotate.arrivals import AGAIN, NEW, Addresses
 from custodes.annotate.event_log import Clock, EventLog
 from custodes.annotate.participants import Annotator, Session
 from custodes.annotate.plan import StudyPlan, check_plan
-from custodes.annotate.snapshot import Snapshot, snapshot_of
+from custodes.annotate.snapshot import Snapshot, snapshot_of, state_name
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.views import Act, Example, View
 from custodes.annotate.visits import examples_of, view_of
@@ -214,6 +214,11 @@ class Service:
     def peek(self) -> None:
         """Record that the owner viewed an incomplete interim analysis; results mention it."""
         self._log.event("peeked")
+
+    @committed
+    def state(self) -> str:
+        """Whether the study is open, paused, stopped or finished."""
+        return state_name(self._log.state)
 
     @committed
     def snapshot(self) -> Snapshot:

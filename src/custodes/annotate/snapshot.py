@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from custodes.annotate import assignment_policy
@@ -15,12 +16,15 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.quality_control import FEWEST
 from custodes.annotate.state import HALF_AN_HOUR, StudyState
 from custodes.annotate.visits import people_of, standing_of
+from custodes.answers.wording import plural
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.stats.reliability import FEWEST_PEOPLE
 
 STANDSTILL, FEW_PEOPLE = "standstill", "few-people"
+FINISHED = "finished"
+"""The state of a study without an open pair."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +86,8 @@ def notes_on(reach: Reach, *, has_links: bool, judged_by: Sequence[int]) -> list
             (
                 FEW_PEOPLE,
                 len(few),
-                f"{len(few)} pairs were judged by fewer than {FEWEST_PEOPLE} annotators (the fewest: "
-                f"{min(few, default=0)}), so results describe only these {_some(few)} annotators",
+                f"{plural(len(few), 'pair')} had fewer than {FEWEST_PEOPLE} annotators, so results describe only "
+                f"these {_some(few)} annotators",
             )
         ),
     ]
@@ -111,7 +115,7 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
         yield Note(
             rule=STANDSTILL,
             message=(
-                f"the {reach.free} remaining answers of the current interim analyses can come only from "
+                f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
                 f"{listed(reach.able)}, as the other {reach.idle} have reached their maximum. Remind "
                 f"them, exclude those who do not return (then others may answer more), or {way_out}"
             ),
@@ -193,6 +197,8 @@ class Snapshot:
     """Kinds of control questions in the study."""
     recent: int
     peeked: int
+    excluded: tuple[int, int]
+    """Answers of excluded annotators that count in completed looks, and how many annotators gave them."""
     comments: tuple[tuple[str, str, float], ...]
     """(worker, text, at), the newest first."""
     last_answer: float | None
@@ -212,7 +218,31 @@ class Snapshot:
             "and the comparisons are shown again"
         )
         reached = notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
-        return [*reached, *noted(("unjudged", unjudged, message))]
+        answers, people = self.excluded
+        counted = (
+            f"{plural(answers, 'answer')} of {plural(people, 'excluded annotator')} count in completed interim "
+            "analyses, which stay as they were computed; leaderboard and all other questions leave these answers out"
+        )
+        return [*reached, *noted(("unjudged", unjudged, message), ("excluded-people", answers, counted))]
+
+
+def closing_lines(path: Path, now: Snapshot) -> list[str]:
+    """How a study stands after it was served, and the command to run next."""
+    name, people = path.stem, sum(person.answers > 0 for person in now.people)
+    pairs = [pair for pair in now.pairs if pair.second]
+    closed = sum(not pair.is_open for pair in now.pairs)
+    sides = [(pair.first, pair.second)[:: pair.decision] for pair in pairs if pair.decision]
+    better = listed((f"{first} is better than {second}" for first, second in sides), limit=6)
+    of = plural(len(now.pairs), "pair" if pairs else "system")
+    answers = f"{plural(now.answers, 'answer')} of {plural(people, 'annotator')}"
+    lines = [f"{name}: {now.state}; {answers}; {closed} of {of} completed"]
+    if pairs:
+        lines.append(f"{name}: by the interim analyses {better or 'no system is better than another'}")
+    if now.state in (FINISHED, "stopped"):
+        lines.append(f"next: custodes leaderboard {path}, with files of score and judge beside it")
+    else:
+        lines.append(f"next: custodes annotate serve {path} continues; custodes annotate stop {path} ends the study")
+    return lines
 
 
 LookNow = tuple[int | None, int, int, int, int, float | None, float | None, float | None]
@@ -229,7 +259,7 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
     last = state.last_answer
     return Snapshot(
         plan=state.plan,
-        state=_state(state),
+        state=state_name(state),
         failing=failing,
         pairs=_pairs(log),
         people=tuple(_person(log, worker, typical, people) for worker in state.workers.values()),
@@ -242,6 +272,7 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
         known=frozenset(kind for kind, _ in state.gold.values()),
         recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in state.primaries),
         peeked=totals.peeked,
+        excluded=_excluded(state),
         comments=tuple(reversed(state.comments)),
         last_answer=last,
         quiet=None if last is None else max(0.0, log.clock.wall() - last),
@@ -249,11 +280,17 @@ def snapshot_of(log: EventLog, *, failing: str) -> Snapshot:
     )
 
 
-def _state(state: StudyState) -> str:
+def state_name(state: StudyState) -> str:
     """State of a study: finished if all its pairs are closed, until more are added."""
     asking = state.assignments.asking
     is_over = state.control == "open" and asking is not None and not any(asking.is_open)
-    return "finished" if is_over else state.control
+    return FINISHED if is_over else state.control
+
+
+def _excluded(state: StudyState) -> tuple[int, int]:
+    """Votes of excluded annotators, which completed looks keep, and how many annotators have any."""
+    votes = [len(worker.votes) for worker in state.workers.values() if worker.excluded and worker.votes]
+    return sum(votes), len(votes)
 
 
 def _typical(state: StudyState) -> float | None:
@@ -277,7 +314,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     people = Counter(
         pair for worker in state.workers.values() for pair in {assignments.units[n].pair for n in worker.votes}
     )
-    in_all = len(engine.rule.looks) if isinstance(engine, Asking) else 0
+    in_all = len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0
     rows = []
     for k, number in enumerate(assignments.numbers):
         done, (decision, n, wins, ties, losses, margin, low, high) = looks.get(number, UNSEEN)

@@ -33,7 +33,7 @@ class Status(Result):
     study: pl.DataFrame = table(
         "One row: the whole study.",
         label("name", "name of the study, from the plan"),
-        label("state", "open, paused, stopped, or finished (every pair is decided)"),
+        label("state", "open, paused, stopped, or finished (every pair is decided, or ended undecided)"),
         count("invited", "annotators who have a link or arrived by themselves"),
         count("began", "of these, annotators who started"),
         count("answers", "answers to real comparisons"),
@@ -63,7 +63,9 @@ class Status(Result):
         label("better", "the better system by the last completed interim analysis; empty where undecided"),
         count("n", "answers of the last completed interim analysis"),
         difference(
-            "margin", "wins minus losses of system_a as a proportion, adjusted for interim analyses", interval=True
+            "margin",
+            "wins minus losses of system_a as a proportion; of pairs that ended, adjusted for interim analyses",
+            interval=True,
         ),
         count("impossible", "comparisons settled without an answer", essential=False),
         count("people", "annotators whose answers count; below 10, results describe only these"),

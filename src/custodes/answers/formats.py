@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 
 from custodes.answers.tables import View
-from custodes.visible import visible
+from custodes.control_characters import escape_controls
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -109,14 +109,14 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
 
 def _md(text: str) -> str:
     # A bracket that closes before another opens could turn a label into a link.
-    return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", visible(" ".join(text.split())))
+    return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", escape_controls(" ".join(text.split())))
 
 
 def _plain(text: str) -> str:
-    return escape(visible(" ".join(text.split())))
+    return escape(escape_controls(" ".join(text.split())))
 
 
 def tex(text: str) -> str:
     """A text with the special characters of LaTeX escaped."""
-    text = re.sub(r"(?<![\w-])-(?=\d)", "−", visible(text))
+    text = re.sub(r"(?<![\w-])-(?=\d)", "−", escape_controls(text))
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda match: _SPECIAL[match[0]], text)

@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from custodes.visible import visible
+from custodes.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from custodes.answers.result import Result
@@ -47,15 +47,15 @@ def printed(result: Result) -> str:
 def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
     """The essential tables of a result (or a named one with all columns) in lines of at most `width`."""
     parts = [part for view in result.views(table) for part in _grids(view, width)]
-    notes = [Text(visible(f"note: {note}"), style="dim") for note in result.told()]
-    return Group(*parts, *notes, Text(visible(str(result.provenance)), style="dim"))
+    notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.told()]
+    return Group(*parts, *notes, Text(escape_controls(str(result.provenance)), style="dim"))
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table, or as several that repeat the leading labels if one is too wide."""
     if view.title:
-        yield Text(visible(view.title), style="italic")
-    names, rows = map(visible, view.header), [[visible(cell) for cell in row] for row in view.rows]
+        yield Text(escape_controls(view.title), style="italic")
+    names, rows = map(escape_controls, view.header), [[escape_controls(cell) for cell in row] for row in view.rows]
     headers = [name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in names]
     wide = [
         max(map(cell_len, [*header.split("\n"), *(row[i] for row in rows)])) + GAP for i, header in enumerate(headers)
@@ -76,4 +76,4 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
             grid.add_row(*(Text(row[i]) for i in columns))
         yield from (grid, Text(""))
     if view.more:
-        yield Text("\n".join([*map(visible, view.more.splitlines()), ""]), style="dim")
+        yield Text("\n".join([*map(escape_controls, view.more.splitlines()), ""]), style="dim")

@@ -20,9 +20,9 @@ from custodes.answers import formats
 from custodes.answers.tables import TABLE, Table, TableData, View, table, with_lines
 from custodes.answers.views import views
 from custodes.arguments import checked
+from custodes.control_characters import escape_controls
 from custodes.data.notes import Note
 from custodes.errors import CustodesError, OptionError, listed, shown, suggestion
-from custodes.visible import visible
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Provenance:
         options = {**about, **self.counted, **self.options}
         parts = [self.question, *(f"{name}={_text(value)}" for name, value in options.items() if value is not None)]
         parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
-        return visible(" | ".join(parts))
+        return escape_controls(" | ".join(parts))
 
     def replay(self, study: Any = None) -> Any:
         """Repeat the question on the same study (or counts) with the same options and seed.
@@ -61,7 +61,7 @@ class Provenance:
 MOST_PICTURES = 4
 """Most aspects with a main chart in a notebook."""
 
-UNASKED = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
+NOT_SENT = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
 
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ def result(cls: type[T]) -> type[T]:
 class Result:
     """Base class of all results: tables are its declared fields, the first one is the main table."""
 
-    provenance: Provenance = field(default=UNASKED)
+    provenance: Provenance = field(default=NOT_SENT)
     notes: tuple[Note, ...] = ()
 
     PICTURE: ClassVar[str] = ""
@@ -275,7 +275,7 @@ class Result:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
-        return visible(f"<{type(self).__name__} of {self.provenance.study}: {sizes}>")
+        return escape_controls(f"<{type(self).__name__} of {self.provenance.study}: {sizes}>")
 
 
 def _text(value: Any) -> str:

@@ -2,10 +2,8 @@
 
 class Agreement(Result):
     metrics: pl.DataFrame = table(
-        "one row per metric",
-        label("metric", "name of the metric"),
-        count("n", "comparisons rated by annotators and metric", essential=False),
-        score("kendall", "Kendall's tau-b", interval=True, best="high"),
+        "one row per metric", label("metric", "name of the metric"), count("n", "comparisons rated by annotators and
+        metric", essential=False), score("kendall", "Kendall's tau-b", interval=True, best="high"),
     )
 """
 

@@ -13,10 +13,10 @@ from itertools import combinations
 
 import numpy as np
 
-from custodes.combining.lessons import Part, Scores, fitted, without
 from custodes.combining.methods import Method, with_means
 from custodes.combining.task import Task
 from custodes.combining.terms import Terms
+from custodes.combining.training import Part, Scores, fitted, without
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.objective import objective

@@ -21,7 +21,6 @@ from custodes.arguments import one_of, value_list
 from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised
-from custodes.combining.lessons import lesson_of
 from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
 from custodes.combining.tables import (
@@ -35,14 +34,15 @@ from custodes.combining.tables import (
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, task
 from custodes.combining.terms import Terms, Unseen
+from custodes.combining.training import training_data
 from custodes.combining.trial import STATISTICS, Trial, tried
 from custodes.data.notes import Note, noted
 from custodes.data.ratings import Ratings
 from custodes.data.scale import BEYOND
 from custodes.data.study import Study
 from custodes.errors import CustodesError, OptionError, listed, shown
-from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import one_blas_thread
+from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
@@ -308,8 +308,8 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     model_rng, elsewhere = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = tried(of, terms, rng, progress)
     general, untold = generalised(trial, elsewhere, progress)
-    scales, lesson = lesson_of(of, terms, of.rated, model_rng, trial.inner)
-    _, formula = lesson.learn(terms.methods[0])
+    scales, training = training_data(of, terms, of.rated, model_rng, trial.inner)
+    _, formula = training.learn(terms.methods[0])
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
     repeats = trial.repeat_scores()
     held_out = held_out_ratings(trial)
@@ -320,7 +320,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         generalisation=general,
         differences=difference_columns(trial),
         favoritism=favoritism,
-        weights=weight_columns(trial, formula, base, lesson, rng),
+        weights=weight_columns(trial, formula, base, training, rng),
         groups=group_columns(trial),
         path=path_columns(trial, price),
         pruning=pruning_columns(of, formula),
@@ -335,7 +335,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         objective=terms.objective,
         validation={"folds": terms.folds, "repeats": len(trial.folds)}
         | {name: first[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
-        | {"unseen": held.drop("target", "method").to_dicts(), "single": single_of(of, lesson)},
+        | {"unseen": held.drop("target", "method").to_dicts(), "single": single_of(of, training)},
     )
     notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *untold, *notes, *unknown]
     return Combine.of([tables], notes, model=model, held_out=held_out)

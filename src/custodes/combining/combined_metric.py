@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import argument, checked
-from custodes.combining.methods import BEST, METHODS, Formula, Lesson
+from custodes.combining.methods import BEST, METHODS, Formula, TrainingData
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
 from custodes.data.loading import check_exists, file_bytes
@@ -22,13 +22,13 @@ from custodes.data.patterns import Patterns
 from custodes.data.ratings import LARGEST
 from custodes.data.study import Study
 from custodes.errors import InputError, listed, shown, suggestion
-from custodes.evaluate.judges import METRIC, name_of
+from custodes.evaluate.rater_scores import METRIC, name_of
 from custodes.files import write_atomically
-from custodes.sealed import decoded, digest
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.boost import LARGEST as LARGEST_PREDICTION
 from custodes.stats.learning.boost import Trees
 from custodes.stats.learning.objective import OBJECTIVES
+from custodes.strict_json import decode, digest
 
 FORMAT = "custodes-combination"
 VERSION = 1
@@ -67,9 +67,9 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return next((f"column {self.label!r}: {fault}" for fault, there in faults.items() if there), "")
 
 
-def single_of(of: Task, lesson: Lesson) -> dict[str, Any]:
-    """The best single metric on a lesson, as a model file names it."""
-    (best,) = BEST.fit(lesson).used
+def single_of(of: Task, training: TrainingData) -> dict[str, Any]:
+    """The best single metric on training data, as a model file names it."""
+    (best,) = BEST.fit(training).used
     return {
         "metric": of.metrics.raters[best],
         "aspect": of.metrics.rater_aspects[best],
@@ -176,12 +176,12 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         check_exists(where)
         content = file_bytes(where)
         try:
-            head = decoded(content, _HEAD)
+            head = decode(content, _HEAD)
             if head.format != FORMAT:
                 raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
             if head.version != VERSION:
                 raise InputError(f"version {head.version} of the format, expected {VERSION}")
-            model = decoded(content, _MODEL)
+            model = decode(content, _MODEL)
             if reason := model._fault():
                 raise InputError(reason)
         except InputError as problem:

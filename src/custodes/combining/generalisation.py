@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from custodes.combining.lessons import fitted, without
 from custodes.combining.methods import BEST, Method
 from custodes.combining.task import aspect_of, labelled_folds
+from custodes.combining.training import fitted, without
 from custodes.combining.trial import Trial
 from custodes.data.notes import Note, noted
 from custodes.errors import OptionError

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
-from custodes.combining.methods import Formula, Lesson, Method
+from custodes.combining.methods import Formula, Method, TrainingData
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.trial import STATISTICS, Trial
 from custodes.data.comparisons import HUMAN
@@ -19,7 +19,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.evaluate.favoritism import favoritism
-from custodes.evaluate.judges import METRIC
+from custodes.evaluate.rater_scores import METRIC
 from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.intervals import ANY, CORRELATION
 
@@ -119,7 +119,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
 
 
 def weight_columns(
-    trial: Trial, formula: Formula, base: Method, lesson: Lesson, rng: np.random.Generator
+    trial: Trial, formula: Formula, base: Method, training: TrainingData, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Weights of normalised metrics (trees alone: importances), with intervals from refits on resampled clusters.
 
@@ -127,7 +127,7 @@ def weight_columns(
     """
     weights = formula.importance if base.family == "importances" else formula.weights
     refits = min(trial.terms.resamples, REFITS) if base.refits else 0
-    draws = [base.refits(lesson.resampled(rng)).weights for _ in range(refits) if base.refits]
+    draws = [base.refits(training.resampled(rng)).weights for _ in range(refits) if base.refits]
     order = np.argsort(-up_to_rounding(np.abs(weights)), kind="stable")
     return {
         "metric": [trial.of.metrics.names[i] for i in order],

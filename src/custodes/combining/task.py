@@ -19,11 +19,11 @@ from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
+from custodes.evaluate.annotator_means import without_float_noise
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import compared
 from custodes.evaluate.design import Design
-from custodes.evaluate.judges import METRIC, Judges, judged
-from custodes.evaluate.people import snapped
+from custodes.evaluate.rater_comparison import compared
+from custodes.evaluate.rater_scores import METRIC, RaterScores, select_rater_scores
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning.folds import grouped_folds
@@ -46,7 +46,7 @@ class Task:
     human: Floats
     rated: NDArray[np.bool_]
     verdicts: bool
-    metrics: Judges
+    metrics: RaterScores
     directions: Floats
     declared: Mapping[str, tuple[float, float]]
     notes: tuple[Note, ...]
@@ -74,7 +74,7 @@ def task(chosen: Study, target: str | None) -> Task:
     aspects = aspects_of(target, chosen.aspects)
     if set(aspects) != set(chosen.aspects):
         chosen = chosen.select(aspect=list(aspects))
-    who = judged(chosen, chosen, "aspects")
+    who = select_rater_scores(chosen, chosen, "aspects")
     for name, kind, aspect in zip(who.names, who.kinds, who.rater_aspects, strict=True):
         if kind != METRIC and name in who.constant:
             raise InputError(
@@ -157,7 +157,7 @@ def task(chosen: Study, target: str | None) -> Task:
     )
 
 
-def _only(who: Judges, places: NDArray[np.intp]) -> Judges:
+def _only(who: RaterScores, places: NDArray[np.intp]) -> RaterScores:
     """Some of the judges."""
 
     def kept(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -203,7 +203,7 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
     return selected
 
 
-def _ratings(chosen: Study, who: Judges, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
+def _ratings(chosen: Study, who: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
     """People's ratings (items, systems), and whether they come from verdicts."""
     people = {who.rater_aspects[i]: who.scores[i] for i, kind in enumerate(who.kinds) if kind != METRIC}
     missing = [aspect for aspect in aspects if aspect not in people]
@@ -215,7 +215,9 @@ def _ratings(chosen: Study, who: Judges, aspects: tuple[str, ...]) -> tuple[Floa
                     "averaged; choose one aspect"
                 )
         grids = np.stack([people[aspect] for aspect in aspects])
-        return snapped(np.where(np.isfinite(grids).all(axis=0), mean_of_defined(grids, axis=0), np.nan)), False
+        return without_float_noise(
+            np.where(np.isfinite(grids).all(axis=0), mean_of_defined(grids, axis=0), np.nan)
+        ), False
     if len(aspects) > 1:
         raise OptionError(
             f"human ratings of {listed(missing)} are verdicts, which cannot be averaged with others; choose one aspect"

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining import choices
-from custodes.combining.lessons import Scores, fitted, without
 from custodes.combining.methods import BEST
 from custodes.combining.task import Task, outer_folds
 from custodes.combining.terms import Terms
+from custodes.combining.training import Scores, fitted, without
 from custodes.memory import check_memory
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints

@@ -17,7 +17,7 @@ from custodes.answers.tables import count, label, score, table
 from custodes.arguments import assignment_list, one_of
 from custodes.combining.combined_metric import CombinedMetric, raw_scores
 from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, conclusion
-from custodes.combining.methods import Lesson
+from custodes.combining.methods import TrainingData
 from custodes.combining.normalise import LEAST_USED
 from custodes.combining.task import MEAN, Task, aspect_of, task
 from custodes.combining.trial import STATISTICS
@@ -28,7 +28,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.judges import few_clusters_notes, name_of
+from custodes.evaluate.rater_scores import few_clusters_notes, name_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import OBJECTIVES, Objective
@@ -293,7 +293,7 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
             rivals.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
     rows = np.flatnonzero(of.rated.ravel())
     item = rows // len(of.design.systems)
-    lesson = Lesson(
+    training = TrainingData(
         x=of.rows(rows),
         y=of.human.ravel()[rows],
         items=item,
@@ -302,7 +302,7 @@ def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> 
         top=None,
         rng=np.random.default_rng(0),
     )
-    top = int(np.argmax(np.nan_to_num(lesson.score(lesson.filled[0].T), nan=-np.inf)))
+    top = int(np.argmax(np.nan_to_num(training.score(training.filled[0].T), nan=-np.inf)))
     rivals.append(_Rival(HINDSIGHT, of.metrics.names[top], of.metrics.scores[top]))
     return rivals, reason
 

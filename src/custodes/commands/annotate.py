@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from custodes.command_line import HOW, SWITCH, whole
 from custodes.commands.annotate_owner import OWNER
 from custodes.commands.annotate_plan import plan_from, with_plan
 from custodes.commands.annotate_serve import flushed, serve
@@ -16,7 +17,6 @@ from custodes.files import check_distinct_files, write_atomically
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.verbs import OUTPUT, READING, numbers
-from custodes.words import HOW, SWITCH, whole
 
 annotate = App(name="annotate", group_parameters=HOW["group_parameters"])
 
@@ -38,6 +38,13 @@ def new(
     metric: Annotated[
         str | None, Parameter(help="Metric of the inputs to combine with the human answers; see --estimator.")
     ] = None,
+    serve_for: Annotated[
+        Number,
+        Parameter(
+            name="--serve",
+            help="Serve the study at once on this machine, with links for so many annotators, as annotate serve does.",
+        ),
+    ] = None,
     write_plan: Annotated[Path | None, Parameter(help="Write the plan as a commented .toml file, then exit.")] = None,
     reading: Reading = READING,
     **options: Any,
@@ -47,7 +54,7 @@ def new(
     Texts are rows of item, system, text, or item with outputs by system; with context, image, source where there are.
     References are kept for metrics and not displayed.
 
-    Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --looks 10,20,40`
+    Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --serve 4`
     """
     from custodes.annotate.new_study import new as made
     from custodes.annotate.plan_file import to_toml
@@ -68,6 +75,10 @@ def new(
     place = made(reading.study(inputs), output, **options_of_new)
     told(place)
     say(str(place))
+    if serve_for is not None:
+        serve(place, people=serve_for)
+    else:
+        tell(f"next: custodes annotate check {place}, then custodes annotate serve {place} --people 10")
 
 
 def told(place: Path, *, after: int = 0) -> None:

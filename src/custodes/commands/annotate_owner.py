@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from custodes.command_line import SWITCH, whole
 from custodes.console import put, say, tell
 from custodes.errors import OptionError
 from custodes.files import check_distinct_files, check_writable, is_stream, write_atomically
 from custodes.options import Output
 from custodes.verbs import OUTPUT
-from custodes.words import SWITCH, whole
 
 if TYPE_CHECKING:
     from custodes.annotate.service import Service

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from custodes.command_line import HOW, SWITCH, whole
 from custodes.console import end, say, status_of
-from custodes.words import HOW, SWITCH, whole
 
 
 def serve(
@@ -26,10 +26,15 @@ def serve(
         bool, SWITCH, Parameter(name="--open", help="Open the owner's page in the browser.")
     ] = False,
     i_know: Annotated[bool, SWITCH, Parameter(help="Serve on a network without https.")] = False,
+    people: Annotated[
+        int, Parameter(help="Number of new links for annotators; they are printed once.", converter=whole)
+    ] = 0,
 ) -> None:
     """Serve studies until Ctrl-C: the annotators' pages and the owner's page, whose link is printed.
 
-    Example: `custodes annotate serve study.db --backup copies`
+    At the end it prints the state of each study and the command to run next.
+
+    Example: `custodes annotate serve study.db --people 4 --backup copies`
     """
     from custodes.annotate.server import CONNECTIONS
     from custodes.annotate.server import serve as served
@@ -44,6 +49,7 @@ def serve(
         backup=backup,
         open_browser=open_browser,
         i_know=i_know,
+        people=people,
         tell=flushed,
     )
 

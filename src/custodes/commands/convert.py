@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from custodes.commands.beside import STREAMED, raters_place, tell_lower
+from custodes.command_line import OUTPUT_OPTIONS, SELECTION
+from custodes.commands.sidecar_files import STREAMED, print_lower_is_better, raters_sidecar
 from custodes.console import say, tell
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
@@ -17,7 +18,6 @@ from custodes.errors import OptionError, suggestion
 from custodes.files import check_distinct_files, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by, say_written
 from custodes.verbs import READING
-from custodes.words import OUTPUT_OPTIONS, SELECTION
 
 Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
 
@@ -80,15 +80,15 @@ def convert(
             say_written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
         if table in (None, *RATED):
             file_hint = f" {target / 'raters.csv'}" if table is None else ""
-            tell_lower(study.raters.frame, f"give --raters{file_hint} where scores and verdicts are read")
+            print_lower_is_better(study.raters.frame, f"give --raters{file_hint} where scores and verdicts are read")
         return
     name = table or next(iter(tables))
     parts = {Path(output): tables[name]}
     if name in RATED:
         raters = study.raters.only(list(tables[name]["rater"].unique(maintain_order=True)))
         if is_stream(output):
-            tell_lower(raters.frame, STREAMED)
-        elif place := raters_place(output, raters):
+            print_lower_is_better(raters.frame, STREAMED)
+        elif place := raters_sidecar(output, raters):
             check_distinct_files([place], read_by(inputs, *reading.files))
             parts[place] = raters.frame
     for target_file, frame in parts.items():

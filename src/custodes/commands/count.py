@@ -8,6 +8,7 @@ import narwhals as nw
 from cyclopts import Parameter
 
 import custodes as cu
+from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 from custodes.console import say, tell
 from custodes.data.counts import SUFFIX
 from custodes.data.engines import in_engine
@@ -16,7 +17,6 @@ from custodes.errors import OptionError, shown
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import Reading, progress, read_by
 from custodes.process import NOTHING_KEPT, Stoppable
-from custodes.words import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
 
 Names = list[str] | None
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from custodes.cache import Cache
-from custodes.commands.beside import Places
+from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.judge_parts import (
     answers_kept,
     asked_for,
@@ -20,22 +20,22 @@ from custodes.commands.judge_parts import (
     sampling_of,
     summary,
 )
+from custodes.commands.sidecar_files import OutputFiles
 from custodes.commands.summaries import summary_lines
 from custodes.console import say, tell
 from custodes.errors import OptionError
 from custodes.judging import batch, run
-from custodes.judging.asking import ask, ask_nobody, ask_plan
 from custodes.judging.batch import Batch, read_replies
 from custodes.judging.cache import find_replies
 from custodes.judging.clients import client_named
 from custodes.judging.cost import Budget
 from custodes.judging.judge import Judge
+from custodes.judging.querying import query, query_plan, read_stored
 from custodes.judging.run import client_of, prepare
 from custodes.judging.tables import judgements_of
 from custodes.options import Inputs, Reading, progress, read_by
 from custodes.process import Stoppable
 from custodes.verbs import READING, arguments_of, with_options
-from custodes.words import OUTPUT_OPTIONS, SWITCH
 
 Text = str | None
 
@@ -77,7 +77,7 @@ def judge(
     """
     if sum((dry_run, write_requests is not None, replies is not None)) > 1:
         raise OptionError("judge: --dry-run, --write-requests and --replies exclude each other; give one of them")
-    places = Places.make(output, cache, raters=".raters.csv", details=".details.jsonl")
+    places = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl")
     examples, prompt, pairs = (options.get(name) for name in ("examples", "prompt", "pairs"))
     read = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, replies]
     places.check(read_by(inputs, *read, sidecars=False), *([write_requests] if write_requests else []))
@@ -116,10 +116,10 @@ def judge(
             check_calls(who, waiting, allowed=yes or values["max_cost"] is not None, price=budget.price)
         with progress(quiet=quiet) as track:
             limits = {name: values[name] for name in ("concurrency", "rpm", "tpm")}
-            send = partial(ask_nobody, cache=stored, failures=came.failures)
+            send = partial(read_stored, cache=stored, failures=came.failures)
             if asker:
-                send = partial(ask, client=asker, cache=stored, budget=budget, progress=track, **limits)
-            judgements = judgements_of(plan, ask_plan(plan, send), budget.price)
+                send = partial(query, client=asker, cache=stored, budget=budget, progress=track, **limits)
+            judgements = judgements_of(plan, query_plan(plan, send), budget.price)
     for note in dict.fromkeys([*came.notes, *judgements.notes]):
         tell(f"note: {note.message}")
     places.write(judgements.written())

@@ -13,11 +13,11 @@ from custodes.arguments import assignment_list
 from custodes.cache import Cache
 from custodes.errors import OptionError, shown, suggestion
 from custodes.judging import cost
-from custodes.judging.asking import read_answers, second_requests
 from custodes.judging.cache import find_replies
 from custodes.judging.cost import PRICES
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgingPlan
+from custodes.judging.querying import read_answers, second_requests
 from custodes.judging.requests import Request
 from custodes.judging.tables import Judgements
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
+from custodes.command_line import OUTPUT_OPTIONS
 from custodes.console import say
 from custodes.errors import OptionError
 from custodes.files import check_distinct_files, folder, is_folder
@@ -18,7 +19,6 @@ from custodes.progress import Progress
 from custodes.reporting import report as make_report
 from custodes.reporting.assembly import SECTION_PROGRESS
 from custodes.verbs import OUTPUT, READING, DryRun, arguments_of, reading_of, tell_effort, with_options
-from custodes.words import OUTPUT_OPTIONS
 
 T = TypeVar("T")
 

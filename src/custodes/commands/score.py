@@ -13,7 +13,8 @@ import custodes as cu
 from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import options_of
 from custodes.answers.result import Result
-from custodes.commands.beside import STREAMED, Places, tell_lower
+from custodes.command_line import OUTPUT_OPTIONS, SWITCH
+from custodes.commands.sidecar_files import STREAMED, OutputFiles, print_lower_is_better
 from custodes.commands.summaries import summary_lines
 from custodes.console import quiet_pipe, tell
 from custodes.errors import OptionError
@@ -23,7 +24,6 @@ from custodes.scoring.listing import listing
 from custodes.scoring.run import planned
 from custodes.scoring.scripts import script_of
 from custodes.verbs import READING, arguments_of, with_options
-from custodes.words import OUTPUT_OPTIONS, SWITCH
 
 METRICS: str = cu.score.helps["metrics"]  # type: ignore[attr-defined]
 
@@ -72,7 +72,7 @@ def score(
         raise OptionError("score: no metric is given; give --metric NAME (custodes score --list shows all)")
     if output is None and not dry_run:
         raise OptionError("score: no output; give a file, as in -o scores.csv")
-    places = Places.make(output, cache, raters=".raters.csv")
+    places = OutputFiles.make(output, cache, raters=".raters.csv")
     if output is not None and quote_formulas:
         check_quoted([output])
     places.check(read_by(inputs, *reading.files, sidecars=False))
@@ -90,7 +90,7 @@ def score(
         {"": result.ratings.with_columns(kind=pl.lit("metric")), "raters": result.raters}, quote_formulas=quote_formulas
     )
     if "raters" not in places.tables:
-        tell_lower(result.raters, STREAMED)
+        print_lower_is_better(result.raters, STREAMED)
     elif not quiet:
         for line in summary_lines(places.tables[""]):
             tell(line)

@@ -33,7 +33,10 @@ def summary_lines(file: Path) -> Iterator[str]:
         if study.labels:
             yield f"next: custodes rates {file}, with human labels of a part beside it (custodes labelling {file})"
         else:
-            yield f"next: custodes report {file}, with a file of human ratings beside it where there is one"
+            yield (
+                f"next: custodes report {file}, with a file of human ratings beside it where there is one (custodes"
+                " annotate new collects them)"
+            )
 
 
 def _labels(study: Study) -> Iterator[str]:

@@ -22,20 +22,30 @@ CLEAR = 0.02
 """Level at which the difference is a warning."""
 
 
+FEWEST = 3
+"""Annotators below which results hold for them alone: two clusters say next to nothing of others."""
+
+
 class Assignment(NamedTuple):
-    """Groups of items by annotator, and the p-value of 'annotators have the same preferences'."""
+    """Groups of items by annotator (none with fewer than `FEWEST` `people`), and the p-value of 'annotators have the
+    same preferences'."""
 
     groups: list[tuple[str, ...]]
     p_value: float
+    people: int = 0
 
     @property
     def message(self) -> str:
         """Text of the note."""
+        differ = (
+            f"each item has one of {self.people} annotators, and these {self._differ} in which "
+            f"systems they prefer (permutation test, p = {self.p_value:.2g}). "
+        )
+        if self.people < FEWEST:
+            return f"{differ}Results describe only these annotators; others need at least {FEWEST}"
         return (
-            f"each item has one of {len(self.groups)} annotators, and these {self._differ} in which "
-            f"systems they prefer (permutation test, p = {self.p_value:.2g}). Items of one annotator "
-            "are resampled as one cluster, so results generalise to other annotators; more "
-            "annotators narrow the intervals, more items hardly do"
+            f"{differ}Items of one annotator are resampled as one cluster, so results generalise to other "
+            "annotators; more annotators narrow the intervals, more items hardly do"
         )
 
     @property
@@ -46,8 +56,8 @@ class Assignment(NamedTuple):
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
     """Items grouped by annotator, if each item has one annotator and annotators may have different preferences.
 
-    No groups if annotators share items, if a cluster of items or a group of repeated items has several annotators, or
-    without evidence of a difference.
+    No groups with two annotators, if annotators share items, if a cluster of items or a group of repeated items has
+    several annotators, or without evidence of a difference.
     """
     nothing = Assignment([], float("nan"))
     if len(people) < 2:
@@ -68,7 +78,8 @@ def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[
     if not p_value <= LEVEL:
         return nothing
     groups = first.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
-    return Assignment([tuple(copies) for copies in groups], p_value)
+    some = [tuple(copies) for copies in groups] if len(groups) >= FEWEST else []
+    return Assignment(some, p_value, len(groups))
 
 
 def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from custodes.data.panel import label_codes
 from custodes.errors import OptionError
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes
-from custodes.stats.equal_clusters import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.equal_clusters import codes_of, group_clusters, redrawn, sums_of
 
 Sums = Callable[[Floats], NDArray[Any]]
 
@@ -79,7 +79,7 @@ class ClusterCells:
         rows = comparisons.joint(*range(len(comparisons.raters)))
         cluster = clusters[rows.item]
         n_clusters = int(clusters.max(initial=-1)) + 1
-        number, places, group = kinds_of(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
+        number, places, group = group_clusters(codes_of(rows.pair, rows.signs), cluster, n_units=n_clusters)
         return cls(
             number=number,
             group=group,

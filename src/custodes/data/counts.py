@@ -20,7 +20,7 @@ from custodes.data.notes import Note
 from custodes.data.origin import Origin
 from custodes.errors import InputError, OptionError
 from custodes.files import write_atomically
-from custodes.sealed import decoded, digest, layout
+from custodes.strict_json import decode, digest, prepare_decoder
 
 SUFFIX = ".counts.json"
 FORMAT, VERSION = "custodes-counts", 1
@@ -28,7 +28,7 @@ TABLES = ("paired", "metric_only", "human_only")
 LABELS = ("system_a", "system_b", "metrics")
 
 
-@layout
+@prepare_decoder
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Content of a file: `counts` (arrays by name, labels, lists by column), and `how` they were counted."""
 
@@ -39,7 +39,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     counts: dict[str, Any]
 
 
-@layout
+@prepare_decoder
 class _Head(msgspec.Struct):
     """Format and version of a file, for any version."""
 
@@ -153,7 +153,7 @@ def read_counts(path: str | Path) -> OutcomeCounts:
     check_exists(place)
     content = _content(place)
     try:
-        document = decoded(content, _FILE)
+        document = decode(content, _FILE)
         if document.digest != digest([document.how, document.counts]):
             raise InputError("its content does not match its digest")
         return _counts(document.counts, Origin(how=document.how, name=place.name, digest=document.digest[:16]))

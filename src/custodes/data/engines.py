@@ -79,8 +79,8 @@ _REASON = 300  # characters
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
-    """The rows of any table that Narwhals supports, without second opinions, which questions on systems exclude;
-    raises `InputError` for other objects."""
+    """The rows of any table that Narwhals supports, without second opinions, which questions on systems exclude; raises
+    `InputError` for other objects."""
     try:
         frame = nw.from_native(table)
     except TypeError:

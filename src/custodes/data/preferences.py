@@ -11,7 +11,7 @@ import narwhals as nw
 import polars as pl
 
 from custodes.data.comparison_rules import Orders, merge_orders
-from custodes.data.mapping.words import named
+from custodes.data.mapping.column_vocabulary import named
 from custodes.data.notes import Note, noted
 from custodes.data.table import (
     check_columns,

@@ -24,13 +24,13 @@ from custodes.data.loading import (
     sidecar_raters,
     without_sidecars,
 )
+from custodes.data.mapping.column_vocabulary import NAMES, named, sides
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import certain, flags, suggested
 from custodes.data.mapping.labels import label_layout
 from custodes.data.mapping.nested import exploded, flattened
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.mapping.words import NAMES, named, sides
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
 from custodes.data.raters import INCOMPLETE
@@ -45,7 +45,8 @@ from custodes.data.table import to_polars
 from custodes.data.writing import RATED
 from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion
 
-DEMO = "demo"
+DEMO, DEMO_TEXTS = "demo", "demo-texts"
+"""Inputs of the package: a study with ratings, and texts without."""
 
 NEAREST = 3
 """Most readers named in the message if none fits."""
@@ -70,9 +71,9 @@ def read(
 
     Parameters
     ----------
-    sources : path, dataframe, '-', 'demo', or a list of these
-        Files, dataframes (pandas, Polars, PyArrow, DuckDB), '-' for standard input, or the demo. `PATH::PART` names a
-        sheet, a table, a split, or a test set of mt-metrics-eval (`PATH::wmt23/en-de`).
+    sources : path, dataframe, '-', 'demo', 'demo-texts', or a list of these
+        Files, dataframes (pandas, Polars, PyArrow, DuckDB), '-' for standard input, the demo, or texts without ratings.
+        `PATH::PART` names a sheet, a table, a split, or a test set of mt-metrics-eval (`PATH::wmt23/en-de`).
     reader : str or None
         Format, one of `READERS` (default: by suffix and columns).
     raters, items : path, dataframe or None
@@ -154,6 +155,10 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Loa
         from custodes.data.simulate import demo_study
 
         return demo_study()
+    if isinstance(source, str) and source == DEMO_TEXTS:
+        from custodes.data.demo_texts import demo_texts
+
+        return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
     named = PATH_READERS.get(reader or "")
     if isinstance(source, str | Path):
         path, part = path_and_part(source)

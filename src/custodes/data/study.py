@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import polars as pl
 
 from custodes.arguments import checked, value_list
+from custodes.control_characters import escape_controls
 from custodes.data.annotator_tastes import CLEAR, assignment
+from custodes.data.interim_analyses import no_interim_analyses, sequential_notes
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
-from custodes.data.looks import empty_looks, stopped
-from custodes.data.mapping.people import beside_people, pooled_aspects
-from custodes.data.mapping.words import looks_human
+from custodes.data.mapping.annotator_columns import beside_people, pooled_aspects
+from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.origin import digest_of
 from custodes.data.outputs import Outputs
@@ -26,7 +27,6 @@ from custodes.data.ratings import Ratings
 from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
 from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.visible import visible
 
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
@@ -52,17 +52,17 @@ class Study:
     default selection of questions (see `select`). `sides`: the systems are sides of a pair (chosen and rejected, first
     and second output), so none is better than another. `second` and `second_ratings`: second opinions on questions that
     others answered first; they measure annotators, and no question on systems uses them. `looks`: interim analyses, if
-    answers determined the number of annotations (see `data.looks`). `labels`: words of codes, by aspect. `attributes`:
-    further columns of outputs (item and system first), for slices. `unnamed_system`: the input names no system, and its
-    only one is named after the file. `cache`: results shared by several questions, for a study `with_cache`; a study
-    derived from this one starts without.
+    answers determined the number of annotations (see `data.interim_analyses`). `labels`: words of codes, by aspect.
+    `attributes`: further columns of outputs (item and system first), for slices. `unnamed_system`: the input names no
+    system, and its only one is named after the file. `cache`: results shared by several questions, for a study
+    `with_cache`; a study derived from this one starts without.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
     preferences: Preferences = field(default_factory=Preferences.empty)
     second: Preferences = field(default_factory=Preferences.empty)
     second_ratings: Ratings = field(default_factory=Ratings.empty)
-    looks: pl.DataFrame = field(default_factory=empty_looks)
+    looks: pl.DataFrame = field(default_factory=no_interim_analyses)
     raters: Raters
     items: Items = field(default_factory=Items.empty)
     outputs: Outputs | None = None
@@ -87,7 +87,7 @@ class Study:
         parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items() if len(part))
         aspects = listed(filter(None, self.aspects))
-        return visible(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
+        return escape_controls(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
 
     @property
     def humans(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ class Study:
             "favoritism, rankings and leaderboards have no meaning; read sample accuracy"
         )
         looks = self.looks.filter(among)
-        notes += stopped(looks) if people else []
+        notes += sequential_notes(looks) if people else []
         repeated = self.once(("repeated", people), lambda: repeated_items(self, people))
         assigned = self.once(("assigned", people), lambda: assignment(self, people, repeated))
         groups = [*repeated, *assigned.groups]
@@ -245,7 +245,7 @@ class Study:
             ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
             ("sides", self.sides, sided),
             (REPEATED, sum(len(copies) - 1 for copies in repeated), repeated_message(repeated)),
-            (TASTES if assigned.p_value <= CLEAR else "one-annotator", len(assigned.groups), assigned.message),
+            (TASTES if assigned.p_value <= CLEAR else "one-annotator", assigned.people, assigned.message),
         )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         result = replace(
@@ -281,6 +281,11 @@ class Study:
     def whose_people(self) -> str:
         """Advice on declaring the annotators, if there are none."""
         kinds = self.raters.kind
+        if kinds and set(kinds.values()) == {"metric"}:
+            return (
+                f"no human ratings, as every rater is a metric ({listed(kinds)}); add a file of human ratings, or "
+                "collect them by custodes annotate new (leaderboard and consistency need none)"
+            )
         likely = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
         hint = f"; these look human: {listed(likely)}" if likely else ""
         more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")

@@ -12,7 +12,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.engines import collected, lazy_rows
 from custodes.data.readers.battles import WRITTEN
 from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN
-from custodes.data.readers.words import ALLOWED, EMPTY, what_is_said
+from custodes.data.readers.verdict_words import ALLOWED, EMPTY, what_is_said
 from custodes.errors import InputError, listed
 
 WHERE = "count_battles"

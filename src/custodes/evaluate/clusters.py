@@ -13,7 +13,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import Comparison, compare, with_outputs
+from custodes.evaluate.rater_comparison import RaterComparison, compare, with_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import DesignEffect, design_effect, joint_outcomes, null_effect, outcomes
@@ -26,7 +26,7 @@ class Counted:
 
     aspect: str
     counts: OutcomeCounts
-    comparison: Comparison | None
+    comparison: RaterComparison | None
 
     @property
     def n_clusters(self) -> int:

@@ -46,12 +46,12 @@ from custodes.evaluate.clusters import (
     table_effects,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.edges import CELLS, PAIR, crossed, written
-from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
+from custodes.evaluate.rater_comparison import RaterComparison
+from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.slices import BY, slices_of_items
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
@@ -405,7 +405,7 @@ def _systems(counts: OutcomeCounts, favi: Floats) -> dict[str, Any]:
 
 
 def _slice_columns(
-    comparison: Comparison, slices: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
+    comparison: RaterComparison, slices: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
     """Partiality of every metric in each slice (name: positions of items), and mean Favi-Scores by system."""
     used = {name: items for name, items in slices.items() if len(items)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from custodes.data.likeness import alike, visible
-from custodes.data.mapping.people import beside_people
-from custodes.data.mapping.words import looks_human
+from custodes.data.confusable_labels import confusable, escape_confusable
+from custodes.data.mapping.annotator_columns import beside_people
+from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.study import Study
 from custodes.errors import listed
 
@@ -18,9 +18,9 @@ def named_alike(study: Study) -> Iterator[Finding]:
     """Systems, raters and aspects with labels that look equal but count as different."""
     labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for what, names in labels.items():
-        sets = alike(names)
+        sets = confusable(names)
         if sets:
-            examples = listed((" = ".join(map(visible, one)) for one in sets), limit=4)
+            examples = listed((" = ".join(map(escape_confusable, one)) for one in sets), limit=4)
             message = f"{what} that look equal and count as different: {examples}; give each one name"
             yield "look-alikes", message, [label for one in sets for label in one]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.rank_distance import rank_distances
 from custodes.stats.system_scores import weighted_item_mean
@@ -18,7 +18,7 @@ NEAR_COPY = 0.2
 Variants of one metric (ROUGE-n, BLEU-n, precision and F1) lie between 0 and .17 on SummEval, HANNA and DialSummEval."""
 
 
-def near_copies(comparison: Comparison, finding: Sequence[str]) -> list[list[str]]:
+def near_copies(comparison: RaterComparison, finding: Sequence[str]) -> list[list[str]]:
     """Names of the near copies of each metric that share its finding, by metric and system.
 
     `finding` and the result have one entry per metric and system, metric by metric, as the table `partiality`. Metrics
@@ -45,7 +45,7 @@ def near_copies(comparison: Comparison, finding: Sequence[str]) -> list[list[str
     return copies
 
 
-def _complementarity(comparison: Comparison, first: Ints, second: Ints) -> Floats:
+def _complementarity(comparison: RaterComparison, first: Ints, second: Ints) -> Floats:
     """The complementarity of pairs of metrics at the system level, with the distance tau-b; NaN where undefined."""
     scores, design = comparison.scores, comparison.design
     units = design.units[scores.items]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
@@ -34,7 +34,11 @@ REASONS: Mapping[Reason, str] = {
 
 
 def partiality_columns(
-    comparison: Comparison, slices: Mapping[str, NDArray[np.intp]] | None = None, *, alpha: float, confidence: float
+    comparison: RaterComparison,
+    slices: Mapping[str, NDArray[np.intp]] | None = None,
+    *,
+    alpha: float,
+    confidence: float,
 ) -> dict[str, Any]:
     """The columns of `Favoritism.partiality`; p-values are adjusted for all metrics and systems of one aspect.
 
@@ -72,7 +76,7 @@ def partiality_columns(
     }
 
 
-def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mapping[str, Any]) -> list[Note]:
+def partiality_notes(comparison: RaterComparison | None, aspect: str, columns: Mapping[str, Any]) -> list[Note]:
     """Notes on the table of partiality."""
     if comparison is None:
         message = "counts do not record which comparisons share an item, so partiality cannot be tested; give the study"
@@ -88,7 +92,7 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
     )
 
 
-def placement_of(comparison: Comparison, m: int) -> Placement:
+def placement_of(comparison: RaterComparison, m: int) -> Placement:
     """Placement by scores if annotators and metric scored most of their shared items, else by verdicts."""
     design, scores, rows = comparison.design, comparison.scores, comparison.preferences.joint(0, 1 + m)
     both = rows.by_all

@@ -35,8 +35,8 @@ from custodes.evaluate.clusters import (
 )
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
-from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
+from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, decision_errors, intervals

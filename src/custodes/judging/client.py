@@ -20,10 +20,10 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 
 from custodes.arguments import checked
+from custodes.control_characters import escape_controls
 from custodes.errors import CustodesWarning, MissingExtraError, OptionError, shown
 from custodes.judging.reply_json import reply_json, storable, without_surrogates
 from custodes.judging.requests import Client, Denied, Rejected, Unavailable, check_completion, failed
-from custodes.visible import visible
 
 if TYPE_CHECKING:
     import httpx2
@@ -191,7 +191,7 @@ class Server:
         raise error
 
     def _harmless(self, message: str) -> str:
-        return visible(" ".join(self._hidden(message).split()))
+        return escape_controls(" ".join(self._hidden(message).split()))
 
     def _storable_text(self, text: str) -> str:
         return without_surrogates(self._hidden(text))

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from time import monotonic
 from typing import NamedTuple
 
+from custodes.control_characters import escape_controls
 from custodes.judging.cost import Budget, spent, thought
 from custodes.judging.requests import (
     Client,
@@ -26,7 +27,6 @@ from custodes.judging.requests import (
     check_completion,
 )
 from custodes.plugins import said
-from custodes.visible import visible
 
 MINUTE = 60.0
 
@@ -252,7 +252,7 @@ class Dispatch:
             heappush(self._again, job._replace(due=now + self.patience.wait(tried, wait), tried=tried))
             return
         times = f"{tried} time{'s' * (tried > 1)}"
-        failure = Failure(reason="unavailable", message=f"{visible(str(error))} (sent {times})")
+        failure = Failure(reason="unavailable", message=f"{escape_controls(str(error))} (sent {times})")
         self._fail(job, failure)
         self._given_up += 1
         if wait is not None and wait > self.patience.most:
@@ -261,7 +261,7 @@ class Dispatch:
             self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.message}")
 
     def _refuse(self, job: WaitingRequest, error: Rejected | Denied) -> None:
-        words = visible(str(error))
+        words = escape_controls(str(error))
         self._fail(job, Failure(reason=error.reason, message=words))
         self._rejected += 1
         if isinstance(error, Rejected):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from custodes.judging.judge import REASON, Judge
 from custodes.judging.reply_json import without_surrogates
 from custodes.judging.requests import token_count
-from custodes.sealed import without_twins
+from custodes.strict_json import reject_duplicate_keys
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]
 """Why an answer is none: the model refused; a filter took it; it was cut off; nothing came; no verdict in it; or a
@@ -190,7 +190,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     try:
-        return without_twins(pairs)
+        return reject_duplicate_keys(pairs)
     except ValueError:
         raise _UnclearError from None
 

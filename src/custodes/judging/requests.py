@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from custodes.control_characters import escape_controls
 from custodes.errors import InputError
 from custodes.judging.reply_json import encoded
-from custodes.sealed import layout
-from custodes.visible import visible
+from custodes.strict_json import prepare_decoder
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Anything that answers the body of a chat completion (OpenAI's protocol) with its reply, or raises one of the errors
@@ -57,7 +57,7 @@ class _Record(msgspec.Struct, frozen=True, gc=False):
     reply: dict[str, Any]
 
 
-RECORD = msgspec.json.Decoder(layout(_Record))
+RECORD = msgspec.json.Decoder(prepare_decoder(_Record))
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -167,5 +167,5 @@ def words(answer: Any) -> str:
     text = answer if isinstance(answer, str) else "" if answer is None else str(answer)
     if text.lstrip()[:1] == "<":
         text = "a page of HTML"
-    text = visible(" ".join(text[: MOST_WORDS * 4].split()))
+    text = escape_controls(" ".join(text[: MOST_WORDS * 4].split()))
     return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 3]}..."

@@ -16,7 +16,6 @@ from custodes.data.patterns import select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
-from custodes.judging.asking import ask, ask_plan
 from custodes.judging.client import address, http_client
 from custodes.judging.clients import BY_NAME, asynchronous, place_of
 from custodes.judging.cost import Budget
@@ -24,6 +23,7 @@ from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, planned
 from custodes.judging.prompt import Prompt
+from custodes.judging.querying import query, query_plan
 from custodes.judging.requests import Client
 from custodes.judging.tables import Judgements, judgements_of
 from custodes.progress import Progress, silent
@@ -113,8 +113,8 @@ def judge(
     budget = Budget.of(judge, max_cost, price)
     with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as stored:
         limits: dict[str, Any] = {"concurrency": concurrency, "rpm": rpm, "tpm": tpm}
-        send = partial(ask, client=asker, cache=stored, budget=budget, progress=progress, **limits)
-        return judgements_of(plan, ask_plan(plan, send), budget.price)
+        send = partial(query, client=asker, cache=stored, budget=budget, progress=progress, **limits)
+        return judgements_of(plan, query_plan(plan, send), budget.price)
 
 
 def prepare(

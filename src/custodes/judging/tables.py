@@ -20,10 +20,10 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.judging import cost
-from custodes.judging.asking import AskedPlan
 from custodes.judging.judge import TIE, A, B, Judge, Key
 from custodes.judging.label_answers import is_positive, positive_label, positive_note
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
+from custodes.judging.querying import QueriedPlan
 from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
@@ -192,7 +192,7 @@ class Judgements(Result):
         return {"": self._answers, "raters": self.raters, "details": self.details}
 
 
-def judgements_of(plan: JudgingPlan, outcome: AskedPlan, price: cost.Price | None) -> Judgements:
+def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a plan that was asked."""
     judge = plan.judge
     rows = [(question, *_outcome(question, outcome)) for question in plan.asked]
@@ -252,7 +252,7 @@ Row = tuple[JudgeQuestion, ReadReply | None, str]
 """A question, what was read in its reply (None: there is none), and why there is no answer ('' where there is)."""
 
 
-def _outcome(question: JudgeQuestion, outcome: AskedPlan) -> tuple[ReadReply | None, str]:
+def _outcome(question: JudgeQuestion, outcome: QueriedPlan) -> tuple[ReadReply | None, str]:
     if failure := outcome.failures.get(question.request.key):
         return None, failure.reason
     answer = outcome.answers[question.request.key]
@@ -365,7 +365,7 @@ def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _details(rows: Sequence[Row], outcome: AskedPlan) -> Iterator[dict[str, Any]]:
+def _details(rows: Sequence[Row], outcome: QueriedPlan) -> Iterator[dict[str, Any]]:
     for question, answer, why in rows:
         if answer is None:
             continue
@@ -405,7 +405,7 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
     return "|".join(f"{name}:{value}" for name, value in parts.items() if value not in ("", None))
 
 
-def _notes(plan: JudgingPlan, outcome: AskedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
+def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], guessed: int) -> list[Note]:
     """What was not answered, and what to know of what was."""
     whys = Counter(why for _, answer, why in rows if why and answer is not None)
     lost = Counter(why for _, answer, why in rows if answer is None)

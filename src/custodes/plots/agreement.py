@@ -18,8 +18,10 @@ def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """The table `metrics` with what guessing gets beside every statistic (`x_chance`), null where that is not said, and
     the letters of the groups beside the one that they are about (`x_group`)."""
     level = {
-        f"{own.name}_chance": pl.lit(own.chance if isinstance(own.chance, float) else None, dtype=pl.Float64)
-        for own in STATISTICS.values()
+        f"{statistic.name}_chance": pl.lit(
+            statistic.chance if isinstance(statistic.chance, float) else None, dtype=pl.Float64
+        )
+        for statistic in STATISTICS.values()
     }
     by = standing.select("aspect", "metric", ranked_by="statistic")
     groups = {

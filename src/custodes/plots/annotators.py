@@ -53,8 +53,8 @@ def annotator_competence(
 
 def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
     """Whom the picture shows, of rows of `Annotators.annotators`, with their flags in words in `said`."""
-    shown = rows.filter(pl.col("competence_low").is_not_null())
-    return shown.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
+    intervals = rows.filter(pl.col("competence_low").is_not_null())
+    return intervals.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
 
 
 def competence(data: Any, *, left_out: int = 0) -> Any:

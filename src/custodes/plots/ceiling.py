@@ -48,9 +48,9 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 def bars(data: Any, result: Ceiling) -> Any:
     """Rows of `Ceiling.prediction`; bounds come from the result."""
-    known = [name for name in FEATURES if name in set(result.prediction["features"])]
+    features = [name for name in FEATURES if name in set(result.prediction["features"])]
     bounds = list(BOUNDS) if result.people.height else []
-    what = [*(FEATURES[name] for name in known), *(BOUNDS[name] for name in bounds)]
+    what = [*(FEATURES[name] for name in features), *(BOUNDS[name] for name in bounds)]
     colour = alt.Color(
         "what:N",
         title=None,
@@ -58,14 +58,14 @@ def bars(data: Any, result: Ceiling) -> Any:
         legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
     )
     target = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
-    lane = alt.YOffset("what:N", sort=what[: len(known)], scale=alt.Scale(domain=what[: len(known)]))
+    lane = alt.YOffset("what:N", sort=what[: len(features)], scale=alt.Scale(domain=what[: len(features)]))
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
     tables = result.declared()
-    beside = base.transform_filter(f"datum.features === '{known[0]}'").transform_lookup(
+    beside = base.transform_filter(f"datum.features === '{features[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
             data=theme.inline(result.people),
@@ -91,7 +91,7 @@ def bars(data: Any, result: Ceiling) -> Any:
         *(
             beside.transform_filter(f"isValid(datum.{name})")
             .transform_calculate(what=f"'{BOUNDS[name]}'")
-            .mark_tick(thickness=2.5, size=LANE * len(known), opacity=1)
+            .mark_tick(thickness=2.5, size=LANE * len(features), opacity=1)
             .encode(
                 x=alt.X(f"{name}:Q"),
                 y=target,
@@ -104,7 +104,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             )
             for name in bounds
         ),
-    ).properties(height=alt.Step(LANE * (len(known) + 1), **{"for": "position"}))
+    ).properties(height=alt.Step(LANE * (len(features) + 1), **{"for": "position"}))
 
 
 def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:

@@ -109,12 +109,12 @@ def combination_weights(
     """
     who = "combination_weights"
     one_of(f"{who}: statistic", statistic, WEIGHTS)
-    own, target = of_aspect(result.weights, target, who=who, by="target")
-    if own[statistic].null_count() == own.height:
+    of_target, target = of_aspect(result.weights, target, who=who, by="target")
+    if of_target[statistic].null_count() == of_target.height:
         raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
     # Trees alone have no weights, and the table has their importance in both columns.
-    means = "importance" if own["weight"].equals(own["importance"]) else statistic
-    rows = weight_rows(own, statistic)
+    means = "importance" if of_target["weight"].equals(of_target["importance"]) else statistic
+    rows = weight_rows(of_target, statistic)
     drawn = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[means])
     return theme.themed(
         drawn.properties(width=width), dark=dark, title=titled("What the combined metric is made of", target)
@@ -150,15 +150,15 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     ends = {end: f"weight_{end}" if statistic == "weight" else pl.lit(None, pl.Float64) for end in ("low", "high")}
     rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
     parts = [rows.head(0)]
-    for (target,), own in rows.group_by("target", maintain_order=True):
-        ordered = own.sort(pl.col("value").abs(), descending=True, maintain_order=True)
-        shown = ordered.filter(pl.col("value") != 0).head(MOST)
-        others = own.height - shown.height
-        parts.append(shown)
+    for (target,), of_target in rows.group_by("target", maintain_order=True):
+        ordered = of_target.sort(pl.col("value").abs(), descending=True, maintain_order=True)
+        largest = ordered.filter(pl.col("value") != 0).head(MOST)
+        others = of_target.height - largest.height
+        parts.append(largest)
         if others:
-            least, many = abs(ordered["value"][shown.height]), others > 1
-            told = f"{'at most ' if many else ''}{least:.2g} in size" if least else "no weight"
-            row = {"target": [target], "metric": [f"{others} other{'s' if many else ''}"], "rest": [told]}
+            least, many = abs(ordered["value"][largest.height]), others > 1
+            note = f"{'at most ' if many else ''}{least:.2g} in size" if least else "no weight"
+            row = {"target": [target], "metric": [f"{others} other{'s' if many else ''}"], "rest": [note]}
             parts.append(pl.DataFrame(row))
     return pl.concat(parts, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
 
@@ -176,8 +176,8 @@ def cost_curve(
     >>> cost_curve(made).to_dict()["title"]
     'What each further metric buys (fluency)'
     """
-    own, target = of_aspect(result.path, target, who="cost_curve", by="target")
-    chart = costs(theme.inline(cost_rows(own)), log=wide(own), objective=objective_of(result)).properties(width=width)
+    path, target = of_aspect(result.path, target, who="cost_curve", by="target")
+    chart = costs(theme.inline(cost_rows(path)), log=wide(path), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("What each further metric buys", target))
 
 
@@ -200,11 +200,11 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         *_numbers(".3f", "score", "score_low", "score_high"),
         alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
     ]
-    known = base.transform_filter("isValid(datum.score_low)")
+    scored = base.transform_filter("isValid(datum.score_low)")
     upright = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
     return alt.layer(
-        known.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
-        known.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **ends),
+        scored.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
+        scored.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **ends),
         base.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=y("top:Q"), y2="name_y:Q"),
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
         base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
@@ -224,16 +224,16 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     """The path with name_x and name_y: where the names of the steps stand, apart enough and above the curve."""
     log = wide(path)
     parts = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
-    for _, own in path.group_by("target", maintain_order=True):
-        total = own["total_cost"].to_numpy()
+    for _, of_target in path.group_by("target", maintain_order=True):
+        total = of_target["total_cost"].to_numpy()
         at = np.log10(total) if log else total
         span = at.max() - (at.min() if log else 0.0)
         spots = labels.apart(at, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(at) - 1)))
-        heights = own.select("score", "score_low", "score_high").to_numpy()
-        known = heights[np.isfinite(heights)]
-        top = float(known.max() + 0.08 * np.ptp(known)) if known.size else None
+        heights = of_target.select("score", "score_low", "score_high").to_numpy()
+        defined = heights[np.isfinite(heights)]
+        top = float(defined.max() + 0.08 * np.ptp(defined)) if defined.size else None
         name_x = pl.Series(10.0**spots if log else spots)
-        parts.append(own.with_columns(name_x=name_x, name_y=pl.lit(top, dtype=pl.Float64)))
+        parts.append(of_target.with_columns(name_x=name_x, name_y=pl.lit(top, dtype=pl.Float64)))
     return pl.concat(parts)
 
 
@@ -313,8 +313,8 @@ def favoured(data: Any, result: Combine) -> Any:
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)
-    known, x, tooltip = against_accuracy(data, "method")
-    base = _in_words(known)
+    points, x, tooltip = against_accuracy(data, "method")
+    base = _in_words(points)
     y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")

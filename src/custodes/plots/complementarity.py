@@ -184,10 +184,10 @@ def judges_map(
     'Where judges stand'
     """
     _some(result.coordinates, "judges_map: fewer than four raters ranked everything, so nobody has a place")
-    asked = [named] if isinstance(named, str) else list(named)
-    for name in asked:
+    names = [named] if isinstance(named, str) else list(named)
+    for name in names:
         chosen(result.coordinates, "rater", name, who="judges_map")
-    chart = places(theme.inline(result.coordinates), result, width=width, named=asked)
+    chart = places(theme.inline(result.coordinates), result, width=width, named=names)
     return theme.themed(chart, dark=dark, title="Where judges stand")
 
 
@@ -209,16 +209,16 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         for k, share in enumerate(shares)
     ]
     kinds = "{" + ", ".join(f"{kind}: '{name}'" for kind, name in KINDS.items()) + "}"
-    found = alt.LookupData(data=theme.inline(result.clusters), key="rater", fields=["cluster", "stability"])
-    known = (
+    clusters = alt.LookupData(data=theme.inline(result.clusters), key="rater", fields=["cluster", "stability"])
+    tooltip_data = (
         alt.Chart(data)
-        .transform_lookup(lookup="rater", from_=found)
+        .transform_lookup(lookup="rater", from_=clusters)
         .transform_lookup(
             lookup="rater", from_=alt.LookupData(data=theme.inline(names), key="rater", fields=list(labels.COLUMNS))
         )
         .transform_calculate(who=f"{kinds}[datum.kind]")
     )
-    base = known.encode(
+    base = tooltip_data.encode(
         x=alt.X("x:Q", scale=scales[0], axis=axes[0]),
         y=alt.Y("y:Q", scale=scales[1], axis=axes[1]),
         color=alt.Color("cluster:N", title="cluster", legend=alt.Legend(symbolOpacity=1)),
@@ -237,17 +237,17 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
     few = frame.height <= NAMED
     metrics, people = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
     spot = {"x": alt.X("x:Q", scale=scales[0], axis=axes[0]), "y": alt.Y("y:Q", scale=scales[1], axis=axes[1])}
-    shown = f"datum.named || {labels.is_chosen('rater')}"
+    is_labelled = f"datum.named || {labels.is_chosen('rater')}"
     drawn = alt.layer(
         metrics.mark_point(opacity=0.85 if few else 0.6, size=70 if few else 40),
         people.mark_point(opacity=1, size=130),
-        *labels.layers(known, "rater", shown, **spot),
+        *labels.layers(tooltip_data, "rater", is_labelled, **spot),
     )
     return labels.choosing(drawn.properties(width=width, height=height), metric)
 
 
 def _laid_out(
-    result: Complementarity, width: float, asked: Sequence[str]
+    result: Complementarity, width: float, names: Sequence[str]
 ) -> tuple[pl.DataFrame, list[list[float]], float]:
     """Rows of a rater with the columns of its name; the ends of both axes; the height that shows all."""
     frame = result.coordinates
@@ -258,22 +258,22 @@ def _laid_out(
     down = unit * np.array([1, -1])  # pixels are counted from the upper left corner
     corner = (low + high - size * down) / 2
     texts = frame["rater"].to_list()
-    named = list(range(len(texts))) if len(texts) <= NAMED else _worth_a_name(result, asked)
+    named = list(range(len(texts))) if len(texts) <= NAMED else _worth_a_name(result, names)
     spots = labels.columns((points - corner) / down / size, texts, named, height=size[1], width=width)
     ends = np.sort([corner, corner + size * down], axis=0).T.tolist()
     return pl.DataFrame({"rater": texts, **spots}), ends, float(size[1])
 
 
-def _worth_a_name(result: Complementarity, asked: Sequence[str]) -> list[int]:
+def _worth_a_name(result: Complementarity, names: Sequence[str]) -> list[int]:
     """The rows of people, and of metrics that are asked for, rank most like people, or stand at the ends."""
     frame = result.coordinates
     place = {name: i for i, name in enumerate(frame["rater"])}
     is_metric = frame["kind"].to_numpy() == "metric"
     nearest = result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
-    alike = [name for name in nearest["rater"] if name in place][:NEAREST]
-    known = [place[name] for name in [*asked, *alike] if name in place]
+    neighbours = [name for name in nearest["rater"] if name in place][:NEAREST]
+    positions = [place[name] for name in [*names, *neighbours] if name in place]
     ends = [i for axis in "xy" for i in labels.extremes(np.where(is_metric, frame[axis].to_numpy(), np.nan), 1)]
-    return list(dict.fromkeys([*np.flatnonzero(~is_metric).tolist(), *known, *ends]))
+    return list(dict.fromkeys([*np.flatnonzero(~is_metric).tolist(), *positions, *ends]))
 
 
 def complementarity_averages(
@@ -322,8 +322,8 @@ def averages(data: Any) -> Any:
 
 def _interval(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
     """What a mark says of an estimate and the ends of its interval."""
-    told = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
-    return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in told.items()]
+    titles = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
+    return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in titles.items()]
 
 
 def _some(frame: pl.DataFrame, otherwise: str) -> None:

@@ -45,11 +45,11 @@ def confusion_matrix(
     for name in (system_a, system_b):
         one_of(f"{who}: system", name, systems)
     both = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
-    given = both.filter(system_a=system_a, system_b=system_b)
-    if not given.height:
+    of_pair = both.filter(system_a=system_a, system_b=system_b)
+    if not of_pair.height:
         raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of the result; give two systems")
     title = f"People and {metric} on {system_a} against {system_b}"
-    return theme.themed(matrix(theme.inline(given)), dark=dark, title=titled(title, aspect))
+    return theme.themed(matrix(theme.inline(of_pair)), dark=dark, title=titled(title, aspect))
 
 
 def matrix(data: Any) -> Any:

@@ -65,13 +65,13 @@ def correction_margins(
 def margin_rows(result: Correction, *, estimator: str | None = None, who: str = "margin_rows") -> pl.DataFrame:
     """A row per aspect, metric and pair: the columns of `Correction.pairs` for one estimator, and margins and decisions
     of naive and human beside; `changed` where the decision is not the naive one."""
-    known = result.pairs["estimator"].unique(maintain_order=True).to_list()
-    asked = estimator or next((name for name in known if name not in BESIDE), BESIDE[-1])
-    rows = chosen(result.pairs, "estimator", asked, who=who)
+    estimators = result.pairs["estimator"].unique(maintain_order=True).to_list()
+    estimator = estimator or next((name for name in estimators if name not in BESIDE), BESIDE[-1])
+    rows = chosen(result.pairs, "estimator", estimator, who=who)
     for name in BESIDE:
-        said = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{name}")
-        own = result.pairs.filter(estimator=name).select(*KEYS, said)
-        rows = rows.join(own, on=KEYS, how="left", maintain_order="left")
+        columns = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{name}")
+        references = result.pairs.filter(estimator=name).select(*KEYS, columns)
+        rows = rows.join(references, on=KEYS, how="left", maintain_order="left")
     return rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
         changed=pl.when(pl.col("decision") != pl.col("decision_naive")).then(pl.lit(CHANGED)),
@@ -87,11 +87,11 @@ def margins(data: Any) -> Any:
     layers = [alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))]
     for place, (ending, label) in enumerate(LABELS.items()):
         margin, low, high = (f"{name}{ending}" for name in ("margin", "margin_low", "margin_high"))
-        shift, own = APART * (place - 1), base.transform_calculate(by=f"'{label}'")
-        whisker = own.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
+        shift, points = APART * (place - 1), base.transform_calculate(by=f"'{label}'")
+        whisker = points.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
         layers += [
             whisker.encode(x=alt.X(f"{low}:Q", title="Margin of the first system"), x2=f"{high}:Q", y=y, color=colour),
-            own.mark_point(opacity=1, size=34, yOffset=shift).encode(
+            points.mark_point(opacity=1, size=34, yOffset=shift).encode(
                 x=alt.X(f"{margin}:Q"),
                 y=y,
                 color=colour,
@@ -139,24 +139,24 @@ def pair_outcome(
 
 def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl.DataFrame:
     """Rows estimator, outcome, share, low, high of one pair, told from the side of `system_a`."""
-    known = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
+    systems = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
-        chosen(known, "system", name, who=who)
+        chosen(systems, "system", name, who=who)
     for first, second, names in ((system_a, system_b, OUTCOMES), (system_b, system_a, OUTCOMES[::-1])):
-        found = rows.filter(system_a=first, system_b=second)
-        if found.height:
+        of_pair = rows.filter(system_a=first, system_b=second)
+        if of_pair.height:
             return pl.concat(
-                found.select("estimator", outcome=pl.lit(own), share=name, low=f"{name}_low", high=f"{name}_high")
-                for own, name in zip(OUTCOMES, names, strict=True)
+                of_pair.select("estimator", outcome=pl.lit(outcome), share=name, low=f"{name}_low", high=f"{name}_high")
+                for outcome, name in zip(OUTCOMES, names, strict=True)
             )
     raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair")
 
 
 def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     """Rows estimator, outcome, share, low, high."""
-    told = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
-    order = list(told.values())
-    label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in told.items()) + "''"
+    labels = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
+    order = list(labels.values())
+    label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in labels.items()) + "''"
     hues = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
     colour = alt.Color("told:N", title=None, sort=order, scale=hues)
     base = alt.Chart(data).transform_calculate(told=label)

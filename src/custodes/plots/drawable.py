@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from custodes.visible import visible
+from custodes.control_characters import escape_controls
 
 # Vega looks labels up in plain objects, where these names (of ECMAScript's Object.prototype) are taken.
 _TAKEN = re.compile(
@@ -30,8 +30,8 @@ def drawable(part: Any) -> Any:
     [{'metric': 'bell\\x07', 'value': 1}]
     """
     if isinstance(part, str):
-        lines = "\n".join(map(visible, part.split("\n")))  # a line break is drawn as a blank
+        lines = "\n".join(map(escape_controls, part.split("\n")))  # a line break is drawn as a blank
         return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, lines))
     if isinstance(part, Mapping):
-        return {name: drawable(own) for name, own in part.items()}
-    return [drawable(own) for own in part] if isinstance(part, list | tuple) else part
+        return {name: drawable(value) for name, value in part.items()}
+    return [drawable(value) for value in part] if isinstance(part, list | tuple) else part

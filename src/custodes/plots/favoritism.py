@@ -151,8 +151,8 @@ def heat_map(data: Any) -> Any:
 
 def partial_map(data: Any) -> Any:
     """Rows of `Favoritism.partiality`."""
-    found = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
-    words = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({found} ? '*' : '') : '?'"
+    is_significant = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
+    words = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
     base = _by_metric_and_system(
         alt.Chart(data).transform_calculate(words=words, p_told=theme.p_told("p_adjusted")), "partiality"
     )
@@ -173,8 +173,8 @@ def partial_map(data: Any) -> Any:
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
         .encode(color=_diverging("partiality", 30), tooltip=tooltip),
-        base.transform_filter(f"!({found})").mark_text(opacity=0.75).encode(text="words:N", tooltip=tooltip),
-        base.transform_filter(found).mark_text(fontWeight="bold").encode(text="words:N", tooltip=tooltip),
+        base.transform_filter(f"!({is_significant})").mark_text(opacity=0.75).encode(text="words:N", tooltip=tooltip),
+        base.transform_filter(is_significant).mark_text(fontWeight="bold").encode(text="words:N", tooltip=tooltip),
     ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
 
 
@@ -221,10 +221,10 @@ def favoritism_and_accuracy(
     """
     who = "favoritism_and_accuracy"
     rows, aspect = of_aspect(result.metrics, aspect, who=who)
-    asked = [named] if isinstance(named, str) else list(named)
-    for name in asked:
+    names = [named] if isinstance(named, str) else list(named)
+    for name in names:
         chosen(rows, "metric", name, who=who)
-    chart = accuracy_scatter(theme.inline(point_rows(rows, {aspect: asked}, width=width)))
+    chart = accuracy_scatter(theme.inline(point_rows(rows, {aspect: names}, width=width)))
     return theme.themed(chart.properties(width=width), dark=dark, title=titled("Favoritism beside accuracy", aspect))
 
 
@@ -233,18 +233,18 @@ def point_rows(
 ) -> pl.DataFrame:
     """Rows of `Favoritism.metrics` that have both numbers, with the columns of `labels.columns` (`width` as there):
     named are few, or else the ends of both axes after those that are `named` by aspect."""
-    known = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
-    parts = [known.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
-    for (aspect,), own in known.group_by("aspect", maintain_order=True):
-        accuracy, favi = (own[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
-        span, top = float(np.ptp(accuracy)) or 1.0, max(favi.max(), own["mean_abs_favi_high"].max() or 0.0) or 1.0
+    defined = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
+    parts = [defined.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
+    for (aspect,), frame in defined.group_by("aspect", maintain_order=True):
+        accuracy, favi = (frame[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
+        span, top = float(np.ptp(accuracy)) or 1.0, max(favi.max(), frame["mean_abs_favi_high"].max() or 0.0) or 1.0
         across = (accuracy - accuracy.min()) / span if np.ptp(accuracy) else np.full(len(favi), 0.5)
         places = np.stack([across, 1 - favi / top], axis=1)
-        texts = own["metric"].to_list()
+        texts = frame["metric"].to_list()
         first = [texts.index(name) for name in named.get(str(aspect), ()) if name in texts]
         ends = [*labels.extremes(accuracy, ENDS), *labels.extremes(favi, ENDS)]
         which = list(dict.fromkeys([*first, *(range(len(texts)) if len(texts) <= ALL_NAMED else ends)]))
-        parts.append(own.with_columns(**labels.columns(places, texts, which, height=HEIGHT, width=width, pad=PAD)))
+        parts.append(frame.with_columns(**labels.columns(places, texts, which, height=HEIGHT, width=width, pad=PAD)))
     return pl.concat(parts, how="vertical_relaxed")
 
 
@@ -252,13 +252,13 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Rows of `point_rows`; `metric` is named and bold, whichever it is."""
     base, accuracy, tooltip = against_accuracy(data, "metric")
     size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
-    shown = f"datum.named || {labels.is_chosen('metric')}"
+    is_labelled = f"datum.named || {labels.is_chosen('metric')}"
     drawn = alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
         .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q"),
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
-        *labels.layers(base, "metric", shown, x=accuracy, y=size),
+        *labels.layers(base, "metric", is_labelled, x=accuracy, y=size),
     )
     return labels.choosing(drawn.properties(height=HEIGHT), metric)
 
@@ -278,5 +278,5 @@ def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
         alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
         alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
     ]
-    known = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
-    return alt.Chart(data).transform_filter(known), axis, tooltip
+    is_defined = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
+    return alt.Chart(data).transform_filter(is_defined), axis, tooltip

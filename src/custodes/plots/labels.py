@@ -61,15 +61,15 @@ def beside(
         tried = np.concatenate([_SIDES * (half + away) for away in DISTANCES])
         cost = np.repeat(DISTANCES, len(_SIDES))
         boxes = [np.concatenate([at[i] + tried - half, at[i] + tried + half], axis=1) for at in points]
-        for own, dots, names, width in zip(boxes, marks, taken, widths, strict=True):
-            outside = np.maximum(0, -own[:, :2]).sum(axis=1) + np.maximum(0, own[:, 2:] - (width, height)).sum(axis=1)
-            cost = cost + CUT * outside + HIDDEN * _overlap(own, np.delete(dots, i, axis=0))
-            cost = cost + UNREADABLE * _overlap(own, np.array(names).reshape(-1, 4))
+        for box, dots, names, width in zip(boxes, marks, taken, widths, strict=True):
+            outside = np.maximum(0, -box[:, :2]).sum(axis=1) + np.maximum(0, box[:, 2:] - (width, height)).sum(axis=1)
+            cost = cost + CUT * outside + HIDDEN * _overlap(box, np.delete(dots, i, axis=0))
+            cost = cost + UNREADABLE * _overlap(box, np.array(names).reshape(-1, 4))
         best = int(np.argmin(cost))
         offsets[i] = tried[best]
         if i in named:
-            for own, names in zip(boxes, taken, strict=True):
-                names.append(own[best])
+            for box, names in zip(boxes, taken, strict=True):
+                names.append(box[best])
     return offsets
 
 
@@ -84,30 +84,30 @@ def columns(
 ) -> dict[str, pl.Series]:
     """Where names stand as columns of the rows that are drawn: `named`, and what `beside` says of narrow plots and of
     wide ones, or of the one `width`."""
-    made = {
+    columns_of_labels = {
         "named": np.isin(np.arange(len(texts)), named),
         "half": LETTER / 2 * np.array([len(text) for text in texts]),
     }
     for kind, widths in WIDTHS.items():
-        own = widths if width is None else (width,)
-        offsets = beside(places, texts, named, widths=own, height=height, pad=pad)
-        made |= {f"dx_{kind}": offsets[:, 0].round(1), f"dy_{kind}": offsets[:, 1].round(1)}
-    return {name: pl.Series(values) for name, values in made.items()}
+        label_widths = widths if width is None else (width,)
+        offsets = beside(places, texts, named, widths=label_widths, height=height, pad=pad)
+        columns_of_labels |= {f"dx_{kind}": offsets[:, 0].round(1), f"dy_{kind}": offsets[:, 1].round(1)}
+    return {name: pl.Series(values) for name, values in columns_of_labels.items()}
 
 
 COLUMNS = ("named", "half", *(f"{axis}_{kind}" for kind in WIDTHS for axis in ("dx", "dy")))
 
 
-def layers(base: Any, text: str, shown: str, **spot: Any) -> list[Any]:
+def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
     """Names of points with lines to them: rows with the `COLUMNS`, drawn where the expression `shown` holds, at the
     encodings `spot` (x, y); the chosen one is bold."""
-    own = base.transform_filter(f"isValid(datum.dx_wide) && ({shown})")
+    labelled = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
     dx, dy = (f"(width < {NARROW} ? datum.{axis}_narrow : datum.{axis}_wide)" for axis in ("dx", "dy"))
     ends = {"x2Offset": alt.expr(f"clamp(0, {dx} - datum.half, {dx} + datum.half)")}
     ends |= {"y2Offset": alt.expr(f"clamp(0, {dy} - {LINE / 2}, {dy} + {LINE / 2})")}
     words = {"xOffset": alt.expr(dx), "yOffset": alt.expr(dy), "fontWeight": alt.expr(_bold(text))}
-    line = own.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **ends)
-    names = own.encode(**spot, text=f"{text}:N")
+    line = labelled.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **ends)
+    names = labelled.encode(**spot, text=f"{text}:N")
     return [
         line.encode(**spot, x2=spot["x"].shorthand.partition(":")[0], y2=spot["y"].shorthand.partition(":")[0]),
         names.mark_text(**words, style="halo", aria=False),
@@ -165,6 +165,6 @@ def apart(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
             before, many = blocks.pop()
             mean, length = (before * many + mean * length) / (many + length), many + length
         blocks.append((mean, length))
-    made = np.empty(len(values))
-    made[order] = np.concatenate([np.full(length, mean) for mean, length in blocks] or [shift]) + shift
-    return made
+    positions = np.empty(len(values))
+    positions[order] = np.concatenate([np.full(length, mean) for mean, length in blocks] or [shift]) + shift
+    return positions

@@ -67,8 +67,8 @@ def _middle_layers(adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.asarray((top + top.max(initial=0) - bottom) // 2, dtype=np.intp)
 
 
-def _centre(x: dict[int, float], neighbours: Sequence[int], own: float) -> float:
-    return float(np.mean([x[node] for node in neighbours])) if neighbours else own
+def _centre(x: dict[int, float], neighbours: Sequence[int], position: float) -> float:
+    return float(np.mean([x[node] for node in neighbours])) if neighbours else position
 
 
 def _spread(rows: Sequence[Sequence[int]], n: int) -> dict[int, float]:

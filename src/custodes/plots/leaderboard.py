@@ -50,11 +50,11 @@ def leaderboard_strengths(
     if rater is not None:
         named = [rater] if isinstance(rater, str) else rater
         rows = pl.concat([chosen(rows, "rater", name, who=who) for name in named])
-    raters, apart = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
-    own = [rows.filter(pl.col("part") == part) for part in apart] if len(apart) > 1 else [rows]
-    charts = [strengths(theme.inline(some), raters=raters, value=value).properties(width=width) for some in own]
-    told = [chart.properties(title=f"{PART} {part}") for chart, part in zip(charts, apart, strict=False)]
-    chart = alt.vconcat(*told) if len(apart) > 1 else charts[0]
+    raters, parts = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
+    frames = [rows.filter(pl.col("part") == part) for part in parts] if len(parts) > 1 else [rows]
+    charts = [strengths(theme.inline(some), raters=raters, value=value).properties(width=width) for some in frames]
+    panel_charts = [chart.properties(title=f"{PART} {part}") for chart, part in zip(charts, parts, strict=False)]
+    chart = alt.vconcat(*panel_charts) if len(parts) > 1 else charts[0]
     return theme.themed(chart, dark=dark, title=titled("Strengths" if value == "strength" else "Win rates", aspect))
 
 
@@ -92,10 +92,10 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
         high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
     )
     # Every row has its texts, empty ones where there is nothing to say: a layer without rows has no extent.
-    known = f"isValid(datum.{value}_low)"
-    said = base.transform_calculate(
-        arrow=f"{known} === isValid(datum.{value}_high) ? '' : {known} ? '→' : '←'",
-        dx=f"{known} ? 10 : -10",
+    has_interval = f"isValid(datum.{value}_low)"
+    labelled = base.transform_calculate(
+        arrow=f"{has_interval} === isValid(datum.{value}_high) ? '' : {has_interval} ? '→' : '←'",
+        dx=f"{has_interval} ? 10 : -10",
         letters="datum.group || ''",
     )
     middle = 0.5 if value == "win_rate" else 0
@@ -103,9 +103,9 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(middle)),
         ends.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2="high:Q"),
-        said.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X(f"{value}:Q"), text="arrow:N"),
+        labelled.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X(f"{value}:Q"), text="arrow:N"),
         base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
-        said.mark_text(align="left", dx=6).encode(x=alt.value("width"), text="letters:N"),
+        labelled.mark_text(align="left", dx=6).encode(x=alt.value("width"), text="letters:N"),
     ).properties(height=alt.Step(row, **{"for": "position"}))
 
 

@@ -91,8 +91,8 @@ def path_names(result: Ceiling) -> pl.DataFrame:
     rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
     named = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
     spots = [
-        labels.apart(own["weight"].to_numpy(), gap=float(own["gap"][0]))
-        for _, own in named.group_by("target", maintain_order=True)
+        labels.apart(of_target["weight"].to_numpy(), gap=float(of_target["gap"][0]))
+        for _, of_target in named.group_by("target", maintain_order=True)
     ]
     return named.select(
         key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*spots, np.empty(0)]))

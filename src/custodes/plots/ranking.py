@@ -71,9 +71,9 @@ def ranking_graphs(
     drawn = table_rows(rows) if many else graph_rows(rows)
     panels = []
     for rater, title in ((HUMAN, "people"), (metric, drawable(metric))):
-        own = theme.inline(drawn.filter(pl.col("rater") == rater))
+        of_rater = theme.inline(drawn.filter(pl.col("rater") == rater))
         panels.append(
-            (table(own) if many else picture(own).properties(width=(width - 30) // 2)).properties(title=title)
+            (table(of_rater) if many else picture(of_rater).properties(width=(width - 30) // 2)).properties(title=title)
         )
     return theme.themed(alt.hconcat(*panels, spacing=30), dark=dark, title=titled("Who beats whom", aspect))
 
@@ -87,16 +87,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     """Every decision of every rater from `Ranking.decisions`, what people say of the pair, and where both systems
     stand: by wins less losses among people, then by name."""
     parts = [pl.DataFrame(schema=TABLE_SCHEMA)]
-    for (aspect,), own in decisions.group_by("aspect", maintain_order=True):
-        people = own.filter(rater=HUMAN)
+    for (aspect,), frame in decisions.group_by("aspect", maintain_order=True):
+        people = frame.filter(rater=HUMAN)
         sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
         points = pl.concat(
             people.select(system=name, points=turn * sign) for name, turn in (("system_a", 1), ("system_b", -1))
         )
         order = points.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
         place = {name: k for k, name in enumerate(order)}
-        said = people.select("system_a", "system_b", by_people="decision")
-        rows = own.join(said, on=["system_a", "system_b"], how="left", maintain_order="left")
+        human_decisions = people.select("system_a", "system_b", by_people="decision")
+        rows = frame.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
         same, tie, none = (
             pl.col("decision").eq_missing(pl.col("by_people")),
             pl.col("by_people") == DECISION[0],
@@ -167,8 +167,8 @@ def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for (aspect,), of_one in decisions.group_by("aspect", maintain_order=True):
         _, people = _beats(of_one.filter(rater=HUMAN))
-        for (rater,), own in of_one.group_by("rater", maintain_order=True):
-            rows += [(aspect, rater, *row) for row in _graph(*_beats(own), people)]
+        for (rater,), of_rater in of_one.group_by("rater", maintain_order=True):
+            rows += [(aspect, rater, *row) for row in _graph(*_beats(of_rater), people)]
     return pl.DataFrame(rows, schema=GRAPH_SCHEMA, orient="row")
 
 

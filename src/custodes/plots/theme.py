@@ -108,20 +108,20 @@ def inline(frame: pl.DataFrame) -> alt.Data:
 def p_told(field: str) -> str:
     """The expression that writes a p-value as `wording.p_value` does."""
     value = f"datum.{field}"
-    shown = f"replace(format({value}, '.3f'), /^0/, '')"
-    return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {shown}"
+    formatted = f"replace(format({value}, '.3f'), /^0/, '')"
+    return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {formatted}"
 
 
 def tips(table: Table, *names: str) -> list[alt.Tooltip]:
     """What a mark says of itself: columns of a declared table by their labels, an estimate with its interval."""
     return [
         alt.Tooltip(
-            f"{name}:{'Q' if own.is_number else 'N'}",
-            title=own.label + name.removeprefix(own.name).replace("_", " "),
-            format={"score": ".3~g", "difference": ".3~g", "points": "+.1f", "share": ".0%"}.get(own.kind, ""),
+            f"{name}:{'Q' if column.is_number else 'N'}",
+            title=column.label + name.removeprefix(column.name).replace("_", " "),
+            format={"score": ".3~g", "difference": ".3~g", "points": "+.1f", "share": ".0%"}.get(column.kind, ""),
         )
-        for own in map(table.column, names)
-        for name in own.names
+        for column in map(table.column, names)
+        for name in column.names
     ]
 
 

@@ -15,9 +15,10 @@ from custodes.answers.question import Rng, documented, recorded
 from custodes.answers.result import Result
 from custodes.answers.setting import Setting, selection_of
 from custodes.arguments import one_of
+from custodes.control_characters import escape_controls
 from custodes.data.study import Study
 from custodes.errors import InputError
-from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING
 from custodes.evaluate.slices import BY
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import folder, write_atomically
@@ -28,7 +29,6 @@ from custodes.reporting.page import page
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
 from custodes.reporting.sections.rates import RATES
-from custodes.visible import visible
 
 SECTION_PROGRESS = "sections"
 """What the progress of a report over its sections is called."""
@@ -73,7 +73,7 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        return visible(f"<Report of {self.context.study.name}: {', '.join(self.results)}>")
+        return escape_controls(f"<Report of {self.context.study.name}: {', '.join(self.results)}>")
 
     def __str__(self) -> str:
         """The verdict as text."""
@@ -174,7 +174,7 @@ def report(
         first = "rates" if labels else "leaderboard" if people_alone or metrics_alone else "agreement"
         if first in context.absent:  # no page makes sense without it
             raise InputError(f"{study.name}: {context.absent[first].removeprefix(f'{study.name}: ')}")
-    told = verdict_of(context.results)
-    told = replace(told, provenance=replace(context.results[first].provenance, question="verdict"))
+    verdict = verdict_of(context.results)
+    verdict = replace(verdict, provenance=replace(context.results[first].provenance, question="verdict"))
     context.study = study  # without the cache
-    return Report(results=context.results, verdict=told, context=context, sections=sections, title=title)
+    return Report(results=context.results, verdict=verdict, context=context, sections=sections, title=title)

@@ -20,12 +20,15 @@ def file_names(labels: Sequence[str]) -> list[str]:
     >>> file_names(["fluency", "a/b", "a:b"])
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']
     """
-    plain = ["".join(own if own.isalnum() or own in "-_." else "_" for own in label).strip("._") for label in labels]
+    plain = [
+        "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label).strip("._")
+        for label in labels
+    ]
     keys = Counter(unicodedata.normalize("NFKC", name).casefold() for name in plain)
-    made = []
+    names = []
     for label, name in zip(labels, plain, strict=True):
         short = name.encode()[:LONGEST].decode(errors="ignore")
         alone = keys[unicodedata.normalize("NFKC", name).casefold()] == 1
         digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
-        made.append(name if name and alone and short == name else f"{short or 'figure'}-{digest}")
-    return made
+        names.append(name if name and alone and short == name else f"{short or 'figure'}-{digest}")
+    return names

@@ -49,9 +49,9 @@ def _slices(section: Section, context: Context) -> str:
 def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
     """The whole HTML page, by default with the name of the study as its title."""
     drawn = [(section, *section.drawn(context)) for section in sections]
-    own = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
+    table_names = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
     data = {
-        "downloads": own,
+        "downloads": table_names,
         "aspects": context.aspects,
         "metrics": context.metrics,
         "figures": [asdict(figure) for _, figures, _ in drawn for figure in figures],
@@ -79,7 +79,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         metrics=context.metrics,
         best=context.best,
         left_out=context.left_out,
-        data=packed(data, ((name, context.table(name)) for name in (*own, *context.extra))),
+        data=packed(data, ((name, context.table(name)) for name in (*table_names, *context.extra))),
         library=vega_script(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),

@@ -21,7 +21,7 @@ from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
 from custodes.plots.drawable import drawable
-from custodes.reporting.carried import Carried
+from custodes.reporting.page_limits import PageLimits
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -56,11 +56,11 @@ class Figure:
             return text.format_map(choice)
 
         rows = context.table(self.table)
-        for columns, wanted in self.where.items():
-            rows = rows.filter(pl.any_horizontal(pl.col(columns.split("|")) == filled(wanted)))
+        for columns, values in self.where.items():
+            rows = rows.filter(pl.any_horizontal(pl.col(columns.split("|")) == filled(values)))
         if self.fields:
-            known = {to: filled(name) for to, name in self.fields.items()}
-            rows = rows.select(**{to: pl.col(name) for to, name in known.items() if name in rows.columns})
+            fields = {to: filled(name) for to, name in self.fields.items()}
+            rows = rows.select(**{to: pl.col(name) for to, name in fields.items() if name in rows.columns})
         if rows.is_empty():
             return None
         spec = _replaced(
@@ -68,9 +68,8 @@ class Figure:
         )
         named = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
         width = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
-        shown = {"config": theme.config(theme.LIGHT), "title": filled(named), "datasets": {"rows": rows.to_dicts()}}
-        made: dict[str, Any] = drawable({**spec, **width, **shown})
-        return made
+        content = {"config": theme.config(theme.LIGHT), "title": filled(named), "datasets": {"rows": rows.to_dicts()}}
+        return dict(drawable({**spec, **width, **content}))
 
 
 def _replaced(spec: Any, words: Mapping[str, str]) -> Any:
@@ -114,13 +113,15 @@ class Context:
 
     def ask(self, question: Callable[..., Any], **more: Any) -> Any:
         """The answer of this study to a question, with the options of the report that it knows."""
-        known = inspect.signature(question).parameters
-        return question(self.study, **{name: own for name, own in self.options.items() if name in known} | more)
+        parameters = inspect.signature(question).parameters
+        return question(
+            self.study, **{name: value for name, value in self.options.items() if name in parameters} | more
+        )
 
     def carried(self) -> Context:
         """The same with the rows of tables that a page carries."""
-        part = Carried.of(self.results)
-        results = {question: part.result(own) for question, own in self.results.items()}
+        part = PageLimits.of(self.results)
+        results = {question: part.result(result) for question, result in self.results.items()}
         extra = {name: part.part(table) for name, table in self.extra.items()}
         return replace(self, results=results, extra=extra, left_out=part.told(), whole=self)
 
@@ -138,8 +139,8 @@ class Context:
 
     def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
         """The notes of a result, of rules that begin like one of these (none: of all), with their aspect."""
-        told = self.results[question].notes
-        return [(note.aspect or None, note.message) for note in told if not rules or note.rule.startswith(rules)]
+        all_notes = self.results[question].notes
+        return [(note.aspect or None, note.message) for note in all_notes if not rules or note.rule.startswith(rules)]
 
     @cached_property
     def aspects(self) -> tuple[str, ...]:
@@ -267,15 +268,15 @@ def environment() -> Any:
     """Templates with everything escaped."""
     import jinja2
 
-    made = jinja2.Environment(
+    jinja = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters |= {"number": wording.number, "percent": wording.percent}
-    return made
+    jinja.filters |= {"number": wording.number, "percent": wording.percent}
+    return jinja
 
 
 def render(template: str, **values: Any) -> str:
@@ -285,10 +286,10 @@ def render(template: str, **values: Any) -> str:
 
 def spec_of(chart: Any) -> dict[str, Any]:
     """A drawing without data as a specification; the page gives rows, colours and width."""
-    made: dict[str, Any] = chart.to_dict(validate=False)
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     for name in ("$schema", "config"):
-        made.pop(name, None)
-    return made
+        spec.pop(name, None)
+    return spec
 
 
 def empty_rows() -> Any:

@@ -55,22 +55,24 @@ def table_html(
         {"aspect": row[by] if by else None, "cells": [_cell(row, column) for column in columns]}
         for row in frame.iter_rows(named=True)
     ]
-    told = list(dict.fromkeys(notes))
-    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=told)
+    distinct = list(dict.fromkeys(notes))
+    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=distinct)
 
 
 def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
     """The essential columns of a declared table, less those that have one value for a reader's choice, or none."""
-    columns = [own for own in context.declared(table).columns if own.essential and own.name not in where]
-    shown = columns_with_values(columns, context.table(table))
-    return ChosenTable(id=id, caption=caption, table=table, columns=shown, where=where)
+    columns = [column for column in context.declared(table).columns if column.essential and column.name not in where]
+    columns_shown = columns_with_values(columns, context.table(table))
+    return ChosenTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """Those of the columns where a frame says anything."""
-    values = {own.name: own.drop_nulls() for own in frame.iter_columns()}
-    said = {name for name, own in values.items() if ((own != "").any() if own.dtype == pl.String else own.len())}
-    return tuple(own for own in columns if own.name in said or frame.is_empty())
+    values = {column.name: column.drop_nulls() for column in frame.iter_columns()}
+    names = {
+        name for name, column in values.items() if ((column != "").any() if column.dtype == pl.String else column.len())
+    }
+    return tuple(column for column in columns if column.name in names or frame.is_empty())
 
 
 def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
@@ -82,11 +84,11 @@ def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
         return _Cell(UNDEFINED, "")
     if column.kind == "p":
         return _Cell(p_value(value), value)
-    shown = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
+    write = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
-    text = interval(value, low, high, write=shown, unreliable=marked(row, column))
+    text = interval(value, low, high, write=write, unreliable=marked(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        text += f" ± {shown(sd)}"
+        text += f" ± {write(sd)}"
     return _Cell(text, value)
 
 
@@ -99,15 +101,15 @@ def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """Columns as the page's script and templates take them."""
     return [
         {
-            "field": own.name,
-            "label": own.label,
-            "title": own.doc,
-            "kind": SHOWN.get(own.kind, "text"),
-            "interval": own.interval,
-            "sd": own.sd,
-            "more": not own.essential,
+            "field": column.name,
+            "label": column.label,
+            "title": column.doc,
+            "kind": SHOWN.get(column.kind, "text"),
+            "interval": column.interval,
+            "sd": column.sd,
+            "more": not column.essential,
         }
-        for own in columns
+        for column in columns
     ]
 
 
@@ -118,9 +120,9 @@ def columnar(frame: pl.DataFrame) -> dict[str, Any]:
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
-        known = series.drop_nulls().unique(maintain_order=True)
-        codes = series.replace_strict(known, range(known.len()), default=-1, return_dtype=pl.Int64)
-        return {"labels": known.to_list(), "codes": codes.to_list()}
+        values = series.drop_nulls().unique(maintain_order=True)
+        codes = series.replace_strict(values, range(values.len()), default=-1, return_dtype=pl.Int64)
+        return {"labels": values.to_list(), "codes": codes.to_list()}
     if series.dtype.is_float():
         return _short(series.cast(pl.Float64)).to_list()
     if series.dtype == pl.List(pl.String):
@@ -138,9 +140,9 @@ def packed(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]])
     """JSON of `parts` and of the `tables` by name, deflated and in base 64: a quarter of the size, and nothing in it
     can end the element it stands in. One table at a time, so that the values of all are never objects at once."""
     deflate = zlib.compressobj(LEVEL)
-    made = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
+    chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
     for place, (name, frame) in enumerate(tables):
         start = b"," * (place > 0) + msgspec.json.encode(name) + b":"
-        made.append(deflate.compress(start + msgspec.json.encode(columnar(frame))))
-    made += [deflate.compress(b"}}"), deflate.flush()]
-    return base64.b64encode(b"".join(made)).decode()
+        chunks.append(deflate.compress(start + msgspec.json.encode(columnar(frame))))
+    chunks += [deflate.compress(b"}}"), deflate.flush()]
+    return base64.b64encode(b"".join(chunks)).decode()

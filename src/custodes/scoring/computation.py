@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 
 from custodes.cache import Cache, KeptScore
+from custodes.control_characters import escape_controls
 from custodes.errors import InputError, shown
 from custodes.plugins import said
 from custodes.scoring.corpus import Corpus
 from custodes.scoring.metric import MetricInputs, Need, Place, Rule, Scored, Scorer
 from custodes.stats.arrays import Floats
-from custodes.visible import visible
 
 Mode = Literal["all", "first", "alone"]
 """References that a metric is given: all, the first, or one at a time as if it were the only one."""
@@ -202,7 +202,7 @@ class Computation:
                     self.scorer.signature,
                     stored.astype("<f8").tobytes(),
                     cut,
-                    visible(why),
+                    escape_controls(why),
                     share,
                 )
             )

@@ -21,11 +21,11 @@ from typing import IO, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from custodes.control_characters import escape_controls
 from custodes.errors import InputError, shown
 from custodes.process import CHILDREN
 from custodes.scoring.metric import Need
-from custodes.sealed import layout
-from custodes.visible import visible
+from custodes.strict_json import prepare_decoder
 
 Line = TypeVar("Line", bound=msgspec.Struct)
 
@@ -42,7 +42,7 @@ GOODBYE = 5.0
 Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 
 
-@layout
+@prepare_decoder
 class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The first line of a worker: what its metric is. `version` says everything of library and model that may change a
     score; `each_reference`: it wants one reference in a row; `max_batch`: rows of a request at most."""
@@ -61,7 +61,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if self.low is not None and self.high is not None and self.low >= self.high:
             raise ValueError(f"'low' of {self.low:g} is not below 'high' of {self.high:g}")
         for name, text in (("metric", self.metric), ("version", self.version)):
-            if visible(text) != text:
+            if escape_controls(text) != text:
                 raise ValueError(f"{name!r} {shown(text)} contains control characters")
 
     @property
@@ -76,7 +76,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return all(excess <= most for excess, most in zip(over, slack, strict=True))
 
 
-@layout
+@prepare_decoder
 class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The line that answers a request: a score a row, null where there is none; why not; whether a text was cut to fit;
     CPU seconds."""

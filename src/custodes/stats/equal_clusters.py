@@ -31,7 +31,7 @@ class ClusterGroups(NamedTuple):
     kind: Ints
 
 
-def kinds_of(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = None) -> ClusterGroups:
+def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = None) -> ClusterGroups:
     """Group clusters whose rows have the same codes in the same order: codes and units (rows,).
 
     `number` (units,): how many equal clusters each unit represents, 1 by default.

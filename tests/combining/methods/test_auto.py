@@ -11,14 +11,14 @@ import pytest
 from custodes.combining.methods import METHODS
 from custodes.stats.learning import boost
 from custodes.stats.learning.folds import splits
-from tests.combining.methods.lessons import fill, fitted, lesson
+from tests.combining.methods.training_sets import fill, fitted, training
 
 AUTO = [name for name, own in METHODS.items() if own.by_default and name != "auto"]
 
 
 @pytest.mark.parametrize(("seed", "by"), [(5, "spearman"), (0, "kendall"), (1, "accuracy")])
 def test_auto_is_the_blend_unless_another_is_clearly_better_in_inner_folds(seed: int, by: Any) -> None:
-    of = lesson(seed, items=30, by=by)
+    of = training(seed, items=30, by=by)
     found = fitted("auto", of)
     scores: dict[str, list[float]] = {name: [] for name in AUTO}
     for train, held in splits(replace(of, rng=np.random.default_rng(0)).inner_folds()):
@@ -34,7 +34,7 @@ def test_auto_is_the_blend_unless_another_is_clearly_better_in_inner_folds(seed:
 
 def test_auto_leaves_the_blend_where_another_method_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(boost.SETTINGS, "rounds", 40)
-    of = lesson(items=60)
+    of = training(items=60)
     x = fill(of)
     assert fitted("auto", replace(of, x=x, y=np.abs(x[:, 0] - 0.5))).chosen in ("xgboost", "blend")
     straight = fitted("auto", replace(of, x=x, y=x @ [3, 1, -2, 1, -1]))

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.combining.methods.lessons import fill, fitted, lesson, tau
+from tests.combining.methods.training_sets import fill, fitted, tau, training
 
 
 @pytest.mark.parametrize("top", [1, 2, None])
 def test_gp_weighs_the_top_metrics_alone(top: int | None) -> None:
-    of = replace(lesson(), top=top)
+    of = replace(training(), top=top)
     formula = fitted("gp", of)
     best = np.argsort([-tau(column, of.y) for column in fill(of).T])[:top]
     assert set(formula.used) <= set(best)

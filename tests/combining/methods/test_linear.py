@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from custodes.stats.learning import ridge
-from tests.combining.methods.lessons import fill, fitted, lesson, tau
+from tests.combining.methods.training_sets import fill, fitted, tau, training
 
 WEIGHED = ("best", "equal", "pairwise", "gp")
 """Methods whose prediction is an increasing map of a weighted sum."""
@@ -26,7 +26,7 @@ WEIGHED = ("best", "equal", "pairwise", "gp")
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_best_is_the_metric_that_agrees_most(by: Any, agreement: Any, seed: int) -> None:
-    of = lesson(seed, by=by)
+    of = training(seed, by=by)
     x = fill(of) ** np.array([1, 1, 20, 1, 1])  # a skewed column tells ranks from values
     of = replace(of, x=x, y=of.y + 2 * x[:, 2])
     assert fitted("best", of).used.tolist() == [int(np.argmax([agreement(column, of.y) for column in x.T]))]
@@ -36,13 +36,13 @@ def test_best_by_accuracy_looks_within_items_alone() -> None:
     level = np.repeat(np.random.default_rng(0).normal(size=20), 2)
     within = np.tile([0.0, 1.0], 20)
     x = np.column_stack([level / level.max() / 2 - 0.1 * within, 0.2 + 0.5 * within])
-    of = replace(lesson(systems=2), x=x, y=10 * level + within)
+    of = replace(training(systems=2), x=x, y=10 * level + within)
     assert fitted("best", replace(of, by="accuracy")).used.tolist() == [1]
     assert fitted("best", replace(of, by="kendall")).used.tolist() == [0]
 
 
 def test_equal_is_the_mean_of_what_varies() -> None:
-    of = lesson()
+    of = training()
     x = np.column_stack([of.x, np.full(len(of.x), 0.5)])
     weights = fitted("equal", replace(of, x=x)).weights
     assert weights[5] == 0
@@ -51,7 +51,7 @@ def test_equal_is_the_mean_of_what_varies() -> None:
 
 
 def test_ridge_is_that_of_its_stats() -> None:
-    of = lesson(p=7)
+    of = training(p=7)
     learnt = ridge.ridge(of.x, of.y, groups=of.groups)
     np.testing.assert_allclose(fitted("ridge", of).predict(of.x), ridge.predict(learnt, of.x), rtol=0, atol=1e-12)
     edges = np.array([np.zeros(7), np.ones(7), np.full(7, np.nan)])
@@ -59,7 +59,7 @@ def test_ridge_is_that_of_its_stats() -> None:
 
 
 def test_the_limits_of_ridge_stay_within_the_scale() -> None:
-    of = lesson(p=3)
+    of = training(p=3)
     x = of.x.copy()
     x[:, 2] = np.where(np.arange(len(x)) < 2, 1.0, 0.01 * x[:, 2])  # an outlier: three deviations are less than 1
     formula = fitted("ridge", replace(of, x=x))
@@ -74,7 +74,7 @@ def test_the_limits_of_ridge_stay_within_the_scale() -> None:
 @pytest.mark.parametrize("name", WEIGHED)
 @pytest.mark.parametrize("against", [False, True])
 def test_the_prediction_rises_with_the_weighted_sum_even_against_people(name: str, against: bool) -> None:
-    of = lesson()
+    of = training()
     of = replace(of, y=-of.y) if against else of
     formula = fitted(name, of)
     total = fill(of) @ formula.weights
@@ -91,13 +91,13 @@ def test_the_prediction_rises_with_the_weighted_sum_even_against_people(name: st
 
 @pytest.mark.parametrize("name", ["best", "equal", "ridge", "pairwise"])  # trees take the first of equal splits
 def test_the_order_of_metrics_does_not_matter(name: str) -> None:
-    of, fresh = lesson(p=6), lesson(9, p=6).x
+    of, fresh = training(p=6), training(9, p=6).x
     order = np.array([3, 0, 5, 1, 4, 2])
     turned = fitted(name, replace(of, x=of.x[:, order]))
     np.testing.assert_allclose(turned.predict(fresh[:, order]), fitted(name, of).predict(fresh), atol=1e-6)
 
 
 def test_one_group_leaves_pairwise_without_a_choice_of_penalty() -> None:
-    of = lesson(items=2)  # one group
+    of = training(items=2)  # one group
     assert len(set(of.groups)) == 1
     assert np.isfinite(fitted("pairwise", of).predict(of.x)).all()

@@ -1,4 +1,4 @@
-"""A formula and a lesson: rows predicted one by one, folds that keep groups whole, weights on people's scale."""
+"""A formula and training data: rows predicted one by one, folds that keep groups whole, weights on people's scale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from custodes.combining.methods import Formula
 from custodes.combining.methods.method import narrowed
-from tests.combining.methods.lessons import fill, lesson, tau
+from tests.combining.methods.training_sets import fill, tau, training
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -40,7 +40,7 @@ def test_a_row_is_predicted_the_same_to_the_bit_alone_and_among_others(seed: int
 
 
 def test_inner_folds_keep_groups_whole() -> None:
-    of = lesson()
+    of = training()
     fold = of.inner_folds()
     assert set(fold) == set(range(5))
     assert all(len(set(fold[of.groups == group])) == 1 for group in set(of.groups))
@@ -63,7 +63,7 @@ def test_a_formula_by_hand() -> None:
 
 
 def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:
-    of = lesson(3)
+    of = training(3)
     x, means = of.filled
     np.testing.assert_allclose(means, np.nanmean(of.x, axis=0))
     np.testing.assert_allclose(x, fill(of))
@@ -72,7 +72,7 @@ def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:
 
 
 def test_ratings_are_standardised_and_constant_ones_are_not_divided() -> None:
-    of = lesson(1)
+    of = training(1)
     y, mean, spread = of.standardised
     np.testing.assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-12)
     np.testing.assert_allclose(y * spread + mean, of.y)
@@ -80,7 +80,7 @@ def test_ratings_are_standardised_and_constant_ones_are_not_divided() -> None:
 
 
 def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> None:
-    of = lesson(2)
+    of = training(2)
     weights = np.array([1.0, 0.5, 0.0, 0.0, 0.0])
     score = fill(of) @ weights
     slope, intercept = np.polyfit(score, of.y, 1)
@@ -93,7 +93,7 @@ def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> 
 
 
 def test_groups_are_drawn_whole_and_copies_are_items_of_their_own() -> None:
-    of = lesson(4, items=10)  # five groups of two items of four systems
+    of = training(4, items=10)  # five groups of two items of four systems
     again = of.resampled(np.random.default_rng(0))
     drawn = np.random.default_rng(0).choice(np.arange(5), size=5)
     assert len(set(drawn)) < 5
@@ -107,7 +107,7 @@ def test_groups_are_drawn_whole_and_copies_are_items_of_their_own() -> None:
 
 
 def test_scores_of_folds_are_those_of_their_rows() -> None:
-    of = lesson(5)
+    of = training(5)
     fold, predicted = np.arange(80) % 4, fill(of)[:, 0]
     expected = [tau(predicted[fold == f], of.y[fold == f]) for f in range(4)]
     np.testing.assert_allclose(of.fold_scores(predicted, fold), expected)
@@ -115,7 +115,7 @@ def test_scores_of_folds_are_those_of_their_rows() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_resample_is_its_groups_one_after_the_other(seed: int) -> None:
-    of = lesson(seed, items=30)
+    of = training(seed, items=30)
     shuffled = of.part(np.random.default_rng(seed).permutation(len(of.y))[: 90 + seed])
     again = shuffled.resampled(np.random.default_rng(seed))
     drawn = np.random.default_rng(seed).choice(np.unique(shuffled.groups), size=len(np.unique(shuffled.groups)))

@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 from custodes.combining.methods import METHODS
-from tests.combining.methods.lessons import fitted, lesson
+from tests.combining.methods.training_sets import fitted, training
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_predicts_a_row_the_same_alone_and_among_others(name: str) -> None:
-    of = lesson(p=12)
+    of = training(p=12)
     formula = fitted(name, of)
     together = formula.predict(of.x)
     assert np.isfinite(together).all()
@@ -25,7 +25,7 @@ def test_every_method_predicts_a_row_the_same_alone_and_among_others(name: str) 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_metrics_not_used_do_not_matter(name: str) -> None:
-    of = lesson(p=8)
+    of = training(p=8)
     formula = fitted(name, of)
     changed = of.x.copy()
     others = np.setdiff1d(np.arange(8), formula.used)
@@ -36,19 +36,19 @@ def test_the_metrics_not_used_do_not_matter(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("p", [1, 5])
 def test_the_planted_signal_is_learnt(name: str, p: int) -> None:
-    train, fresh = lesson(1, p=p), lesson(2, p=p)
+    train, fresh = training(1, p=p), training(2, p=p)
     assert stats.kendalltau(fitted(name, train).predict(fresh.x), fresh.y).statistic > 0.3
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_people_who_say_the_same_in_training_are_predicted_by_what_they_say(name: str) -> None:
-    of = replace(lesson(), y=np.full(80, 3.5))
+    of = replace(training(), y=np.full(80, 3.5))
     np.testing.assert_allclose(fitted(name, of).predict(of.x), 3.5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_metric_without_a_score_in_training_does_not_matter(name: str) -> None:
-    of = lesson()
+    of = training()
     gone = np.column_stack([np.full(len(of.x), np.nan), of.x])
     formula = fitted(name, replace(of, x=gone))
     if name != "gp":  # it draws a weight for it, of which nothing is left but the intercept
@@ -63,7 +63,7 @@ def test_a_metric_without_a_score_in_training_does_not_matter(name: str) -> None
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("scale", [1e-9, 4.0, 1e30])
 def test_what_people_s_scale_is_does_not_matter(name: str, scale: float) -> None:
-    of, fresh = lesson(), lesson(9).x[:20]
+    of, fresh = training(), training(9).x[:20]
     there = fitted(name, of).predict(fresh)
     moved = fitted(name, replace(of, y=(of.y + 8) * scale)).predict(fresh)
     np.testing.assert_allclose(moved / scale - 8, there, atol=1e-5)

@@ -10,7 +10,7 @@ import pytest
 import xgboost
 
 from custodes.stats.learning import boost, ridge
-from tests.combining.methods.lessons import fill, fitted, lesson
+from tests.combining.methods.training_sets import fill, fitted, training
 
 
 def trained(x: np.ndarray, y: np.ndarray) -> Any:
@@ -21,7 +21,7 @@ def trained(x: np.ndarray, y: np.ndarray) -> Any:
 
 
 def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge() -> None:
-    of, fresh = lesson(3), lesson(4)
+    of, fresh = training(3), training(4)
     reference = trained(of.x, of.y)(fresh.x)
     np.testing.assert_allclose(fitted("xgboost", of).predict(fresh.x), reference, atol=1e-6)
     learnt = ridge.ridge(of.x, of.y, groups=of.groups)
@@ -32,7 +32,7 @@ def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge() -> None:
 
 
 def test_trees_keep_only_what_they_split_on_and_predict_the_same() -> None:
-    of = lesson(p=2)
+    of = training(p=2)
     idle = np.full((len(of.x), 3), 0.5)
     whole = fitted("xgboost", replace(of, x=np.column_stack([idle, of.x])))
     assert whole.used.tolist() == [3, 4]
@@ -44,7 +44,7 @@ def test_trees_keep_only_what_they_split_on_and_predict_the_same() -> None:
 
 def test_pruning_tells_its_steps_and_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(boost.SETTINGS, "rounds", 40)
-    of = lesson(items=40, p=6)
+    of = training(items=40, p=6)
     formula = fitted("xgboost-pruned", replace(of, x=fill(of)))
     assert [len(step.columns) for step in formula.pruned] == [6, 5, 4, 3, 2, 1]
     assert sorted(step.removed for step in formula.pruned) == list(range(6))

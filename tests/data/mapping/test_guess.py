@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.mapping.people import people_cross, people_pattern, pooled_aspects
-from custodes.data.mapping.words import looks_human
+from custodes.data.mapping.annotator_columns import people_cross, people_pattern, pooled_aspects
+from custodes.data.mapping.column_vocabulary import looks_human
 from tests.data.mapping.tables import as_text, half, wide
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from custodes.evaluate.agreement.choices import Choices, are_choices, equal_grounds, grounds_of, resampled_groups
-from custodes.evaluate.comparison import Comparison, compare
+from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.stats import ABSENT
 from tests.evaluate.studies import rated, verdicts
 from tests.random_studies import study
 
 
-def by_definition(own: Comparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
+def by_definition(own: RaterComparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
     """Loops over pairs and items, each counted as often as its cluster is there."""
     signs = own.preferences.signs
     n = equal = people_tied = metric_tied = agree = seen = 0.0

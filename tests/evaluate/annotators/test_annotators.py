@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import custodes as cu
 from custodes.data.preferences import Preferences
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE
 from custodes.evaluate.annotators.annotators import FEW_SHARED
 from custodes.evaluate.annotators.identity import SLOT
 from custodes.evaluate.annotators.reliability import TOO_FEW
-from custodes.evaluate.annotators.standing import FIRST, LITTLE
 from tests.simulation.planted_people import study as planted
 
 

@@ -7,7 +7,14 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.annotators.standing import ABOVE_CHANCE, ALL_EQUAL, FEW_TASKS, FIRST, LITTLE, NO_AGREEMENT
+from custodes.evaluate.annotators.annotator_statistics import (
+    ABOVE_CHANCE,
+    ALL_EQUAL,
+    FEW_TASKS,
+    FIRST,
+    LITTLE,
+    NO_AGREEMENT,
+)
 from tests.simulation import careful_people as crowds
 from tests.simulation.careful_people import CAREFUL, Crowd, Draw, careless, expert, rates, rows
 

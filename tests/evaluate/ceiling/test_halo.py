@@ -12,7 +12,7 @@ import custodes as cu
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.halo import _agreement, halo_columns
 from custodes.evaluate.ceiling.prediction_target import target_of
-from custodes.evaluate.judges import judges
+from custodes.evaluate.rater_scores import rater_scores
 from custodes.stats.ratios import mean_of_defined
 
 
@@ -115,7 +115,7 @@ def test_annotators_weigh_by_what_they_rated() -> None:
     table = ratings(1.0)
     few = table.filter((pl.col("rater") != "ann0") | (pl.col("item") < 30))
     halo = asked(few).halo.filter(target="aspect0")["kendall"].to_numpy()
-    who = judges(cu.read(few))
+    who = rater_scores(cu.read(few))
     target = target_of(who, 0, "item", 0, np.random.default_rng(0))
     taus = []
     for person in range(3):

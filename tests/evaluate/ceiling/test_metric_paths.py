@@ -14,7 +14,7 @@ from custodes.errors import OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.metric_paths import backward_columns
 from custodes.evaluate.ceiling.prediction_target import target_of
-from custodes.evaluate.judges import judges
+from custodes.evaluate.rater_scores import rater_scores
 from tests.evaluate.ceiling.planted import asked, planted, rows
 from tests.evaluate.judged_studies import judged
 
@@ -92,7 +92,7 @@ def test_taking_out_starts_with_what_is_least_missed() -> None:
 @pytest.mark.parametrize("given", [None, "first,noise,second"])
 def test_each_step_out_is_that_of_least_squared_error(given: str | None) -> None:
     scores = planted(3)
-    who = judges(judged(scores))
+    who = rater_scores(judged(scores))
     target = target_of(who, 0, "item", 0, np.random.default_rng(0))
     metrics = who.of_kind("metric")
     used = np.array([], dtype=int) if given is None else np.array([who.names.index(n) for n in given.split(",")])

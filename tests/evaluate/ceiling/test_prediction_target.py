@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from custodes.evaluate.ceiling.prediction_target import MODELS, target_of
-from custodes.evaluate.judges import judges
+from custodes.evaluate.rater_scores import rater_scores
 from custodes.stats.learning import heldout
 from tests.evaluate.ceiling.planted import ITEMS, SYSTEMS, Planted, asked, planted, rows
 from tests.evaluate.judged_studies import judged
@@ -66,7 +66,7 @@ def test_a_held_out_score_does_not_steer_its_own_prediction() -> None:
     # Whatever people said of the outputs of one fold, the predictions of that fold stay.
     scores = planted()
     study = judged(scores)
-    target = target_of(judges(study), 0, "item", 0, np.random.default_rng(0))
+    target = target_of(rater_scores(study), 0, "item", 0, np.random.default_rng(0))
     assert sorted(set(target.fold.tolist())) == list(range(5))
     for model in MODELS.values():
         fit = partial(model, seed=0)

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import beta
 
 from custodes.answers.setting import NONE
-from custodes.evaluate.comparison import compare
 from custodes.evaluate.protocol.annotations import (
     IDEAL_MIXTURE,
     in_order,
@@ -14,6 +13,7 @@ from custodes.evaluate.protocol.annotations import (
     rated_pairs,
     with_ideal,
 )
+from custodes.evaluate.rater_comparison import compare
 from custodes.stats import ABSENT
 from custodes.stats.stopping.allocation import KINDS
 from tests.evaluate.protocol.scores import scores_of

@@ -11,10 +11,10 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.evaluate.comparison import compare
 from custodes.evaluate.protocol.annotations import rated_pairs
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
+from custodes.evaluate.rater_comparison import compare
 from custodes.stats.correction.dirichlet import human_theta
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of

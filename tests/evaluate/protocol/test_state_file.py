@@ -17,7 +17,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.state import _FILE, State
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.sealed import digest
+from custodes.strict_json import digest
 from tests.bad_arguments import BAD
 from tests.edits import as_json, edited, torn
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats import ABSENT
+from custodes.stats.partiality.human_effects import human_side
 from custodes.stats.partiality.partiality import FEWEST_UNITS, Reason, _left_out, partiality, win_rate_without
-from custodes.stats.partiality.people import human_side
 from custodes.stats.partiality.scores import ScoredPeople, _bends, score_placement
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import by_definition, of_signs

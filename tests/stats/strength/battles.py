@@ -8,7 +8,7 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
-from custodes.stats.strength.battles import Battles, Kinds
+from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import fit
 
 
@@ -76,7 +76,7 @@ class Arena:
         eta = self._eta(at, shown)
         mean = sum(w * chances(eta + np.sqrt(2) * taste * x, nu) for x, w in zip(*node, strict=True)) / node[1].sum()
         first, second = self.pairs[at].T
-        expected = Kinds(
+        expected = BattleCounts(
             first=first,
             second=second,
             covariates=shown[:, np.newaxis] if order else np.empty((len(at), 0)),

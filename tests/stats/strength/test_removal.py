@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.battles import Battles, count_by_kind
 from custodes.stats.strength.davidson import fit
 from custodes.stats.strength.removal import Removal, smallest_removal
 from custodes.stats.strength.strengths import strengths
@@ -24,7 +24,7 @@ def removal(rows: Battles, n_systems: int) -> Removal | None:
 
 def by_trial(rows: Battles, n_systems: int, leader: int) -> int:
     """The smallest number of removals up to `ALLOWED`, by every choice of them; one more where none suffices."""
-    same = kinds(rows, rows.weight)
+    same = count_by_kind(rows, rows.weight)
     cells = np.argwhere(same.outcomes > 0)
     component = np.zeros(n_systems, dtype=int)
     for number in range(1, ALLOWED + 1):

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from custodes.errors import InputError
 from custodes.stats import ABSENT
 from custodes.stats.bootstrap import bootstrap_weights
-from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.battles import Battles, count_by_kind
 from custodes.stats.strength.davidson import fit
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import Strengths, fitted, interval, strengths
@@ -108,7 +108,7 @@ def test_draws_spread_as_refits_do() -> None:
     own, rng = Arena(4, 3000, size=5, taste=0.7).draw(np.random.default_rng(6)), np.random.default_rng(7)
     refits = []
     for often in bootstrap_weights(600, 300, rng)[1:]:
-        again = kinds(own, often[own.unit])
+        again = count_by_kind(own, often[own.unit])
         found = fit(again, component=np.zeros(4, dtype=int), ties_are_half=False, penalised=False)
         assert found is not None
         refits.append(found.coefficients)

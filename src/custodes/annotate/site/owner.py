@@ -26,7 +26,7 @@ from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import CONTROLS, Service
 from custodes.annotate.site import guard, owner_formats
-from custodes.annotate.site.owner_formats import codes, sent, zipped
+from custodes.annotate.site.owner_formats import codes, reported, sent, zipped
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
 from custodes.errors import CustodesError, InputError, OptionError
@@ -157,6 +157,7 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         ("/admin/{study}", owner.study, "GET"),
         ("/admin/{study}/questions", owner.questions, "GET"),
         ("/admin/{study}/export.zip", owner.export, "GET"),
+        ("/admin/{study}/report.html", owner.report, "GET"),
         ("/admin/{study}/backup.db", owner.backup, "GET"),
         ("/admin/{study}/codes.csv", owner.codes, "GET"),
         ("/admin/{study}/people/{label}", owner.person, "GET"),
@@ -175,6 +176,7 @@ class Owner:
         self.services, self.public_url = services, public_url
         self._keys = {hashed(owner_key)} if owner_key else set[str]()
         self._signed_in_now = set[str]()
+        self._reporting = asyncio.Lock()
 
     def guarded(self, handler: Handler) -> Handler:
         """Restrict a handler to signed-in users; a POST must come from these pages."""
@@ -293,6 +295,14 @@ class Owner:
         from custodes.annotate.export_study import export
 
         return await sent(lambda folder: zipped(export, service.path, folder / name), f"{name}.zip", "application/zip")
+
+    async def report(self, request: Request) -> Response:
+        """The report of the study, made in a process of its own, one at a time; answers go on meanwhile."""
+        name, service = self._find(request)
+        async with self._reporting:
+            return await sent(
+                lambda folder: reported(service.path, folder / f"{name}.html"), f"{name}.html", "text/html"
+            )
 
     async def backup(self, request: Request) -> Response:
         """The complete file in its present state."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -16,6 +18,7 @@ from custodes.annotate.forecast import Forecast, Range
 from custodes.annotate.site import pages
 from custodes.annotate.snapshot import PairNow, PersonNow
 from custodes.answers.wording import UNDEFINED, number
+from custodes.errors import InputError
 
 CONFIRMATIONS = {
     "pause": "Paused. Annotators get no questions until you resume.",
@@ -160,6 +163,16 @@ def zipped(export: Callable[[Path, Path], object], study: Path, folder: Path) ->
 
     export(study, folder)
     return Path(shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name))
+
+
+def reported(study: Path, place: Path) -> Path:
+    """The report of a study as one file of HTML; `InputError` where there is nothing to report yet."""
+    command = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(place), "--quiet"]
+    process = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if not place.exists():
+        *_, last = ["no report could be made", *process.stderr.splitlines()]
+        raise InputError(last.removeprefix("custodes: "))
+    return place
 
 
 def file_name(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from custodes.annotate import arrivals, safe_html
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.site.forms import BOTH_BAD
-from custodes.annotate.site.words import ENGLISH, words
+from custodes.annotate.site.translations import ENGLISH, words
 from custodes.annotate.views import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, View, Wait
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 
@@ -137,7 +137,7 @@ def prose(text: str) -> Any:
 
 def render(template: str, *, plan: StudyPlan | None = None, notice: str = "", **values: Any) -> str:
     """A rendered template with the words of the plan's language; `notice`: key of a message to display."""
-    w = ENGLISH if plan is None else words(plan.texts.language)
+    w = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
     lang = "en" if plan is None else plan.texts.language
     page = environment().get_template(template)
     return str(page.render(w=w, plan=plan, lang=lang, notice=w.get(notice, ""), **values))
@@ -212,7 +212,7 @@ def asked(plan: StudyPlan, ask: Ask) -> tuple[AspectForm, ...]:
 @lru_cache(maxsize=64)
 def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     """The answers to an aspect, from left to right; empty if it is a number."""
-    question, w = plan.question, words(plan.texts.language)
+    question, w = plan.question, words(plan.texts.language, plan.question.noun)
     if question.mode == "compare":
         buttons = [AnswerButton("1", w["first_better"], ("1", "ArrowLeft"), "←")]
         if question.equal:
@@ -235,5 +235,5 @@ def answer_of(plan: StudyPlan) -> dict[int, str]:
     """The text of the correct answer of an example."""
     if plan.question.mode == "rate":
         return {value: str(value) for value in range(plan.question.scale[0], plan.question.scale[1] + 1)}
-    w = words(plan.texts.language)
+    w = words(plan.texts.language, plan.question.noun)
     return {1: w["first_better"], 0: w["equal"], -1: w["second_better"]}

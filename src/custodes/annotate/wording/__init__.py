@@ -17,13 +17,14 @@ from custodes.annotate.plan import StudyPlan
 class Sentences:
     """Sentences in one language.
 
-    `question` is the default question by mode, `identity` states how participants are identified by type of
-    recruitment. `pay` has placeholders for the price of an answer and of a batch. `checks` announces control questions,
-    `qualification` those at the start, with placeholders for their number and the number of correct answers required.
-    `other`, `equal` and `rating` are the texts of attention checks.
+    `question` is the default question by mode, `noun` the default name of an output, `identity` states how participants
+    are identified by type of recruitment. `pay` has placeholders for the price of an answer and of a batch. `checks`
+    announces control questions, `qualification` those at the start, with placeholders for their number and the number
+    of correct answers required. `other`, `equal` and `rating` are the texts of attention checks.
     """
 
     question: Mapping[str, str]
+    noun: str
     identity: Mapping[str, str]
     pay: str
     no_pay: str
@@ -37,6 +38,7 @@ class Sentences:
 
 ENGLISH = Sentences(
     question={"compare": "Which response is better?", "rate": "How good is this response?"},
+    noun="response",
     identity={
         "worker_id": "We identify you by your worker id and never learn your name.",
         "links": "We identify you by your personal link.",
@@ -55,6 +57,7 @@ ENGLISH = Sentences(
 )
 GERMAN = Sentences(
     question={"compare": "Welche Antwort ist besser?", "rate": "Wie gut ist diese Antwort?"},
+    noun="Antwort",
     identity={
         "worker_id": "Wir erkennen Sie an Ihrer Worker-ID und erfahren Ihren Namen nicht.",
         "links": "Wir erkennen Sie an Ihrem persönlichen Link.",
@@ -91,6 +94,20 @@ TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
 """Templates that a plan may name. `adequacy` follows the instructions in Figure 4 of the correction paper (Deriu et al.
 2023)."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
+NOUN = re.compile(r"(?:Which(?: of (?:these|the) two)?|Welche[rs]?|How \w+ is (?:this|the)) ([^\W\d_]+)", re.IGNORECASE)
+"""A question with the noun of an output."""
+NO_NOUN = {"is", "one", "of", "do", "does", "would", "ist", "von", "der", "beiden"}
+"""Words in its place that are none."""
+
+
+def noun_of(question: str) -> str:
+    """What a question calls an output; '' where it does not say.
+
+    >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
+    ('summary', 'answer', '')
+    """
+    found = NOUN.match(question)
+    return "" if found is None or found[1].lower() in NO_NOUN else found[1]
 
 
 @cache
@@ -109,7 +126,8 @@ def completed(plan: StudyPlan) -> StudyPlan:
     'Thank you. Your answers are saved.'
     """
     question_text = LANGUAGES[available_language(plan.texts.language)].question[plan.question.mode]
-    question = msgspec.structs.replace(plan.question, text=plan.question.text or question_text)
+    text = plan.question.text or question_text
+    question = msgspec.structs.replace(plan.question, text=text, noun=plan.question.noun or noun_of(text))
     plan = msgspec.structs.replace(plan, question=question)
     texts, values = plan.texts, placeholders(plan)
     usual = {
@@ -130,7 +148,7 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
     """Values of the placeholders in texts: `{question}`, `{batch}` and so on.
 
     >>> sorted(placeholders(StudyPlan()))
-    ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'pay', 'question', 'title']
+    ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']
     """
     people, money = plan.people, plan.money
     sentences = LANGUAGES[available_language(plan.texts.language)]
@@ -139,8 +157,11 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
     )
     checks += [sentences.checks] * bool(people.attention or people.gold_every)
     answer, batch = (f"{price:.2f} {money.currency}" for price in (money.price, money.price * people.batch))
+    noun = plan.question.noun or sentences.noun
     return {
         "question": plan.question.text,
+        "noun": noun,
+        "name": noun[:1].upper() + noun[1:],
         "title": plan.texts.title or plan.name,
         "batch": str(people.batch),
         "batches": str(people.batches),

@@ -2,7 +2,7 @@
 """Every way of combining metrics, in the order of the tables; a new one is a file here and a line below."""
 
 from custodes.combining.methods.auto import automatic
-from custodes.combining.methods.method import Formula, Lesson, Method, with_means
+from custodes.combining.methods.method import Formula, TrainingData, Method, with_means
 from custodes.registry import members
 
 from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
@@ -20,4 +20,4 @@ DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
 FAST = tuple(method.name for method in sorted(_LEARNERS, key=lambda method: method is not RIDGE) if method.fast)
 """Methods of the report: a fit takes milliseconds."""
 
-__all__ = ["BEST", "DEFAULT", "FAST", "METHODS", "Formula", "Lesson", "Method", "with_means"]
+__all__ = ["BEST", "DEFAULT", "FAST", "METHODS", "Formula", "Method", "TrainingData", "with_means"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from custodes.combining.methods.method import Formula, Lesson, Method, with_means
+from custodes.combining.methods.method import Formula, Method, TrainingData, with_means
 from custodes.combining.methods.trees import BLEND
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.folds import splits
@@ -21,14 +21,14 @@ def automatic(methods: Sequence[Method]) -> Method:
     """The method that chooses among others, by `CLEARLY` standard errors of the paired difference from the blend."""
     among = tuple(method for method in methods if method.by_default)
 
-    def fit(lesson: Lesson) -> Formula:
-        inner_scores = lesson.inner or scored(lesson, among)
+    def fit(training: TrainingData) -> Formula:
+        inner_scores = training.inner or scored(training, among)
         scores = np.stack([np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in among])
         lead = scores - scores[among.index(BLEND)]
         mean, error = lead.mean(axis=1), lead.std(axis=1, ddof=1) / np.sqrt(lead.shape[1])
         clear = mean > CLEARLY * error
         chosen = among[int(np.argmax(np.where(clear, mean, 0.0)))] if clear.any() else BLEND
-        return replace(lesson.learn(chosen)[1], chosen=chosen.name)
+        return replace(training.learn(chosen)[1], chosen=chosen.name)
 
     return Method(
         name="auto",
@@ -44,13 +44,13 @@ def automatic(methods: Sequence[Method]) -> Method:
     )
 
 
-def scored(lesson: Lesson, among: Sequence[Method]) -> dict[str, Floats]:
+def scored(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]:
     """What methods score on folds of a part that they have not seen, by name (folds,)."""
-    fold = lesson.inner_folds()
-    predicted = {method.name: np.full(len(lesson.y), np.nan) for method in among if not method.mean_of}
+    fold = training.inner_folds()
+    predicted = {method.name: np.full(len(training.y), np.nan) for method in among if not method.mean_of}
     for train, held in splits(fold):
-        part = lesson.part(train)
+        part = training.part(train)
         for method in among:
             if not method.mean_of:
-                predicted[method.name][held] = part.learn(method)[1].predict(lesson.x[held])
-    return {name: lesson.fold_scores(method, fold) for name, method in with_means(among, predicted).items()}
+                predicted[method.name][held] = part.learn(method)[1].predict(training.x[held])
+    return {name: training.fold_scores(method, fold) for name, method in with_means(among, predicted).items()}

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.combining.methods.method import Formula, Method, TrainingData
 from custodes.stats.learning.bayesopt import maximise
 
 INITIAL, ITERATIONS = 5, 100
 """Evaluations of the Gaussian process, as in the paper (appendix C.2)."""
 
 
-def gaussian_process(lesson: Lesson) -> Formula:
+def gaussian_process(training: TrainingData) -> Formula:
     """The weights with the highest objective, of the `top` metrics."""
-    x, _ = lesson.filled
-    scores = np.nan_to_num(lesson.score(x.T), nan=-np.inf)
-    selected = np.sort(np.argsort(-scores, kind="stable")[: lesson.top])
+    x, _ = training.filled
+    scores = np.nan_to_num(training.score(x.T), nan=-np.inf)
+    selected = np.sort(np.argsort(-scores, kind="stable")[: training.top])
     columns = np.ascontiguousarray(x[:, selected].T)
     optimum = maximise(
-        lambda weights: lesson.score(weights @ columns),
+        lambda weights: training.score(weights @ columns),
         n_dims=len(selected),
         n_initial=INITIAL,
         n_iterations=ITERATIONS,
-        rng=lesson.rng,
+        rng=training.rng,
     )
     weights = np.zeros(x.shape[1])
     weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # an objective that is never defined
-    return lesson.calibrated(weights)
+    return training.calibrated(weights)
 
 
 GP = Method(

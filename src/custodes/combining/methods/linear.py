@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.combining.methods.method import Formula, Method, TrainingData
 from custodes.stats.learning import ridge
 from custodes.stats.learning.pairwise import pairwise_logistic
 
 
-def best(lesson: Lesson) -> Formula:
+def best(training: TrainingData) -> Formula:
     """The single metric with the highest objective in training."""
-    scores = lesson.score(lesson.filled[0].T)
+    scores = training.score(training.filled[0].T)
     top = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
-    return lesson.calibrated((np.arange(len(scores)) == top).astype(np.float64))
+    return training.calibrated((np.arange(len(scores)) == top).astype(np.float64))
 
 
-def equal(lesson: Lesson) -> Formula:
+def equal(training: TrainingData) -> Formula:
     """The mean of all normalised metrics that vary."""
-    varies = np.ptp(lesson.filled[0], axis=0) > 0
-    return lesson.calibrated(varies / max(1, varies.sum()))
+    varies = np.ptp(training.filled[0], axis=0) > 0
+    return training.calibrated(varies / max(1, varies.sum()))
 
 
-def linear(lesson: Lesson) -> Formula:
+def linear(training: TrainingData) -> Formula:
     """Ridge regression on people's ratings."""
-    by, weights, intercept = ridge.ridge(lesson.x, lesson.y, groups=lesson.groups)
+    by, weights, intercept = ridge.ridge(training.x, training.y, groups=training.groups)
     # Where its limits lie beyond the scale there is no score to clip, and the bounds of the file must not be wider.
     low, high, mean = (np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0) for values in (by.low, by.high, by.mean))
     width = np.where(high > low, high - low, 1.0)
@@ -38,9 +38,9 @@ def linear(lesson: Lesson) -> Formula:
     )
 
 
-def pairwise(lesson: Lesson) -> Formula:
+def pairwise(training: TrainingData) -> Formula:
     """Logistic regression on people's preferences between outputs of one item."""
-    return lesson.calibrated(pairwise_logistic(lesson.x, lesson.y, items=lesson.items, groups=lesson.groups))
+    return training.calibrated(pairwise_logistic(training.x, training.y, items=training.items, groups=training.groups))
 
 
 BEST = Method(

@@ -1,4 +1,4 @@
-"""A way of combining metrics is a value; it learns from a lesson a formula that predicts people's ratings."""
+"""A way of combining metrics is a value; it learns from training data a formula that predicts people's ratings."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ INNER = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
+class TrainingData:
     """What a method learns from: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) people's ratings; `items`
     and `groups` (rows,) the item of each output, and what is held out together; `by` the objective; `top` so many
     metrics for the methods that ask for it (None: all); `inner` what methods score on folds of this part that they
@@ -86,12 +86,12 @@ class Lesson:
     def __post_init__(self) -> None:
         read_only(self)
 
-    def part(self, rows: NDArray[Any]) -> Lesson:
+    def part(self, rows: NDArray[Any]) -> TrainingData:
         """Some of the rows."""
         x, y, items, groups = (values[rows] for values in (self.x, self.y, self.items, self.groups))
         return replace(self, x=x, y=y, items=items, groups=groups, inner={})
 
-    def resampled(self, rng: np.random.Generator) -> Lesson:
+    def resampled(self, rng: np.random.Generator) -> TrainingData:
         """Whole groups drawn with replacement; copies of a group stay together in any inner fold."""
         group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
         ordered, start = np.argsort(group, kind="stable"), np.cumsum(size) - size
@@ -163,7 +163,7 @@ class Lesson:
 Family = Literal["weights", "importances", "both"]
 """What a metric has in the formula: a weight, an importance in trees, or both."""
 
-Fit = Callable[[Lesson], Formula]
+Fit = Callable[[TrainingData], Formula]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining.methods.linear import RIDGE
-from custodes.combining.methods.method import Formula, Lesson, Method, narrowed
+from custodes.combining.methods.method import Formula, Method, TrainingData, narrowed
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 
@@ -17,24 +17,24 @@ SEED = 0
 """Of XGBoost's row sampling: a setting of the method, so that the same data give the same trees."""
 
 
-def _boosted(lesson: Lesson, x: Floats, columns: NDArray[np.intp]) -> tuple[boost.Trees, Floats]:
+def _boosted(training: TrainingData, x: Floats, columns: NDArray[np.intp]) -> tuple[boost.Trees, Floats]:
     """Fit trees that predict standardised ratings from some columns of x (rows, metrics): these, and the importances.
 
     A column without values changes no tree.
     """
     values = np.full_like(x, np.nan)
     values[:, columns] = x[:, columns]
-    return boost.boosted(values, lesson.standardised[0], seed=SEED, **boost.SETTINGS)
+    return boost.boosted(values, training.standardised[0], seed=SEED, **boost.SETTINGS)
 
 
-def trees_on(lesson: Lesson, columns: NDArray[np.intp]) -> Formula:
+def trees_on(training: TrainingData, columns: NDArray[np.intp]) -> Formula:
     """Fit trees on some of the metrics."""
-    trees, importance = _boosted(lesson, lesson.x, columns)
+    trees, importance = _boosted(training, training.x, columns)
     splits = bool(importance.any())
-    _, mean, spread = lesson.standardised
+    _, mean, spread = training.standardised
     return Formula(
         weights=np.zeros(len(importance)),
-        fill=lesson.filled[1],
+        fill=training.filled[1],
         importance=importance,
         intercept=mean,
         trees=trees if splits else None,
@@ -42,39 +42,39 @@ def trees_on(lesson: Lesson, columns: NDArray[np.intp]) -> Formula:
     )
 
 
-def xgboost(lesson: Lesson) -> Formula:
+def xgboost(training: TrainingData) -> Formula:
     """Boosted trees."""
-    return trees_on(lesson, np.arange(lesson.x.shape[1]))
+    return trees_on(training, np.arange(training.x.shape[1]))
 
 
-def xgboost_pruned(lesson: Lesson) -> Formula:
+def xgboost_pruned(training: TrainingData) -> Formula:
     """Boosted trees on fewer metrics: the least important one leaves, step by step; the number is chosen on held-out
     folds (paper, algorithm 1)."""
 
     def score(predicted: Floats, fold: NDArray[Any]) -> float:
         """The objective, averaged over the folds where it is defined."""
-        values = lesson.fold_scores(predicted, fold)
+        values = training.fold_scores(predicted, fold)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
-    y, folds = lesson.standardised[0], lesson.inner_folds()
-    pruning = boost.pruned(lesson.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
-    return replace(trees_on(lesson, pruning.best), pruned=pruning.steps)
+    y, folds = training.standardised[0], training.inner_folds()
+    pruning = boost.pruned(training.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
+    return replace(trees_on(training, pruning.best), pruned=pruning.steps)
 
 
-def half(lesson: Lesson) -> Formula:
+def half(training: TrainingData) -> Formula:
     """Ridge regression for half of the prediction."""
-    whole = lesson.learn(RIDGE)[1]
+    whole = training.learn(RIDGE)[1]
     return replace(whole, weights=whole.weights / 2, intercept=whole.intercept / 2)
 
 
-def blend(lesson: Lesson) -> Formula:
+def blend(training: TrainingData) -> Formula:
     """The mean of ridge regression and boosted trees."""
-    line = half(lesson)
+    line = half(training)
     columns = np.flatnonzero(line.weights)
     if not len(columns):
-        return lesson.learn(RIDGE)[1]
-    trees, importance = _boosted(lesson, narrowed(lesson.x, line.low, line.high), columns)
-    _, mean, spread = lesson.standardised
+        return training.learn(RIDGE)[1]
+    trees, importance = _boosted(training, narrowed(training.x, line.low, line.high), columns)
+    _, mean, spread = training.standardised
     return replace(line, intercept=line.intercept + mean / 2, trees=trees, share=spread / 2, importance=importance)
 
 

@@ -87,8 +87,8 @@ QUOTED = r"^'('*[=+\-@\t\r\n])"
 def load_table(source: str | Path) -> LoadedTable:
     """Read the table in a file, a folder, a database or standard input; text cells are strings.
 
-    `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive.
-    Raises `InputError` if there is no table, and `MissingExtraError` if a required library is not installed.
+    `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive. Raises `InputError` if there is
+    no table, and `MissingExtraError` if a required library is not installed.
     """
     path, part = path_and_part(source)
     check_exists(path)

@@ -13,11 +13,11 @@ from custodes.data.loading import size
 from custodes.data.loading.table import chosen, named_columns, short
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed
-from custodes.sealed import without_twins
+from custodes.strict_json import reject_duplicate_keys
 
 AS_TEXT: dict[str, Any] = {
     **dict.fromkeys(("parse_float", "parse_int", "parse_constant"), str),
-    "object_pairs_hook": without_twins,
+    "object_pairs_hook": reject_duplicate_keys,
 }
 
 

@@ -10,11 +10,11 @@ import polars as pl
 
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import one_value_per_item
+from custodes.data.mapping.column_vocabulary import AVERAGES, GENERIC, SCORERS, is_fact, looks_human, parts, stem
 from custodes.data.mapping.nested import flattened, nested_columns
 from custodes.data.mapping.pattern import KINDS, ColumnPattern, is_path, split_columns
 from custodes.data.mapping.phrases import check_phrases, read_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, check_text_roles, several
-from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, is_fact, looks_human, parts, stem
 from custodes.data.notes import Note, noted
 from custodes.data.table import check_unique, counted_cells, label_column, number_column, typed_column
 from custodes.errors import InputError, OptionError, listed, shown, suggestion

@@ -9,6 +9,29 @@ from itertools import chain, product
 
 import polars as pl
 
+from custodes.data.mapping.annotator_columns import (
+    nested_patterns,
+    numbers_of,
+    people_patterns,
+    pooled_aspects,
+    rest_pattern,
+)
+from custodes.data.mapping.column_vocabulary import (
+    ASPECTS,
+    AVERAGES,
+    GENERIC,
+    NAMES,
+    PEOPLE_ROLES,
+    SCORERS,
+    averages,
+    is_fact,
+    looks_human,
+    named,
+    normalised,
+    parts,
+    sides,
+    stem,
+)
 from custodes.data.mapping.columns import RATED, Columns
 from custodes.data.mapping.guess_texts import (
     has_another_role,
@@ -26,25 +49,8 @@ from custodes.data.mapping.guess_texts import (
     texts_of_pairs,
 )
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.people import nested_patterns, numbers_of, people_patterns, pooled_aspects, rest_pattern
 from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.mapping.words import (
-    ASPECTS,
-    AVERAGES,
-    GENERIC,
-    NAMES,
-    PEOPLE_ROLES,
-    SCORERS,
-    averages,
-    is_fact,
-    looks_human,
-    named,
-    normalised,
-    parts,
-    sides,
-    stem,
-)
 from custodes.data.notes import Note, noted
 from custodes.data.table import MISSING_TOKENS, counted_cells
 from custodes.errors import CustodesError, listed

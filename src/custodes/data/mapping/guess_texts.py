@@ -10,11 +10,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from custodes.data.mapping.columns import RATED, Columns
-from custodes.data.mapping.pattern import KINDS, literal, matches
-from custodes.data.mapping.people import numbers_of
-from custodes.data.mapping.text_columns import ANSWERS, PAIR, turns_in_cell
-from custodes.data.mapping.words import (
+from custodes.data.mapping.annotator_columns import numbers_of
+from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     GENERIC,
     NAMES,
@@ -32,6 +29,9 @@ from custodes.data.mapping.words import (
     stem,
     word_list,
 )
+from custodes.data.mapping.columns import RATED, Columns
+from custodes.data.mapping.pattern import KINDS, literal, matches
+from custodes.data.mapping.text_columns import ANSWERS, PAIR, turns_in_cell
 from custodes.data.table import counted_cells
 
 BLANKS = 2

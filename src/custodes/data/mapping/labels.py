@@ -10,11 +10,11 @@ from itertools import product
 import polars as pl
 
 from custodes.data.labels import MOST_LABELS, is_binary, label_words
+from custodes.data.mapping.column_vocabulary import NAMES, looks_human, named, normalised, parts, sides, word_list
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import flags
 from custodes.data.mapping.guess_texts import MOST_SYSTEMS
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.words import NAMES, looks_human, named, normalised, parts, sides, word_list
 from custodes.data.table import counted_cells
 
 HUMAN = frozenset(

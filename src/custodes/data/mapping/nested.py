@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.mapping.column_vocabulary import named
 from custodes.data.mapping.text_columns import turns_in_cell
-from custodes.data.mapping.words import named
 from custodes.data.table import series_of
 
 DEPTH = 8

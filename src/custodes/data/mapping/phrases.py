@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from custodes.data.mapping.words import word_list
+from custodes.data.mapping.column_vocabulary import word_list
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted
 from custodes.errors import OptionError

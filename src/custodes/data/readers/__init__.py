@@ -12,7 +12,7 @@ from custodes.registry import members
 from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
 from custodes.data.readers.outputs import READER as OUTPUTS
-from custodes.data.readers.looks import READER as LOOKS
+from custodes.data.readers.interim_analyses import READER as LOOKS
 from custodes.data.readers.ratings import WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.arena import READER as ARENA

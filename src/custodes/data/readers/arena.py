@@ -12,7 +12,7 @@ from itertools import chain
 
 import polars as pl
 
-import custodes.data.readers.words as words
+import custodes.data.readers.verdict_words as words
 from custodes.data.notes import Note, noted
 from custodes.data.readers.battles import in_each_row, judged, refuse_nameless
 from custodes.data.readers.mtbench import items_of, judges

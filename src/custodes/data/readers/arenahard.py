@@ -14,8 +14,8 @@ from custodes.data.loading import parse_json
 from custodes.data.notes import noted
 from custodes.data.readers.mtbench import judges
 from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.verdict_words import TIES, UNSURE, plain
 from custodes.data.readers.verdicts import log_study
-from custodes.data.readers.words import TIES, UNSURE, plain
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column
 from custodes.errors import InputError, listed

@@ -13,8 +13,8 @@ from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
-from custodes.data.readers.words import without_empty
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, number_column
 from custodes.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.data.notes import Note, noted
-from custodes.data.readers.words import named_system
+from custodes.data.readers.verdict_words import named_system
 from custodes.data.table import label_column, refuse, refuse_values, repeated
 
 MARKS = r"[\s_\-,/|>()\[\]]"

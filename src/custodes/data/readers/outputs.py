@@ -13,8 +13,8 @@ import polars as pl
 
 from custodes.data.items import one_value_per_item
 from custodes.data.loading import parse_json
+from custodes.data.mapping.column_vocabulary import is_fact
 from custodes.data.mapping.columns import UnfitError
-from custodes.data.mapping.words import is_fact
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, dialogue, turns_in, turns_of
 from custodes.data.raters import Raters

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.data.loading import file_bytes, holds_table, utf8_text
-from custodes.data.mapping.words import normalised
+from custodes.data.mapping.column_vocabulary import normalised
 from custodes.data.notes import noted
 from custodes.data.origin import digest_of
 from custodes.data.readers.outputs import read_outputs

@@ -27,14 +27,14 @@ from custodes.evaluate.agreement.choices import (
     resampled_groups,
 )
 from custodes.evaluate.agreement.differences import Differences, Tester
-from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, standing_columns
+from custodes.evaluate.agreement.joint_aspects import JointAspects, joint_aspects
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.agreement.together import Together, together
 from custodes.evaluate.comparable import NotComparableError, label_of
-from custodes.evaluate.comparison import Comparison, compare
-from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
+from custodes.evaluate.rater_comparison import RaterComparison, compare
+from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.rates.estimates import EstimateSettings
 from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table
 from custodes.evaluate.rates.outputs import labelled_outputs
@@ -185,7 +185,7 @@ def agreement(
         one_of("compare_by", name, [statistic.name for statistic in STATISTICS.values() if statistic.best])
 
     def answer(
-        part: tuple[Comparison, Together], rng: np.random.Generator
+        part: tuple[RaterComparison, JointAspects], rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         tables, notes = _answer(*part, flips_of, resamples, tuple(compare_by), confidence, alpha, rng)
         if by and part[0].aspect not in study.labels:
@@ -201,7 +201,7 @@ def agreement(
         if not labels:
             raise
         comparisons = []
-    parts = list(zip(comparisons, together(comparisons), strict=True))
+    parts = list(zip(comparisons, joint_aspects(comparisons), strict=True))
     generator = np.random.default_rng(rng)
     flips_of = drawn_flips(generator)
     # one label, so that all aspects share their resamples
@@ -243,9 +243,9 @@ def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
 
 
 def _answer(
-    comparison: Comparison,
-    beside: Together,
-    flips_of: Callable[[Comparison], NDArray[np.int8]],
+    comparison: RaterComparison,
+    beside: JointAspects,
+    flips_of: Callable[[RaterComparison], NDArray[np.int8]],
     resamples: int,
     compare_by: tuple[str, ...],
     confidence: float,
@@ -294,7 +294,9 @@ def _answer(
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
 
 
-def _shown(comparison: Comparison, differences: Differences, standing: dict[str, Any]) -> tuple[int, NDArray[np.intp]]:
+def _shown(
+    comparison: RaterComparison, differences: Differences, standing: dict[str, Any]
+) -> tuple[int, NDArray[np.intp]]:
     """Number of the best metrics to list, and positions of the pairs that include one of them.
 
     With at most `MOST_PAIRS` pairs, all metrics and all pairs.
@@ -307,7 +309,9 @@ def _shown(comparison: Comparison, differences: Differences, standing: dict[str,
     return best, np.flatnonzero(among[differences.pairs].any(axis=1))
 
 
-def _comparison_columns(comparison: Comparison, differences: Differences, places: NDArray[np.intp]) -> dict[str, Any]:
+def _comparison_columns(
+    comparison: RaterComparison, differences: Differences, places: NDArray[np.intp]
+) -> dict[str, Any]:
     names = pl.Series(comparison.metrics, dtype=pl.String)
     first, second = (names.gather(np.tile(side, len(differences.tests))) for side in differences.pairs[places].T)
     families = list(differences.tests.values())
@@ -391,7 +395,9 @@ def _ground_notes(sample: Sample) -> list[Note]:
     )
 
 
-def _told_notes(comparison: Comparison, differences: Differences, standing: dict[str, Any], alpha: float) -> list[Note]:
+def _told_notes(
+    comparison: RaterComparison, differences: Differences, standing: dict[str, Any], alpha: float
+) -> list[Note]:
     """Notes on the statistic that ranks the metrics, and on aspects without a significant difference."""
     tested = {name: family for name, family in differences.tests.items() if np.isfinite(family.p_adjusted).any()}
     silent = [name for name, family in tested.items() if not family.significant(alpha).any()]

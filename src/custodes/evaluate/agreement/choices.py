@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.comparisons import Joint
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.slices import Ratios
 from custodes.memory import check_memory, of_resamples
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions
@@ -19,7 +19,7 @@ from custodes.stats.equal_clusters import sums_of
 from custodes.stats.ratios import ratio
 
 
-def are_choices(comparison: Comparison) -> bool:
+def are_choices(comparison: RaterComparison) -> bool:
     """Whether only preferences can be compared: no output and no system has scores of both annotators and metrics."""
     scores = comparison.scores
     outputs = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any()
@@ -28,7 +28,7 @@ def are_choices(comparison: Comparison) -> bool:
 
 
 def resampled_groups(
-    comparison: Comparison, resamples: int, rng: np.random.Generator
+    comparison: RaterComparison, resamples: int, rng: np.random.Generator
 ) -> tuple[Ints, NDArray[np.uint32]]:
     """Resample groups of clusters with equal preferences.
 
@@ -57,7 +57,7 @@ class Choices:
     -1 for a cluster that another one represents; None: each cluster has its own column.
     """
 
-    def __init__(self, comparison: Comparison, times: NDArray[Any], column: Ints | None = None) -> None:
+    def __init__(self, comparison: RaterComparison, times: NDArray[Any], column: Ints | None = None) -> None:
         self._comparison, self._times = comparison, times
         self._column = np.arange(comparison.design.n_units) if column is None else column
 
@@ -145,14 +145,14 @@ class Choices:
         return accuracy, people_net, metric_net
 
 
-def chosen(comparison: Comparison, metric: int) -> Joint:
+def chosen(comparison: RaterComparison, metric: int) -> Joint:
     """The comparisons rated by both the annotators and a metric."""
     rows = comparison.preferences.joint(0, 1 + metric)
     both = rows.by_all
     return Joint(rows.pair[both], rows.item[both], rows.signs[:, both])
 
 
-def equal_preferences(comparison: Comparison) -> Ratios:
+def equal_preferences(comparison: RaterComparison) -> Ratios:
     """Sample accuracy of each metric as a ratio of sums over items."""
     design, n = comparison.design, len(comparison.items)
     weights = np.ones(n) if design.item_weights is None else design.item_weights
@@ -170,7 +170,7 @@ def equal_preferences(comparison: Comparison) -> Ratios:
     )
 
 
-def chosen_items(comparison: Comparison) -> Bools:
+def chosen_items(comparison: RaterComparison) -> Bools:
     """(metrics, items): whether annotators and the metric compared two outputs of the item."""
     result = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
     for metric, row in enumerate(result):
@@ -200,7 +200,7 @@ class Ground(NamedTuple):
         return Ground(scored, self.keys if same else np.intersect1d(self.keys, other.keys, assume_unique=True))
 
 
-def grounds_of(comparison: Comparison) -> list[Ground]:
+def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
     keys = []
     for metric in range(len(comparison.metrics)):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from custodes.evaluate.agreement.choices import are_choices, chosen_items, equal_grounds, grounds_of
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, read_only, up_to_rounding
 
@@ -68,7 +68,7 @@ class Tester:
         """The same sample with jackknife weights, which leave out one block of clusters at a time."""
         return self.leaving_out(self.sample.comparison)
 
-    def leaving_out(self, comparison: Comparison) -> Sample:
+    def leaving_out(self, comparison: RaterComparison) -> Sample:
         """A comparison of the same items with jackknife weights; its clusters are the blocks."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
         if n_blocks < design.n_units:
@@ -243,14 +243,14 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
     )
 
 
-def _on_common_ground(comparison: Comparison) -> Iterator[tuple[Ints, Ints, Comparison, Ints]]:
+def _on_common_ground(comparison: RaterComparison) -> Iterator[tuple[Ints, Ints, RaterComparison, Ints]]:
     """Yield the comparison for every set of outputs that is shared by the annotators and the two metrics of a pair.
 
     Yields
     ------
     first, second : arrays of int of shape (k,)
         Metrics of the pairs that share this set of outputs.
-    shared : Comparison
+    shared : RaterComparison
         Comparison of these metrics on this set.
     place : array of int of shape (metrics,)
         The position of each metric in `shared`.
@@ -279,7 +279,7 @@ def counted(statistic: Statistic, sample: Sample) -> Bools:
     return _items(sample.comparison)
 
 
-def _items(comparison: Comparison, metrics: slice = slice(None)) -> Bools:
+def _items(comparison: RaterComparison, metrics: slice = slice(None)) -> Bools:
     """(metrics, items): whether an item has any comparison that counts, for some of the metrics."""
     compared = chosen_items(comparison)
     return (compared if are_choices(comparison) else compared | comparison.scored.any(axis=2))[metrics]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import Choices, are_choices
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, calibrated_accuracy, intervals
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, read_only
 from custodes.stats.population import population_values
@@ -25,7 +25,7 @@ PERMUTATIONS = 1000
 """Sign flips of every test of two systems in soft pairwise accuracy."""
 
 
-def drawn_flips(rng: np.random.Generator) -> Callable[[Comparison], NDArray[np.int8]]:
+def drawn_flips(rng: np.random.Generator) -> Callable[[RaterComparison], NDArray[np.int8]]:
     """Sign flips (`PERMUTATIONS`, clusters) of a comparison; they do not depend on other draws from the generator."""
     seed = int(rng.spawn(1)[0].integers(2**63))
     return lambda comparison: bootstrap.sign_flips(comparison.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
@@ -58,7 +58,7 @@ class Sample:
     resamples.
     """
 
-    comparison: Comparison
+    comparison: RaterComparison
     times: NDArray[Any]
     flips: NDArray[np.int8]
     columns: Ints | None = None
@@ -67,7 +67,7 @@ class Sample:
     def __post_init__(self) -> None:
         read_only(self)
 
-    def per_item(self, name: str, compute: Callable[[Comparison], Floats]) -> Floats:
+    def per_item(self, name: str, compute: Callable[[RaterComparison], Floats]) -> Floats:
         """The value of `compute` for the comparison, (metrics, items); NaN if there are only preferences."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
@@ -216,7 +216,7 @@ class Statistic:
     doc: str
     compute: Callable[[Sample], Floats]
     of_people: Callable[[Sample, Floats, Floats], Floats] | None = None
-    per_item: Callable[[Comparison], Floats] | None = None
+    per_item: Callable[[RaterComparison], Floats] | None = None
     bounds: intervals.Bounds = intervals.ANY
     fewest: int = FEWEST
     population: Callable[[Sample], Floats] | None = None

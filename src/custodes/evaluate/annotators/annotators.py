@@ -16,6 +16,17 @@ from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.annotators.annotator_answers import MOST_LABELS, AnnotatorAnswers, annotator_answers
+from custodes.evaluate.annotators.annotator_statistics import (
+    FEW_TASKS,
+    FEWEST,
+    FIRST,
+    LITTLE,
+    NO_AGREEMENT,
+    SECOND,
+    Tests,
+    annotator_columns,
+)
 from custodes.evaluate.annotators.consensus import (
     FEW_ITEMS,
     FEWEST_SHARED,
@@ -26,18 +37,7 @@ from custodes.evaluate.annotators.consensus import (
     label_columns,
 )
 from custodes.evaluate.annotators.identity import SLOT, People, persons
-from custodes.evaluate.annotators.material import MOST_LABELS, AnnotatorAnswers, material
 from custodes.evaluate.annotators.reliability import FEW_DOUBLES, agreement_columns, concentration_columns, pair_columns
-from custodes.evaluate.annotators.standing import (
-    FEW_TASKS,
-    FEWEST,
-    FIRST,
-    LITTLE,
-    NO_AGREEMENT,
-    SECOND,
-    Tests,
-    standing_columns,
-)
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
@@ -257,7 +257,7 @@ def annotators(
                 silent = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {silent}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.whose_people())
-    parts, data_notes = material(chosen, chosen.humans)
+    parts, data_notes = annotator_answers(chosen, chosen.humans)
     if not parts:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
@@ -309,7 +309,7 @@ def _answer(
     times = bootstrap.bootstrap_weights(part.n_units, resamples if part.n_units > 1 else 0, rng)
     is_person = np.array([name in person_names for name in part.raters])
     slots = int((~is_person).sum())
-    columns, tests = standing_columns(part, is_person, times=times, confidence=confidence)
+    columns, tests = annotator_columns(part, is_person, times=times, confidence=confidence)
     chosen, why = chosen_method(part, method, slots=bool(slots)) if not part.continuous else ("", "")
     reason = f"more than {MOST_LABELS} different scores: numeric ratings, not labels" if part.continuous else ""
     together, ends, reasons = {}, np.full((3, len(part.raters)), np.nan), np.full(len(part.raters), reason)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from custodes.errors import OptionError
-from custodes.evaluate.annotators.material import OUTCOMES, VERDICTS, AnnotatorAnswers
+from custodes.evaluate.annotators.annotator_answers import OUTCOMES, VERDICTS, AnnotatorAnswers
 from custodes.stats import intervals
 from custodes.stats.annotator_models import (
     UNKNOWN,

@@ -7,7 +7,7 @@ from typing import Literal
 
 import polars as pl
 
-from custodes.data.mapping.words import HUMAN, parts, stem
+from custodes.data.mapping.column_vocabulary import HUMAN, parts, stem
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed

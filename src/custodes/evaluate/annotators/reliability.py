@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.annotators.material import VERDICTS, AnnotatorAnswers
+from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.reliability import (

@@ -24,8 +24,8 @@ from custodes.evaluate.ceiling.halo import halo_columns
 from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
 from custodes.evaluate.ceiling.missing_information import information_columns, lasso_columns
 from custodes.evaluate.ceiling.prediction_target import FOLDS, MODELS, Folds, Model, Target, target_of
-from custodes.evaluate.judges import METRIC, Judges, few_clusters_notes, judges
 from custodes.evaluate.parallel import each
+from custodes.evaluate.rater_scores import METRIC, RaterScores, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
 from custodes.stats import split_half
 from custodes.stats.correlation import within_item
@@ -240,7 +240,7 @@ def ceiling(
     one_of("folds", folds, FOLDS)
     one_of("model", model, MODELS)
     at_least("steps", steps, 1)
-    who = _without_lone_items(judges(study, **selection))
+    who = _without_lone_items(rater_scores(study, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
     for wanting, message in (
         (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)}); select other metrics"),
@@ -288,7 +288,7 @@ def ceiling(
     return replace(result, notes=(*result.notes, *_notes(result, who, strangers)))
 
 
-def _without_lone_items(who: Judges) -> Judges:
+def _without_lone_items(who: RaterScores) -> RaterScores:
     """The raters without human aspects that were rated on one item or cluster only."""
     alone = {who.names[k]: who.rater_aspects[k] for k in who.of_kind("human") if _clusters(who, k) < 2}
     raters = np.array([name in alone for name in who.names])[:, np.newaxis, np.newaxis]
@@ -302,12 +302,12 @@ def _without_lone_items(who: Judges) -> Judges:
     )
 
 
-def _clusters(who: Judges, rater: int) -> int:
+def _clusters(who: RaterScores, rater: int) -> int:
     """Number of clusters of items that a rater rated."""
     return len(np.unique(who.design.units[np.isfinite(who.scores[rater]).any(axis=1)]))
 
 
-def _in_use(who: Judges, patterns: Patterns) -> NDArray[np.intp]:
+def _in_use(who: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
     """Positions among the metrics of those matched by the patterns; a rater matches with each of its aspects."""
     named = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
     labels = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
@@ -388,7 +388,7 @@ def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dic
     }
 
 
-def _notes(result: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
+def _notes(result: Ceiling, who: RaterScores, strangers: Sequence[str]) -> list[Note]:
     """Notes on limits of the study design, on annotators that cannot be compared, and on predictions above the bound.
 
     The bound assumes independent errors of annotators. `strangers` are the annotators excluded from the halo table.

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.judges import METRIC, Judges
+from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.stats.arrays import Floats, read_only, up_to_rounding
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
@@ -49,7 +49,7 @@ class Target:
     weights, row 0 the data.
     """
 
-    who: Judges
+    who: RaterScores
     me: int
     row: NDArray[np.intp]
     y: Floats
@@ -116,7 +116,7 @@ class Target:
         )
 
 
-def target_of(who: Judges, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
+def target_of(who: RaterScores, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """The target of an aspect that annotators rated on at least two items or clusters."""
     y = who.scores[me].ravel()
     row = np.flatnonzero(np.isfinite(y))

@@ -13,7 +13,7 @@ from custodes.evaluate.agreement.differences import MOST_BLOCKS
 from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, correlation, multiple_testing
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import with_point
@@ -35,13 +35,13 @@ COVERAGE_GAP = 0.1
 ROUNDING = 1e-9
 
 
-def either_problems(comparison: Comparison) -> Iterator[Problem]:
+def either_problems(comparison: RaterComparison) -> Iterator[Problem]:
     """Problems of annotators alone and of metrics alone."""
     yield from _means_of_others(comparison)
     yield from _near_duplicates(comparison)
 
 
-def alone_problems(comparison: Comparison) -> Iterator[Problem]:
+def alone_problems(comparison: RaterComparison) -> Iterator[Problem]:
     """Problems of a study with annotators only or metrics only."""
     n_items = len(comparison.items)
     if 0 < n_items < FEW_ITEMS:
@@ -49,7 +49,7 @@ def alone_problems(comparison: Comparison) -> Iterator[Problem]:
 
 
 def compared_problems(
-    comparison: Comparison, _: np.random.Generator, *, lower: Set[str], resamples: int
+    comparison: RaterComparison, _: np.random.Generator, *, lower: Set[str], resamples: int
 ) -> list[Problem]:
     """The problems of metrics compared with annotators; lower is better for the raters in `lower`."""
     human = comparison.preferences.of_rater(0)
@@ -64,7 +64,7 @@ def compared_problems(
     ]
 
 
-def _of_people(comparison: Comparison, human: Comparisons) -> Iterator[Problem]:
+def _of_people(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
     n_items, sides = len(np.unique(human.item)), set(human.sign[human.sign != 0].tolist())
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
@@ -74,7 +74,7 @@ def _of_people(comparison: Comparison, human: Comparisons) -> Iterator[Problem]:
 
 
 def _against_people(
-    comparison: Comparison, shared: Sequence[Ints], *, lower: Set[str], resamples: int
+    comparison: RaterComparison, shared: Sequence[Ints], *, lower: Set[str], resamples: int
 ) -> Iterator[Problem]:
     """Metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
@@ -119,7 +119,7 @@ ADVICE = {
 """Advice on a metric with negative agreement, by whether it is declared as lower is better."""
 
 
-def _coverage(comparison: Comparison, shared: Sequence[Ints]) -> Iterator[Problem]:
+def _coverage(comparison: RaterComparison, shared: Sequence[Ints]) -> Iterator[Problem]:
     """Metrics that rated fewer of the annotators' outputs than other metrics."""
     rated = {name: len(items) for name, items in zip(comparison.metrics, shared, strict=True)}
     most = max(rated.values())
@@ -129,7 +129,7 @@ def _coverage(comparison: Comparison, shared: Sequence[Ints]) -> Iterator[Proble
         yield problem("coverage-differs", [*low], metrics=metrics)
 
 
-def _common_items(comparison: Comparison, human: Comparisons) -> Iterator[Problem]:
+def _common_items(comparison: RaterComparison, human: Comparisons) -> Iterator[Problem]:
     """Systems whose human-rated items differ from those of other systems."""
     counts = _items_in_common(comparison, human)
     joined = counts > 0
@@ -146,7 +146,7 @@ def _common_items(comparison: Comparison, human: Comparisons) -> Iterator[Proble
         yield problem("disjoint-systems", [group[0] for group in sets], n=len(sets), sets=first)
 
 
-def _items_in_common(comparison: Comparison, human: Comparisons) -> NDArray[np.int64]:
+def _items_in_common(comparison: RaterComparison, human: Comparisons) -> NDArray[np.int64]:
     """(systems, systems): number of items for which annotators rated the outputs of both, singly or in a comparison."""
     from scipy.sparse import csr_array
 
@@ -158,7 +158,7 @@ def _items_in_common(comparison: Comparison, human: Comparisons) -> NDArray[np.i
     return np.asarray((cells.T @ cells).toarray())
 
 
-def _near_duplicates(comparison: Comparison) -> Iterator[Problem]:
+def _near_duplicates(comparison: RaterComparison) -> Iterator[Problem]:
     """Pairs of metrics with a correlation near 1."""
     names, scores = comparison.metrics, comparison.scores.metrics
     if scores.size:
@@ -172,7 +172,7 @@ def _near_duplicates(comparison: Comparison) -> Iterator[Problem]:
         yield problem("near-duplicates", pairs, correlation=DUPLICATE_CORRELATION, pairs=listed(pairs))
 
 
-def _means_of_others(comparison: Comparison) -> Iterator[Problem]:
+def _means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     """Annotators, or metrics, whose scores are the mean of other raters."""
     where, (people, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
     persons, scores = comparison.scores.persons, comparison.scores.metrics

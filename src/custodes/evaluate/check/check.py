@@ -16,6 +16,7 @@ from custodes.answers.setting import Setting, selection_of, settings
 from custodes.answers.tables import count, flag, label, score, share, table
 from custodes.data.notes import Note
 from custodes.data.study import Study
+from custodes.evaluate.annotator_means import ScalesDifferError
 from custodes.evaluate.check.aspect import alone_problems, compared_problems, either_problems
 from custodes.evaluate.check.data_summary import raters_of, summary_of, tie_rates
 from custodes.evaluate.check.labels import label_problems
@@ -24,9 +25,8 @@ from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
 from custodes.evaluate.check.study import study_problems
 from custodes.evaluate.check.texts import systems_of_texts, texts_alone
 from custodes.evaluate.comparable import NotComparableError, label_of
-from custodes.evaluate.comparison import NO_COMPARISON, Comparison, all_raters, compared_by_any, compared_on
 from custodes.evaluate.parallel import each
-from custodes.evaluate.people import ScalesDifferError
+from custodes.evaluate.rater_comparison import NO_COMPARISON, RaterComparison, all_raters, compared_by_any, compared_on
 from custodes.progress import Progress, silent
 
 
@@ -153,7 +153,7 @@ class _Examined:
     `comparable` is False if annotators rate on different scales.
     """
 
-    comparison: Comparison
+    comparison: RaterComparison
     compared: bool
     comparable: bool
     notes: Sequence[Note]

@@ -10,10 +10,10 @@ import polars as pl
 from custodes.data.comparisons import HUMAN
 from custodes.data.study import Study
 from custodes.data.table import distinct, kept
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 
 
-def tie_rates(comparison: Comparison, *, comparable: bool) -> dict[str, float | None]:
+def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, float | None]:
     """Tie rates of the combined annotators ('human') and of each metric; None without comparisons.
 
     Annotators who are not `comparable`, because their scales differ, have no combined preference.
@@ -26,7 +26,7 @@ def tie_rates(comparison: Comparison, *, comparable: bool) -> dict[str, float | 
     return rates
 
 
-def raters_of(study: Study, comparison: Comparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
+def raters_of(study: Study, comparison: RaterComparison, ties: Mapping[str, float | None]) -> dict[str, Any]:
     """One row per annotator and per metric."""
     ours = pl.col("aspect").is_in([comparison.aspect, ""])
     systems = list(comparison.systems)
@@ -62,7 +62,7 @@ def raters_of(study: Study, comparison: Comparison, ties: Mapping[str, float | N
 
 
 def summary_of(
-    comparison: Comparison, raters: Mapping[str, Any], ties: Mapping[str, float | None], *, comparable: bool
+    comparison: RaterComparison, raters: Mapping[str, Any], ties: Mapping[str, float | None], *, comparable: bool
 ) -> dict[str, Any]:
     """The summary row of the aspect, from the rows of its raters."""
     missing, n = int(raters["missing"].sum()), len(raters["rater"])

@@ -21,8 +21,7 @@ ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b
 
 
 def asked_of(study: Study) -> pl.DataFrame:
-    """Comparisons that annotators were asked to judge, with second opinions, and the reasons of refusals
-    (`ASKED`).
+    """Comparisons that annotators were asked to judge, with second opinions, and the reasons of refusals (`ASKED`).
 
     Empty without any refusal.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from custodes.data.looks import STOPPED
+from custodes.data.interim_analyses import STOPPED
 from custodes.data.preferences import HALF
 from custodes.data.raters import INCOMPLETE, UNLIKE, UNTOLD
 from custodes.data.study import POOLED, REPEATED, TASTES

@@ -25,8 +25,8 @@ from custodes.evaluate.complementarity.distances import (
     defined_sums,
 )
 from custodes.evaluate.complementarity.rater_space import SHARE, labelled, structure
-from custodes.evaluate.judges import METRIC, People, few_clusters_notes, judges
 from custodes.evaluate.parallel import one_blas_thread
+from custodes.evaluate.rater_scores import METRIC, People, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
 from custodes.stats import intervals, ordination, rank_distance
 from custodes.stats.ratios import ratio
@@ -204,7 +204,7 @@ def complementarity(
     """
     one_of("level", level, LEVELS)
     one_of("distance", distance, rank_distance.RULES)
-    rankings = Rankings.of(judges(study, people=people, one_side=True, **selection), level)
+    rankings = Rankings.of(rater_scores(study, people=people, one_side=True, **selection), level)
     who, rng = rankings.who, np.random.default_rng(rng)
     times = who.design.resampled(resamples, rng)
     distances = Distances.of(rankings, distance, times, confidence, progress)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import with_interval
 from custodes.data.notes import noted
 from custodes.errors import listed
-from custodes.evaluate.judges import METRIC, Judges
+from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
 from custodes.stats.arrays import Floats
@@ -38,11 +38,11 @@ class Rankings:
     each system. A rater without any ranking counts as constant.
     """
 
-    who: Judges
+    who: RaterScores
     level: Level
 
     @classmethod
-    def of(cls, who: Judges, level: Level) -> Rankings:
+    def of(cls, who: RaterScores, level: Level) -> Rankings:
         """The rankings of the raters that do not rate all things of every unit equally."""
         rankings = cls(who=who, level=level)
         rated = np.isfinite(rankings.values)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import with_interval
 from custodes.data.notes import Note, noted
 from custodes.evaluate.complementarity.distances import Distances, Rankings
-from custodes.evaluate.judges import Judges
+from custodes.evaluate.rater_scores import RaterScores
 from custodes.stats import communities, intervals, ordination, ranks
 from custodes.stats.arrays import Floats
 
@@ -150,7 +150,7 @@ def _similarity(rankings: Rankings, distances: Distances, linked: NDArray[np.int
     return similarity[:, linked[:, None], linked], len(linked) * (len(linked) - 1) // 2 - int(n[0, 0])
 
 
-def labelled(who: Judges, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
+def labelled(who: RaterScores, raters: Iterable[int], end: str = "") -> dict[str, list[str]]:
     """The columns that identify raters, with `end` appended to their names."""
     return {f"rater{end}": [who.names[i] for i in raters], f"kind{end}": [who.kinds[i] for i in raters]}
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.judging.committee import (
@@ -33,7 +33,7 @@ EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 
 
 def committee_columns(
-    study: Study, part: Material, times: Floats, confidence: float
+    study: Study, part: RaterPreferences, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns of `committee` and of `panels`; empty without human ratings; no committee with one judge."""
     decided = part.people != ABSENT
@@ -52,7 +52,9 @@ def committee_columns(
     )
 
 
-def _alike(part: Material, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]) -> dict[str, Any]:
+def _alike(
+    part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
+) -> dict[str, Any]:
     """Correlation of the judges' errors, and the effective number of judges."""
     errors = 1 - correct(part.signs[judges][:, used], part.people[used])
     correlation = error_correlation(errors, units=part.unit[used], weights=times)
@@ -69,7 +71,7 @@ def _alike(part: Material, judges: list[int], used: Bools, times: Floats, ends: 
 
 
 def _panels(
-    study: Study, part: Material, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
+    study: Study, part: RaterPreferences, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
 ) -> dict[str, Any]:
     """Accuracy of the majority of all judges, of the selected panels, and of each judge."""
     verdicts, people, unit = part.signs[judges][:, used], part.people[used], part.unit[used]
@@ -111,7 +113,7 @@ def _folds(unit: Ints) -> Ints:
 
 
 def _one_verdict(
-    study: Study, part: Material, judges: list[int], used: Bools
+    study: Study, part: RaterPreferences, judges: list[int], used: Bools
 ) -> tuple[Floats, Floats, Floats, list[str | None]]:
     """(judges,): accuracy of a single verdict, verdicts per comparison, cost of a verdict, and its unit.
 

@@ -14,7 +14,7 @@ from custodes.data.panel import label_codes
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, of_aspect
 from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.judging.calibration import (
@@ -37,7 +37,7 @@ LARGEST_BRIER = (0.0, 2.0)
 
 
 def confidence_columns(
-    study: Study, part: Material, setting: Setting, times: Floats, confidence: float
+    study: Study, part: RaterPreferences, setting: Setting, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """The columns of `confidence` and of `reliability`, and the test of each rater with probabilities and human
     verdicts."""
@@ -74,7 +74,7 @@ def confidence_columns(
     return whole, curve, findings
 
 
-def _forecasts(study: Study, part: Material, setting: Setting) -> pl.DataFrame:
+def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.DataFrame:
     """A row per verdict with probabilities, for comparisons with a human verdict and with probabilities of all
     verdicts.
 

@@ -21,16 +21,16 @@ from custodes.evaluate.consistency.confidence import confidence_columns
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
 from custodes.evaluate.consistency.labels import label_columns
 from custodes.evaluate.consistency.length import length_columns
-from custodes.evaluate.consistency.material import Material, materials
 from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
-from custodes.evaluate.consistency.own import own_columns, own_systems
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
 from custodes.evaluate.consistency.repeats import repeat_columns
+from custodes.evaluate.consistency.self_preference import self_preference, self_preference_columns
 from custodes.evaluate.consistency.slices import ratios_of
 from custodes.evaluate.edges import CELLS
-from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality_table import INCONCLUSIVE
+from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of_items
 from custodes.progress import Progress, silent
 
@@ -338,11 +338,11 @@ def consistency(
     full = settings(setting)
     chosen = study.select(**selection_of(full), one_side=True)
     generator = np.random.default_rng(rng)
-    owned = own_systems(study, chosen, full, alpha=alpha, confidence=confidence)
+    owned = self_preference(study, chosen, full, alpha=alpha, confidence=confidence)
     answer = partial(
         _answer, chosen, owned, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
     )
-    parts = materials(chosen, full)
+    parts = rater_preferences(chosen, full)
     answers = list(each(answer, parts, rng=generator, progress=progress, desc="consistency"))
     findings = [finding for part in answers for finding in part.found]
     columns = finding_columns(findings, alpha=alpha)
@@ -372,7 +372,7 @@ class _Part(NamedTuple):
 def _answer(
     study: Study,
     owned: dict[str, list[Finding]],
-    part: Material,
+    part: RaterPreferences,
     rng: np.random.Generator,
     *,
     setting: Setting,
@@ -398,7 +398,7 @@ def _answer(
         "repeated_labels": label_columns(study, part, times, confidence),
         "missing": missing,
         "length": length,
-        "own_systems": own_columns(of_own_systems),
+        "own_systems": self_preference_columns(of_own_systems),
         "confidence": sure,
         "reliability": reliability,
         "committee": committee,

@@ -9,7 +9,7 @@ import numpy as np
 from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
-from custodes.evaluate.consistency.material import OUTPUT, Material, repeated_labels
+from custodes.evaluate.consistency.rater_preferences import OUTPUT, RaterPreferences, repeated_labels
 from custodes.stats import intervals
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Floats
@@ -17,7 +17,7 @@ from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, coincidences
 
 
-def label_columns(study: Study, part: Material, times: Floats, confidence: float) -> dict[str, Any]:
+def label_columns(study: Study, part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
     """The columns of `repeated_labels`."""
     rows = repeated_labels(study, part.aspect)
     if rows.is_empty():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from custodes.evaluate.consistency.findings import LENGTH, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs
@@ -42,7 +42,7 @@ NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other
 
 
 def length_columns(
-    part: Material, owned: Sequence[Finding], confidence: float, rng: np.random.Generator
+    part: RaterPreferences, owned: Sequence[Finding], confidence: float, rng: np.random.Generator
 ) -> tuple[dict[str, Any], list[Finding]]:
     """The columns of `length`, and the test of every rater for a length effect beyond human preference.
 
@@ -92,7 +92,9 @@ def _longer(signs: Signs, length: Floats) -> Floats:
     return np.asarray((1 + signs[differ] * np.sign(length[differ])) / 2)
 
 
-def _beyond(signs: Signs, people: Signs, part: Material, used: Bools, confidence: float) -> tuple[LengthBias, str]:
+def _beyond(
+    signs: Signs, people: Signs, part: RaterPreferences, used: Bools, confidence: float
+) -> tuple[LengthBias, str]:
     rated = (people != ABSENT).any(axis=0)
     present = (people[:, :] != ABSENT).any(axis=1).sum() if people.size else 0
     if not rated.any():

@@ -11,7 +11,7 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.evaluate.consistency.findings import FAILURES, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -26,7 +26,9 @@ MOST_FEATURES = 50_000_000
 NAMES = {1: "ab", -1: "ba"}
 
 
-def missing_columns(part: Material, times: Floats, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
+def missing_columns(
+    part: RaterPreferences, times: Floats, confidence: float, rng: np.random.Generator
+) -> dict[str, Any]:
     """The columns of `missing`, for raters with verdicts."""
     blocks: list[dict[str, Any]] = []
     generators = labelled_generators(part.raters, rng)
@@ -53,7 +55,7 @@ def failure_findings(aspect: str, missing: dict[str, Any]) -> list[Finding]:
 
 
 def _of_rater(
-    part: Material,
+    part: RaterPreferences,
     rater: str,
     rows: pl.DataFrame,
     times: Floats,

@@ -10,7 +10,7 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
 from custodes.evaluate.consistency.findings import POSITION, Finding
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.judging.bias_tests import Tested, slot_test
@@ -23,7 +23,7 @@ KEY = ["rater", "comparison"]
 
 
 def order_columns(
-    study: Study, part: Material, times: Floats, confidence: float
+    study: Study, part: RaterPreferences, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """The columns of `orders` and of `confusion`, and the position test of raters with known orders."""
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import intervals
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
@@ -17,7 +17,7 @@ KEY = ["rater", "comparison", "unit"]
 WAYS = ("won", "tied", "lost")
 
 
-def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str, Any]:
+def repeat_columns(part: RaterPreferences, times: Floats, confidence: float) -> dict[str, Any]:
     """The columns of `repeats`, for raters with two verdicts on one comparison in one order."""
     within, counts = equal_runs(part)
     if within.is_empty():
@@ -42,7 +42,7 @@ def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str
     }
 
 
-def equal_runs(part: Material) -> tuple[pl.DataFrame, pl.DataFrame]:
+def equal_runs(part: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """A row for each rater and comparison with several verdicts in one order, and the verdicts by comparison and order.
 
     `equal` is the proportion of equal pairs of verdicts, `n` the number of pairs.

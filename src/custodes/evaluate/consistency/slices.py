@@ -9,15 +9,15 @@ import polars as pl
 
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
-from custodes.evaluate.consistency.material import OUTPUT, Material, repeated_labels
 from custodes.evaluate.consistency.orders import both_orders
+from custodes.evaluate.consistency.rater_preferences import OUTPUT, RaterPreferences, repeated_labels
 from custodes.evaluate.consistency.repeats import equal_runs
 from custodes.evaluate.slices import Ratios
 
 FAILED = "failure_rate"
 
 
-def ratios_of(study: Study, part: Material) -> Ratios:
+def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
     """The ratios of every rater as sums over items."""
     labels, sums = list[tuple[str, str]](), list[np.ndarray]()
     n = len(part.design.items)
@@ -33,7 +33,7 @@ def ratios_of(study: Study, part: Material) -> Ratios:
     return Ratios(labels=labels, numerator=both[:, 0], denominator=both[:, 1], units=part.design.units)
 
 
-def _rows(study: Study, part: Material) -> Iterator[tuple[str, pl.DataFrame]]:
+def _rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
     """Rows of rater, item and `equal` (0 to 1) for each statistic."""
     keys = ["rater", "item"]
     verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
@@ -48,7 +48,7 @@ def _rows(study: Study, part: Material) -> Iterator[tuple[str, pl.DataFrame]]:
     yield FAILED, part.asked.select(*keys, equal=pl.col("preference").is_null().cast(pl.Float64))
 
 
-def _repeated(study: Study, part: Material) -> pl.DataFrame:
+def _repeated(study: Study, part: RaterPreferences) -> pl.DataFrame:
     """The proportion of equal pairs among the labels of an output by one rater."""
     rows = repeated_labels(study, part.aspect)
     each = rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)

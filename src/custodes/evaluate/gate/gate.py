@@ -19,11 +19,11 @@ from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, val
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
-from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Outcome, junit
 from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTests, label_tests
 from custodes.evaluate.gate.rules import ALLOWED, OF_LABELS, GateRule, Measured, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
+from custodes.evaluate.rater_comparison import RaterComparison, compared
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
@@ -270,7 +270,7 @@ def gate(
     generator = np.random.default_rng(rng)
     flips_of, weights_of = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
-    def answer(comparison: Comparison, _: np.random.Generator) -> list[Measured]:
+    def answer(comparison: RaterComparison, _: np.random.Generator) -> list[Measured]:
         sample = Sample(comparison=comparison, times=weights_of(comparison), flips=flips_of(comparison))
         return [measured(rule, name, sample) for rule in rules]
 
@@ -349,8 +349,8 @@ def _times(value: float, low: float, high: float, threshold: float) -> str:
 
 
 def _shared_weights(
-    comparisons: Sequence[Comparison], resamples: int, rng: np.random.Generator
-) -> Callable[[Comparison], Floats]:
+    comparisons: Sequence[RaterComparison], resamples: int, rng: np.random.Generator
+) -> Callable[[RaterComparison], Floats]:
     """Bootstrap weights of the clusters of a comparison; aspects share the resamples of their common clusters.
 
     Resamples of two aspects are therefore equal on common data. If an aspect lacks clusters, the number of its clusters

@@ -14,7 +14,7 @@ from custodes.data.study import Study
 from custodes.errors import OptionError, listed, suggestion
 from custodes.evaluate.agreement.choices import Ground, grounds_of
 from custodes.evaluate.agreement.differences import counted, difference
-from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, ranked_by
+from custodes.evaluate.agreement.metric_ranking import CHOOSING, ORDERING, ranked_by
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.stats import intervals

@@ -46,7 +46,8 @@ class Options:
     """How models are fitted: systems in all, the model of ties, the confidence level and the number of resamples.
 
     `test_pairs`: pairs are tested by their own comparisons, which needs numbers that did not depend on outcomes.
-    `search_removal`: the fewest comparisons that change the leader are searched.
+    `search_removal`: the fewest comparisons that change the leader are searched. `by_pair`: a study drew the human
+    comparisons of each pair at random, and their outcomes may have decided how many.
     """
 
     n_systems: int
@@ -55,6 +56,7 @@ class Options:
     resamples: int
     test_pairs: bool = True
     search_removal: bool = True
+    by_pair: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -282,6 +284,7 @@ def fit_corrected(
         n_systems=n_systems,
         ties=options.tie_model,
         probability=probability,
+        by_pair=options.by_pair and probability is None,
         resamples=options.resamples,
         rng=rng,
     )

@@ -14,15 +14,14 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
-from custodes.answers.tables import AT_THRESHOLD, count, flag, label, p_value, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, p_value, score, share, table
 from custodes.arguments import value_list
 from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
-from custodes.data.looks import STOPPED
+from custodes.data.interim_analyses import STOPPED, last_looks
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.comparison import Comparison, compared_by_any
 from custodes.evaluate.edges import PAIR
 from custodes.evaluate.leaderboard.bradley_terry import (
     CorrectedModel,
@@ -39,6 +38,7 @@ from custodes.evaluate.leaderboard.notes import notes_on
 from custodes.evaluate.leaderboard.reference import reference_rows
 from custodes.evaluate.leaderboard.tables import rows_of
 from custodes.evaluate.parallel import each
+from custodes.evaluate.rater_comparison import RaterComparison, compared_by_any
 from custodes.progress import Progress, silent
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
@@ -153,6 +153,20 @@ class Leaderboard(Result):
         share("win_rate", "smallest win rate of a system of the cycle against the next"),
         p_value("p_direct", "largest of the pairs of the cycle, adjusted for all pairs"),
         count("systems", "in the group: each beats each other one, directly or through others", essential=False),
+    )
+    interim: pl.DataFrame = table(
+        "One row per pair of a study that was annotated with interim analyses: the last completed one, as"
+        " `annotate status` shows it.",
+        *PAIR,
+        count("looks", "completed interim analyses", "Analyses"),
+        count("n", "answers of the last one, those of annotators who were excluded later among them"),
+        label("decision", "`+` system_a is better, `-` system_b, `=` neither; each pair is tested by itself"),
+        difference(
+            "margin",
+            "wins minus losses of system_a as a proportion; of pairs that ended, adjusted for interim analyses",
+            interval=True,
+        ),
+        essential=False,
     )
     leaders: pl.DataFrame = table(
         "How few comparisons determine which system is strongest: a row for human ratings, or per metric without them.",
@@ -273,6 +287,7 @@ def leaderboard(
     names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=labels)))
     options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
     reference: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
+    interim = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
         check_names(names, study)
         chosen = study.select(**selection_of(setting), one_side=True)
@@ -283,7 +298,10 @@ def leaderboard(
         overall = settings(setting)["ties"] != "calibrated" and not names
         reference = partial(reference_rows, chosen, confidence=confidence)
         test_pairs = not any(note.rule == STOPPED for note in chosen.notes)
-        model_options = options(n_systems=len(systems), test_pairs=test_pairs)
+        drawn = not chosen.looks.is_empty()
+        if drawn and len(study.preferences.frame):
+            interim[study.preferences.frame["aspect"][0]] = _interim(chosen.looks)
+        model_options = options(n_systems=len(systems), test_pairs=test_pairs, by_pair=drawn)
         models = _models(comparisons, columns, overall=overall, options=model_options)
         notes = [*chosen.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
@@ -314,11 +332,20 @@ def leaderboard(
         corrected = [result for result in by_rater.values() if isinstance(result, CorrectedModel)]
         fitted = {rater: model for rater, result in by_rater.items() if (model := _model_of(result)) is not None}
         rows = rows_of(fitted, corrected, systems=systems, confidence=confidence)
-        tables.append(Leaderboard.part(aspect, **rows, reference=list(reference(aspect))))
+        tables.append(
+            Leaderboard.part(aspect, **rows, reference=list(reference(aspect)), interim=interim.get(aspect, ()))
+        )
         more += notes_on(aspect, fitted, corrected, systems=systems, rules=rules, resamples=resamples)
     adjusted = [name for name in names if any(name in comparison.compared for comparison in comparisons)]
     message = f"adjusted for, and so not ranked by: {listed(adjusted)}"
     return Leaderboard.of(tables, [*notes, *noted(("rater-held-equal", len(adjusted), message)), *more])
+
+
+def _interim(looks: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows of the last interim analysis of each pair."""
+    sign = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
+    bounds = (pl.col(name).alias(f"margin_{name}") for name in ("low", "high"))
+    return last_looks(looks).select("system_a", "system_b", "looks", "n", sign, "margin", *bounds).to_dicts()
 
 
 def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
@@ -326,7 +353,7 @@ def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
 
 
 def _models(
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[RaterComparison],
     covariates: Mapping[str, Sequence[Covariate]],
     *,
     overall: bool,

@@ -13,9 +13,9 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, noted
 from custodes.errors import listed
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel
 from custodes.evaluate.leaderboard.tables import cycles, parts
+from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.stats.arrays import Bools
 
 FEWEST = 12

@@ -9,13 +9,13 @@ import numpy as np
 
 from custodes.answers.setting import NONE, Setting, selection_of
 from custodes.data.study import Study
-from custodes.evaluate.comparison import Comparison, compare, compared, with_outputs
+from custodes.evaluate.rater_comparison import RaterComparison, compare, compared, with_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import PairItems, decide
-from custodes.stats.stopping.allocation import annotation_order, kinds_of, outcome_of
+from custodes.stats.stopping.allocation import annotation_order, group_clusters, outcome_of
 from custodes.stats.stopping.replay import Answers
 
 IDEAL = "ideal"
@@ -67,7 +67,7 @@ def shares_of(counts: Ints) -> Floats:
     return np.asarray((counts + 1) / (counts.sum(axis=-1, keepdims=True) + 3))
 
 
-def rated_pairs(comparison: Comparison, metric: str) -> RatedPairs:
+def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:
     """The pairs of a comparison with human ratings, and one metric ('none': no metric)."""
     human = comparison.human_signs
     rated = (human != ABSENT).any(axis=1)
@@ -126,7 +126,7 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
     )
     kinds = np.stack(
         [
-            np.take_along_axis(kinds_of(pairs.human, pairs.metric), order, axis=1)
+            np.take_along_axis(group_clusters(pairs.human, pairs.metric), order, axis=1)
             for pairs, order in zip(replications, orders, strict=True)
         ]
     )
@@ -146,7 +146,7 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
     )
 
 
-def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
+def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...]:
     """Comparisons of annotators with the metrics; annotators alone if `metrics` is None or 'none'."""
     if setting["metrics"] not in (None, NONE):
         return with_outputs(compare(study, **setting))

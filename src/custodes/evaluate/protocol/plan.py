@@ -20,11 +20,11 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats, chunks
@@ -318,7 +318,7 @@ def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.G
             )
 
 
-def _answered(comparison: Comparison, metric: int) -> Floats:
+def _answered(comparison: RaterComparison, metric: int) -> Floats:
     """Confusion matrix of the metric given the human preference, over all pairs in both orders; posterior means."""
     joint = comparison.preferences.joint(0, 1 + metric)
     human, metric_signs = joint.signs[:, joint.by_all]

@@ -19,7 +19,6 @@ from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.parallel import each
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
@@ -32,6 +31,7 @@ from custodes.evaluate.protocol.annotations import (
     with_ideal,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, bootstrap
@@ -196,7 +196,7 @@ def protocol(
     ]
 
     def answer(
-        task: tuple[Comparison, str, list[tuple[Estimator, Stopping]]], _: np.random.Generator
+        task: tuple[RaterComparison, str, list[tuple[Estimator, Stopping]]], _: np.random.Generator
     ) -> list[dict[str, pl.DataFrame]]:
         comparison, metric, ways = task
         rated = rated_pairs(comparison, NONE if metric == IDEAL else metric)
@@ -223,7 +223,7 @@ def protocol(
     return Protocol.of(parts, [*notes, *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)])
 
 
-def _rng(root: int, comparison: Comparison, purpose: int) -> np.random.Generator:
+def _rng(root: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
     """A generator for one aspect and purpose: results depend neither on other aspects nor on threads."""
     return np.random.default_rng([root, zlib.crc32(comparison.aspect.encode()), purpose])
 
@@ -279,7 +279,7 @@ def _naive(metric: str, rated: RatedPairs, gamma: float) -> dict[str, Any]:
     return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), rated.truth)}
 
 
-def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
+def _reference(comparison: RaterComparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
     """Replication rate of the human decisions on resampled clusters: the ceiling of "correct"."""
     rated, design = rated_pairs(comparison, NONE), comparison.design
     reference = rated.reference(gamma)
@@ -300,7 +300,7 @@ def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) 
     return Protocol.part(comparison.aspect, reference={**columns, **with_sd("self_agreement", agreement)})
 
 
-def _study_notes(comparison: Comparison) -> list[Note]:
+def _study_notes(comparison: RaterComparison) -> list[Note]:
     """Notes of the comparison; those on metrics only if metrics are used."""
     of_annotators = ("items-without-people", "all-ties", "one-item", "verdicts-vote", "people-not-selected")
     notes = [note for note in comparison.notes if comparison.metrics or note.rule in of_annotators]

@@ -15,14 +15,14 @@ from custodes.arguments import LARGEST_SEED, at_least
 from custodes.data.comparisons import pairs_of
 from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, listed, shown
-from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
-from custodes.sealed import decoded, digest, is_whole
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 from custodes.stats.stopping.rules import Rule
+from custodes.strict_json import decode, digest, is_lossless
 
 FORMAT = "custodes-protocol"
 VERSION = 2
@@ -75,14 +75,14 @@ class State:
         return annotation_order(available, np.array(self.units), np.random.default_rng(self.seed))
 
     @cached_property
-    def asking(self) -> Asking:
+    def asking(self) -> ConcurrentAnnotation:
         """Questions and decisions after these answers; treat as read-only."""
         return self._replayed[0]
 
     @cached_property
-    def _replayed(self) -> tuple[Asking, int]:
+    def _replayed(self) -> tuple[ConcurrentAnnotation, int]:
         """Replay of the answers in an order in which they are allowed, and the number that are never allowed."""
-        asking = Asking(
+        asking = ConcurrentAnnotation(
             orders=self._orders.tolist(),
             rule=self.rule,
             systems=np.stack(pairs_of(self.systems), axis=1),
@@ -103,7 +103,7 @@ class State:
                 asking.answer(pair, place, left[pair].pop(place))
         return asking, sum(map(len, left))
 
-    def after(self, asking: Asking, answers: tuple[dict[str, int], ...]) -> State:
+    def after(self, asking: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
         """The state after more answers, with the `asking` that they lead to."""
         state = replace(self, answers=answers)
         # constant values need no new check
@@ -119,13 +119,13 @@ class State:
         """Read a state written by `to_json`; raises `InputError` for other files, and for edited ones."""
         try:
             content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
-            head = decoded(content, _HEAD)
+            head = decode(content, _HEAD)
             if head.format != FORMAT:
                 raise InputError(f"format {shown(head.format)} differs from {FORMAT!r}")
             if head.version != VERSION:
                 raise InputError(f"version {head.version} of the format, expected {VERSION}")
-            file = decoded(content, _FILE)
-            if not is_whole(content, file):
+            file = decode(content, _FILE)
+            if not is_lossless(content, file):
                 raise InputError("fields are missing, or unknown fields are present")
             check(file.state)
             if digest(file.state) != file.digest:

@@ -49,6 +49,20 @@ def best(view: AspectResults) -> Iterator[str]:
     if not any({*row["cycle"].split(" > ")} & {*view.top} for row in view.cycles):
         yield _standing(view)
     yield from map(sentence, view.unbeaten)
+    yield from interim(view)
+
+
+def interim(view: AspectResults) -> Iterator[str]:
+    """What the interim analyses of a study decided, which the joint test of all pairs may not."""
+    if not view.interim:
+        return
+    sides = {"+": ("system_a", "system_b"), "-": ("system_b", "system_a")}
+    decided = [[row[side] for side in sides[row["decision"]]] for row in view.interim if row["decision"] in sides]
+    better = names([f"{first} better than {second}" for first, second in decided], limit=MOST_LISTED)
+    left = len(view.interim) - len(decided)
+    found = f"found {better}" if decided else "decided no pair"
+    others = f"; {plural(left, 'pair is', 'pairs are')} undecided" if decided and left else ""
+    yield f"The interim analyses, which test each pair by itself for these annotators, {found}{others}."
 
 
 def _cycle(row: Row) -> str:

@@ -10,9 +10,9 @@ import polars as pl
 
 from custodes.answers.result import Result
 from custodes.data.comparisons import HUMAN
-from custodes.data.looks import STOPPED
+from custodes.data.interim_analyses import STOPPED
 from custodes.evaluate.agreement.agreement import Agreement
-from custodes.evaluate.agreement.standing import ORDERING
+from custodes.evaluate.agreement.metric_ranking import ORDERING
 from custodes.evaluate.check.rules import SIDED
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.favoritism import Favoritism
@@ -90,6 +90,7 @@ class AspectResults:
         systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = systems.sort("part", "rank").to_dicts()
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
+        self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Decisions by direct comparisons, for pairs that the strengths do not describe.
         level = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custodes.evaluate.agreement.agreement import agreement, by_standing
-from custodes.evaluate.agreement.standing import CHOOSING
+from custodes.evaluate.agreement.metric_ranking import CHOOSING
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.plots.agreement import intervals, with_chance
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
@@ -42,8 +42,8 @@ def _figures(context: Context) -> Sequence[Figure]:
 def _tables(context: Context) -> Sequence[ChosenTable]:
     where = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
     caption = "Differences of the chosen metric from every other one"
-    made = chosen_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
-    return [made] if context.table("agreement.comparisons").height else []
+    table = chosen_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
+    return [table] if context.table("agreement.comparisons").height else []
 
 
 def _build(context: Context) -> Mapping[str, Any]:
@@ -52,9 +52,11 @@ def _build(context: Context) -> Mapping[str, Any]:
     compared = context.table("agreement.comparisons")["statistic"].unique(maintain_order=True).to_list()
     default = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
     return {
-        "statistics": [(name, own.label) for name, own in STATISTICS.items() if metrics[name].is_not_null().any()],
+        "statistics": [
+            (name, statistic.label) for name, statistic in STATISTICS.items() if metrics[name].is_not_null().any()
+        ],
         "default": default,
-        "compared": [(name, own.label) for name, own in STATISTICS.items() if name in compared],
+        "compared": [(name, statistic.label) for name, statistic in STATISTICS.items() if name in compared],
         "default_compared": default if default in compared else (compared or [""])[0],
         "table": table_html(
             by_standing(metrics, context.table("agreement.standing")),

@@ -11,6 +11,7 @@ import polars as pl
 from custodes.answers.setting import selection_of
 from custodes.answers.tables import count, difference, flag, label
 from custodes.answers.wording import names, number, plural, sentence
+from custodes.data.interim_analyses import last_looks
 from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.errors import InputError
@@ -61,8 +62,8 @@ REPORTED = (
 def _ask(context: Context) -> Annotators:
     if len(context.study.humans) < 2:
         raise InputError("fewer than two annotators answered, so agreement cannot be estimated")
-    made: Annotators = context.ask(annotators)
-    return made
+    result: Annotators = context.ask(annotators)
+    return result
 
 
 def _chosen(context: Context) -> Study:
@@ -76,7 +77,7 @@ def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
 
 def _figures(context: Context) -> Sequence[Figure]:
     rows = context.table("annotators.annotators")
-    shown = with_interval(rows)
+    intervals = with_interval(rows)
     return [
         Figure(
             id=f"annotators-{kind}",
@@ -91,16 +92,16 @@ def _figures(context: Context) -> Sequence[Figure]:
             where={"aspect": "{aspect}", "answer_type": kind},
         )
         for kind in KINDS
-        if shown.filter(pl.col("answer_type") == kind).height
+        if intervals.filter(pl.col("answer_type") == kind).height
     ]
 
 
 def _left_out(rows: pl.DataFrame, kind: str) -> str:
     """How many people of each aspect the picture does not show."""
-    own = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
-    counts = own.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
-    told = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
-    return f" Without an interval, and left out: {', '.join(told)}." if told else ""
+    of_kind = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
+    counts = of_kind.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
+    parts = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
+    return f" Without an interval, and left out: {', '.join(parts)}." if parts else ""
 
 
 def looks_of(study: Study) -> pl.DataFrame:
@@ -110,16 +111,15 @@ def looks_of(study: Study) -> pl.DataFrame:
     Looks are about the first aspect of a study alone.
     """
     if study.looks.is_empty():
-        return pl.DataFrame(schema={name: pl.String for own in LOOKS for name in own.names})
+        return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
     pair = ["system_a", "system_b"]
-    ordered = study.looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
-    last = ordered.unique(pair, keep="last", maintain_order=True)
+    last = last_looks(study.looks)
     frame = study.preferences.frame
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
     now = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
-    asked = asked_of(replace(study, second=Preferences.empty()))
-    refused = asked.group_by(pair).agg(pl.col("refused").sum())
+    verdicts = asked_of(replace(study, second=Preferences.empty()))
+    refused = verdicts.group_by(pair).agg(pl.col("refused").sum())
     better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
     last = last.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     for beside in (now, refused):
@@ -140,7 +140,7 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
     against = declared.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
     other = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
     unsure = declared.filter((other * pl.col("decision") <= 0) & (pl.col("refused") > 0))
-    told = [
+    sentences = [
         f"{beginning} {names([f'{a} and {b}' for a, b in rows.select('system_a', 'system_b').iter_rows()])}."
         for rows, beginning in (
             (
@@ -154,27 +154,27 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
         )
         if rows.height
     ]
-    return [INFLATED, *told]
+    return [INFLATED, *sentences]
 
 
 def paid(study: Study) -> str:
     """What the answers cost and how long they took, where a file says so."""
     frames = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
-    said = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
-    seconds = said["seconds"].median()
-    told = []
+    answers = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
+    seconds = answers["seconds"].median()
+    sentences = []
     if isinstance(seconds, float):
-        told.append(f"Half of the answers took {number(seconds, digits=0)} seconds or less.")
-    costs = said.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
+        sentences.append(f"Half of the answers took {number(seconds, digits=0)} seconds or less.")
+    costs = answers.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
     if costs.height and costs["cost_unit"].n_unique() == 1:
         total, unit = float(costs["cost"].sum()), costs["cost_unit"][0] or ""
         hourly = total / costs.height * 3600 / seconds if isinstance(seconds, float) and seconds > 0 else None
         counted = plural(costs.height, "answer")
-        told.append(
+        sentences.append(
             f"{counted} that count, second ratings included, cost {number(total)} {unit}".strip()
             + ("." if hourly is None else f": {number(hourly)} an hour at that time, fees included.")
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _without(files: Sequence[str], message: str) -> str:
@@ -189,7 +189,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     for name, caption in SHOWN:
         rows = context.table(f"annotators.{name}")
         if rows.height:
-            essential = [own for own in context.declared(f"annotators.{name}").columns if own.essential]
+            essential = [column for column in context.declared(f"annotators.{name}").columns if column.essential]
             columns = columns_with_values(essential, rows)
             notes = context.notes("annotators", "few-", "none-", "method") if name == "concentration" else ()
             tables.append(table_html(rows, columns, id=f"annotators-{name}-table", caption=caption, notes=notes))
@@ -197,15 +197,15 @@ def _build(context: Context) -> Mapping[str, Any]:
     if looks.height:
         columns = columns_with_values(LOOKS, looks)
         if not looks["refused"].sum():
-            columns = tuple(own for own in columns if own.name not in ("refused", "least", "most"))
+            columns = tuple(column for column in columns if column.name not in ("refused", "least", "most"))
         if (looks["n"] == looks["n_now"]).all():
-            columns = tuple(own for own in columns if not own.name.endswith("_now"))
+            columns = tuple(column for column in columns if not column.name.endswith("_now"))
         tables.append(table_html(looks, columns, id="annotators-looks-table", caption="Interim analyses", by=None))
     files = study.name.split(" + ")
-    told = [sentence(_without(files, note.message)) for note in study.notes if note.rule in REPORTED]
-    told += [sentence(problem.message) for problem in refusals(asked_of(study))]
+    sentences = [sentence(_without(files, note.message)) for note in study.notes if note.rule in REPORTED]
+    sentences += [sentence(problem.message) for problem in refusals(asked_of(study))]
     return {
-        "sentences": [own for own in (paid(study), *dict.fromkeys(told), *looks_sentences(looks)) if own],
+        "sentences": [text for text in (paid(study), *dict.fromkeys(sentences), *looks_sentences(looks)) if text],
         "table": "\n".join(tables),
     }
 

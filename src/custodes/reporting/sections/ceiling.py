@@ -43,22 +43,22 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
         "next": "Gain and loss of each metric",
         "backward": "Backward elimination",
     }
-    made = {
+    tables = {
         name: chosen_table(context, f"ceiling-{name}", caption + _of_aspect(context), f"ceiling.{name}", CHOSEN)
         for name, caption in captions.items()
         if context.table(f"ceiling.{name}").height
     }
     named = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
-    said = (
-        replace(own, label=named[own.name][0], doc=named[own.name][1]) if own.name in named else own
-        for own in made["next"].columns
+    columns = (
+        replace(column, label=named[column.name][0], doc=named[column.name][1]) if column.name in named else column
+        for column in tables["next"].columns
     )
-    return list((made | {"next": replace(made["next"], columns=tuple(said))}).values())
+    return list((tables | {"next": replace(tables["next"], columns=tuple(columns))}).values())
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     result: Any = context.results["ceiling"]
-    declared = [own for own in context.declared("ceiling.prediction").columns if own.name != "features"]
+    declared = [column for column in context.declared("ceiling.prediction").columns if column.name != "features"]
     return {
         "sentences": [*sentences(result), *halo_sentences(result)],
         "reached": reached(result),
@@ -152,14 +152,14 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
         )
         for name, label in BOUNDS.items()
     ]
-    made = pl.concat([rows, *bounds], how="diagonal")
+    predictions = pl.concat([rows, *bounds], how="diagonal")
     place = pl.col("target").replace_strict({t: i for i, t in enumerate(rows["target"].unique(maintain_order=True))})
-    return made.sort(place, "order", maintain_order=True)
+    return predictions.sort(place, "order", maintain_order=True)
 
 
 def sentences(result: Ceiling) -> list[str]:
     """Where metrics predict people worse than people's other aspects do, in plain words."""
-    told = []
+    texts = []
     for a, b, more, less in (
         (
             "humans",
@@ -179,12 +179,12 @@ def sentences(result: Ceiling) -> list[str]:
             (more, gaps.filter(pl.col("difference_low") > 0)),
             (less, gaps.filter(pl.col("difference_high") < 0)),
         ]
-        told += [f"{text}: {_listed(found)}." for text, found in kinds if found.height]
+        texts += [f"{text}: {_listed(rows)}." for text, rows in kinds if rows.height]
         rest = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))["target"].to_list()
         if rest:
             which = "these two predictions" if a == "humans" else "metrics with and without the other human aspects"
-            told.append(f"No significant difference between {which}: {names(rest)}.")
-    return told
+            texts.append(f"No significant difference between {which}: {names(rest)}.")
+    return texts
 
 
 def halo_sentences(result: Ceiling) -> list[str]:
@@ -192,28 +192,28 @@ def halo_sentences(result: Ceiling) -> list[str]:
     same, other, metrics = SOURCES
     tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
     leads = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    own = leads.filter(source=same)
-    if own.is_empty():
+    of_source = leads.filter(source=same)
+    if of_source.is_empty():
         return []
     listed = [
         f"{target} ({number(tau[target, same])} against {number(tau[target, other])})"
-        for target in own.filter(pl.col("lead_low") > 0)["target"]
+        for target in of_source.filter(pl.col("lead_low") > 0)["target"]
     ]
-    told = []
+    texts = []
     if listed:
-        told.append(
+        texts.append(
             "Part of the agreement between aspects is a halo effect of the annotator. An annotator’s own other"
             f" aspects predict their rating better than the other annotators’ other aspects do: {names(listed)}."
         )
         level = leads.filter(pl.col("lead_high") >= 0, source=metrics)
-        level = level.join(own.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left")
+        level = level.join(of_source.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left")
         if level.height:
-            told.append(
+            texts.append(
                 "Metrics predict as well as the other annotators’ other aspects, or better:"
                 f" {names(level['target'].to_list())}."
             )
-    rest = own.filter(pl.col("lead_low") <= 0)
-    for beginning, found in (
+    rest = of_source.filter(pl.col("lead_low") <= 0)
+    for beginning, condition in (
         (
             "No significant difference between an annotator’s own other aspects and those of the other annotators",
             pl.col("lead_high") >= 0,
@@ -223,9 +223,9 @@ def halo_sentences(result: Ceiling) -> list[str]:
             pl.col("lead_high") < 0,
         ),
     ):
-        if targets := rest.filter(found)["target"].to_list():
-            told.append(f"{beginning}: {names(targets)}.")
-    return told
+        if targets := rest.filter(condition)["target"].to_list():
+            texts.append(f"{beginning}: {names(targets)}.")
+    return texts
 
 
 def _listed(gaps: pl.DataFrame) -> str:
@@ -243,7 +243,7 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
     """For each aspect: what all metrics reach, beside what could be reached."""
     bounds = {row["target"]: row for row in result.people.iter_rows(named=True)}
     rows = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
-    told = []
+    texts = []
     for (aspect, features), row in rows.items():
         if features != "metrics" or row["kendall"] is None:
             continue
@@ -251,7 +251,7 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
         text = f"{opening} metrics together reach τ-b {with_ends(row, 'kendall')}"
         bound = bounds.get(aspect)
         if bound is None or bound["attainable"] is None:
-            told.append((aspect, f"{text}."))
+            texts.append((aspect, f"{text}."))
             continue
         text += (
             f", where a perfect predictor could reach"
@@ -262,8 +262,8 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
             text += " This exceeds the bound, so the errors of these annotators depend on each other."
         elif _beyond(rows.get((aspect, "humans")), bound):
             text += " The other human aspects exceed this bound, since the same annotators rated them."
-        told.append((aspect, text))
-    return told
+        texts.append((aspect, text))
+    return texts
 
 
 def _beyond(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:

@@ -41,8 +41,10 @@ def _build(context: Context) -> Mapping[str, Any]:
     """Ways of combining beside the best single metric, on outputs that none has seen."""
     result: Any = context.results["combine"]
     left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
-    shown = [own for own in context.declared("combine.comparison").columns if own.interval]
-    favour = [own for own in context.declared("combine.favoritism").columns if own.name.startswith("mean_abs_favi")]
+    intervals = [column for column in context.declared("combine.comparison").columns if column.interval]
+    favour = [
+        column for column in context.declared("combine.favoritism").columns if column.name.startswith("mean_abs_favi")
+    ]
     lead = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_of(result)].label,
@@ -51,7 +53,13 @@ def _build(context: Context) -> Mapping[str, Any]:
         "errors": errors(result),
         "table": table_html(
             comparison_rows(result),
-            [label("what", "how metrics are combined", "Way of combining"), shown[0], lead, *shown[1:], *favour],
+            [
+                label("what", "how metrics are combined", "Way of combining"),
+                intervals[0],
+                lead,
+                *intervals[1:],
+                *favour,
+            ],
             id="combine-comparison",
             caption="Ways of combining, on held-out outputs",
             notes=[note for note in context.notes("combine") if note[1] not in left_out],
@@ -131,14 +139,14 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
     leads = [_lead(result, *row) for row in lead.iter_rows()]
     ends = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
     lead = lead.with_columns(
-        pl.Series(name, [own[field] if own else None for own in leads], dtype=pl.Float64)
+        pl.Series(name, [value[field] if value else None for value in leads], dtype=pl.Float64)
         for name, field in ends.items()
     )
     place = pl.col("target").rle_id()
     return (
         result.comparison.join(lead, on=["target", "method"], how="left", maintain_order="left")
         .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
-        .with_columns(what=pl.col("method").replace({name: own.label for name, own in METHODS.items()}))
+        .with_columns(what=pl.col("method").replace({name: method.label for name, method in METHODS.items()}))
         .sort(place, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
     )
 
@@ -183,8 +191,8 @@ def _gain(row: Mapping[str, Any]) -> str:
     return f"a gain of {size}" if row["conclusion"] == GAIN else f"no significant gain, {size}"
 
 
-def _others(own: pl.DataFrame) -> str:
-    scores = names([f"{row['what']} {number(row['kendall'])}" for row in own.iter_rows(named=True)])
+def _others(others: pl.DataFrame) -> str:
+    scores = names([f"{row['what']} {number(row['kendall'])}" for row in others.iter_rows(named=True)])
     return f" Not tested: {scores}." if scores else ""
 
 
@@ -193,13 +201,13 @@ def errors(result: Combine) -> list[tuple[str, str]]:
 
     Which of the two is more one-sided is left open: fewer errors raise |favi| by chance alone.
     """
-    told = []
+    texts = []
     for target, way, single, _ in _rivals(result):
-        known = ("sample_accuracy", "mean_abs_favi")
-        if any(row[name] is None for row in (way, single) for name in known):
+        compared = ("sample_accuracy", "mean_abs_favi")
+        if any(row[name] is None for row in (way, single) for name in compared):
             continue
         sizes = [with_ends(row, "mean_abs_favi") for row in (way, single)]
-        told.append(
+        texts.append(
             (
                 target,
                 f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as the "
@@ -210,20 +218,20 @@ def errors(result: Combine) -> list[tuple[str, str]]:
                 " make |Favi-Score| larger by chance.",
             )
         )
-    return told
+    return texts
 
 
 def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
     """Of each target: the combination named first and the best single metric, where both have a score; the others."""
-    found = []
+    rivals = []
     first = pl.col("method") == first_of(result)
     rows = comparison_rows(result).drop_nulls("kendall")
-    for (target,), own in rows.group_by("target", maintain_order=True):
-        way, single = own.filter(first), own.filter(method=SINGLE)
+    for (target,), of_target in rows.group_by("target", maintain_order=True):
+        way, single = of_target.filter(first), of_target.filter(method=SINGLE)
         if way.height and single.height:
-            others = own.filter(~first, pl.col("method") != SINGLE)
-            found.append((str(target), way.row(0, named=True), single.row(0, named=True), others))
-    return found
+            others = of_target.filter(~first, pl.col("method") != SINGLE)
+            rivals.append((str(target), way.row(0, named=True), single.row(0, named=True), others))
+    return rivals
 
 
 def _opening(target: str) -> str:

@@ -84,7 +84,7 @@ def sentences(result: Complementarity) -> list[str]:
     """What the averages and the components say, in plain words."""
     mean = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
     gaps = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
-    told = []
+    texts = []
     between = mean["human-metric"]
     for within, more, less, same in (
         (
@@ -110,12 +110,12 @@ def sentences(result: Complementarity) -> list[str]:
             verdict = "Without intervals, the difference is inconclusive"
         else:
             verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
-        told.append(
+        texts.append(
             f"{verdict} (complementarity {number(between)} between annotators and metrics, {number(mean[within])} "
             f"between"
             f" {AVERAGES[within]}; difference {with_ends(gap, 'difference')})."
         )
-    told += [
+    texts += [
         f"{plural(round(row['dimension']), 'direction')} hold{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of"
         f" the differences of {plural(row['raters'], 'rater')} from their common ranking; raters who rank at random "
         f"would"
@@ -123,7 +123,7 @@ def sentences(result: Complementarity) -> list[str]:
         for row in result.summary.iter_rows(named=True)
         if row["dimension"] is not None
     ]
-    return told
+    return texts
 
 
 def _tables(context: Context, result: Complementarity) -> list[str]:
@@ -140,14 +140,14 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
     ]
     by_rule = [declared["rules"].column("distance"), *averaged]
     everyone = [*declared["raters"].columns, *(clusters if result.clusters.height else [])]
-    shown = [
+    parts = [
         ("raters", raters, everyone, "Raters, those closest to the annotators first", context.notes("complementarity"))
     ]
-    shown += [("rules", rules, by_rule, "The means with other rules for ties", [])]
-    shown += [("left-out", result.left_out, [*declared["left_out"].columns], "Raters left out", [])]
+    parts += [("rules", rules, by_rule, "The means with other rules for ties", [])]
+    parts += [("left-out", result.left_out, [*declared["left_out"].columns], "Raters left out", [])]
     return [
         table_html(frame, columns, id=f"complementarity-{name}", caption=caption, notes=notes, by=None)
-        for name, frame, columns, caption, notes in shown
+        for name, frame, columns, caption, notes in parts
         if frame.height
     ]
 

@@ -46,10 +46,10 @@ NOTES = {
 
 
 def _ask(context: Context) -> Consistency:
-    made: Consistency = context.ask(consistency)
-    if all(made.to_frame(name).is_empty() for name in EXAMINED):
+    result: Consistency = context.ask(consistency)
+    if all(result.to_frame(name).is_empty() for name in EXAMINED):
         raise InputError("there are no verdicts, no texts, no own systems, and no two judges with human ratings")
-    return made
+    return result
 
 
 def _everywhere(context: Context, name: str) -> pl.DataFrame:
@@ -61,9 +61,9 @@ def _everywhere(context: Context, name: str) -> pl.DataFrame:
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    found, orders = _everywhere(context, "findings"), _everywhere(context, "orders")
-    kinds = [kind for kind in AXES if found.filter(pl.col("kind") == kind)["estimate"].count()]
-    made = [
+    findings, orders = _everywhere(context, "findings"), _everywhere(context, "orders")
+    kinds = [kind for kind in AXES if findings.filter(pl.col("kind") == kind)["estimate"].count()]
+    figures = [
         Figure(
             id=f"consistency-{kind.split()[0]}",
             title=AXES[kind],
@@ -87,11 +87,11 @@ def _figures(context: Context) -> Sequence[Figure]:
             table="consistency-reliability",
             where={"aspect": "{aspect}", "rater": "{metric}"},
         )
-        made.append(calibrated)
+        figures.append(calibrated)
     if not orders["flip_rate"].count():
-        return made
+        return figures
     return [
-        *made,
+        *figures,
         Figure(
             id="consistency-flips",
             title="Flip rate: the winner changes with the order",
@@ -117,20 +117,20 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     """What is claimed first; then the tables that have rows."""
-    made = []
+    tables = []
     for name, caption in SHOWN:
         rows = _everywhere(context, name)
-        asked = not rows.is_empty()
+        has_rows = not rows.is_empty()
         if name == "findings":
             rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
         if name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
-        if asked:
-            essential = [own for own in context.declared(f"consistency.{name}").columns if own.essential]
+        if has_rows:
+            essential = [column for column in context.declared(f"consistency.{name}").columns if column.essential]
             columns = columns_with_values(essential, rows)
             notes = context.notes("consistency", *NOTES.get(name, ("none",)))
-            made.append(table_html(rows, columns, id=f"consistency-{name}-table", caption=caption, notes=notes))
-    return {"table": "\n".join(made)}
+            tables.append(table_html(rows, columns, id=f"consistency-{name}-table", caption=caption, notes=notes))
+    return {"table": "\n".join(tables)}
 
 
 CONSISTENCY = Section(

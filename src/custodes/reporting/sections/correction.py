@@ -28,14 +28,18 @@ MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("
 
 def _columns() -> tuple[Column, ...]:
     """The columns of a pair: those of the estimator, and the decisions of the metric and of people alone."""
-    declared = [own for own in Correction.declared()["pairs"].columns if own.essential or own.kind == "share"]
-    place = [own.name for own in declared].index("decision") + 1
+    declared = [
+        column for column in Correction.declared()["pairs"].columns if column.essential or column.kind == "share"
+    ]
+    place = [column.name for column in declared].index("decision") + 1
     beside = [
         label("decision_naive", "by the metric alone", "Metric"),
         label("decision_human", "by human ratings alone", "Human"),
     ]
     return tuple(
-        own for own in [*declared[:place], *beside, *declared[place:]] if own.name not in ("metric", "estimator")
+        column
+        for column in [*declared[:place], *beside, *declared[place:]]
+        if column.name not in ("metric", "estimator")
     )
 
 
@@ -43,8 +47,8 @@ def _corrected_rows(context: Context) -> pl.DataFrame:
     """A row per aspect, metric and pair, with what the page shows and draws."""
     result: Any = context.results["correction"]
     rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
-    shown = [name for own in _columns() for name in own.names]
-    return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *shown, *MARGINS, CHANGED, ALL]))
+    names = [name for column in _columns() for name in column.names]
+    return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *names, *MARGINS, CHANGED, ALL]))
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
@@ -57,8 +61,8 @@ def _ask(context: Context) -> Correction:
     metrics = corrected_metrics(list(context.best.values()), list(context.leaders.values()))
     if not metrics:
         raise InputError("no metric can be ranked, so none is corrected.")
-    made: Correction = context.ask(correction, metrics=metrics)
-    return made
+    result: Correction = context.ask(correction, metrics=metrics)
+    return result
 
 
 def _figures(context: Context) -> Sequence[Figure]:

@@ -27,10 +27,10 @@ def _who(context: Context) -> Sequence[tuple[str, str, str]]:
 
 
 def _ask(context: Context) -> Leaderboard:
-    made: Leaderboard = context.ask(leaderboard)
-    if set(made.systems["aspect"].unique()) <= set(context.one_sided):
+    result: Leaderboard = context.ask(leaderboard)
+    if set(result.systems["aspect"].unique()) <= set(context.one_sided):
         raise InputError(ONE_SIDED)
-    return made
+    return result
 
 
 def _shown(context: Context) -> pl.DataFrame:
@@ -50,8 +50,8 @@ def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
     """The figure of rows with a panel, once for each part of systems that met, or as it is where all did."""
-    known = panels(rows)
-    if len(known) < 2:
+    parts = panels(rows)
+    if len(parts) < 2:
         return [figure]
     return [
         replace(
@@ -60,7 +60,7 @@ def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
             title=f"{figure.title}: part {part} of systems that met",
             where={**figure.where, "panel": str(part)},
         )
-        for place, part in enumerate(known)
+        for place, part in enumerate(parts)
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from custodes.data.looks import stopped
+from custodes.data.interim_analyses import sequential_notes
 from custodes.errors import InputError
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping
@@ -28,7 +28,7 @@ CAPTIONS = {
 
 def check_not_stopped(context: Context) -> None:
     """Refuse a study in which answers decided how many were asked: there is no fixed number to replay."""
-    if stopped(context.study.looks):
+    if sequential_notes(context.study.looks):
         raise InputError(
             "the number of answers depended on the answers, so there is no fixed number to replay or to plan from; the"
             " section Annotators shows the interim analyses."

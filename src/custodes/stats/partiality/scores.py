@@ -6,7 +6,7 @@ import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints, unit_of
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.partiality.people import HumanSide, Instruments, human_side, two_way
+from custodes.stats.partiality.human_effects import HumanSide, Instruments, human_side, two_way
 from custodes.stats.partiality.placement import POWERS, Placement, by_unit, covariance
 from custodes.stats.ranks import mid_ranks
 from custodes.stats.ratios import ratio

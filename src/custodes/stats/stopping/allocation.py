@@ -70,7 +70,7 @@ def evenly(total: NDArray[Any], available: Ints) -> Ints:
         n += np.where(has_more, np.minimum(available - n, each), 0)
 
 
-def kinds_of(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
+def group_clusters(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
     """Kind of each annotation, 0 to 11, or 12 without a human rating: preferences (...), (...) -> (...).
 
     >>> kinds_of(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()

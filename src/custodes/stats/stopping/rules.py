@@ -80,8 +80,9 @@ def estimates_on(
 ) -> LookEstimates:
     """Estimates that correspond to the decisions, with arguments as in `rule_on`.
 
-    The score of human annotations alone is their mean preference, with the standard error under equal probabilities of
-    wins and losses; for other estimators it is margin and standard error.
+    Margin and score of human annotations alone are their mean preference, which the interval contains; the error is
+    that of the score under equal probabilities of wins and losses. For other estimators they are margin and standard
+    error.
 
     Source: Jennison and Turnbull 1989, "Interim analyses: the repeated confidence interval approach".
     """
@@ -90,12 +91,12 @@ def estimates_on(
     tail = float(ndtr(-rule.bounds[look]))
     human, _, estimate = _estimated(rule, counts, items, judged, confidence=1 - 2 * tail, gamma=2 * tail)
     score, error = estimate.margin, estimate.sd
+    margin, low, high = estimate.margin, estimate.margin_low, estimate.margin_high
     if not rule.estimator.uses_metric and not rule.estimator.needs_items:
         n = human.sum(axis=-1)
         score, error = margin_of(human), np.sqrt((human[..., 0] + human[..., 2] + 2) / (n + 3) / n)
-    return LookEstimates(
-        estimate.theta, estimate.margin, estimate.margin_low, estimate.margin_high, score=score, error=error
-    )
+        margin, low, high = score, np.fmin(low, score), np.fmax(high, score)
+    return LookEstimates(estimate.theta, margin, low, high, score=score, error=error)
 
 
 def _estimated(

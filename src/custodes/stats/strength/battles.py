@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
-from custodes.stats.equal_clusters import kinds_of
+from custodes.stats.equal_clusters import group_clusters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +66,13 @@ class Battles:
         """
         if not self.counted.all():
             return self
-        same, (_, weight) = kinds(self, self.often), np.unique(self.weight, return_inverse=True)
+        same, (_, weight) = count_by_kind(self, self.often), np.unique(self.weight, return_inverse=True)
         codes = (3 * same.kind + 1 - same.sign) * (int(weight.max(initial=0)) + 1) + weight
         # Sorted by battles, so that counts and the underlying battles give the same random draws.
         least = np.full(len(self.clusters), codes.max(initial=0))
         np.minimum.at(least, self.unit, codes)
         order = np.argsort(least, kind="stable")
-        groups = kinds_of(codes, np.argsort(order)[self.unit], n_units=len(order), number=self.clusters[order])
+        groups = group_clusters(codes, np.argsort(order)[self.unit], n_units=len(order), number=self.clusters[order])
         return replace(self.where(groups.rows), unit=groups.kind, times=groups.number[groups.kind])
 
     def without_covariates(self) -> Battles:
@@ -92,7 +92,7 @@ class Battles:
         """
         return _connected(self.first[self.counted], self.second[self.counted], n_systems, strongly=False)
 
-    def circles(self, n_systems: int) -> Ints:
+    def strong_components(self, n_systems: int) -> Ints:
         """Strongly connected components of the graph of wins and ties: (systems,), numbered from 0.
 
         Two systems are in one component if each reaches the other by battles won or tied. Strengths are finite if each
@@ -122,7 +122,7 @@ def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kinds:
+class BattleCounts:
     """Battles grouped by pair of systems and covariates (a kind); `first` < `second`.
 
     `first`, `second` (kinds,), `covariates` (kinds, k), `outcomes` (kinds, 3): weights of wins, ties and losses of the
@@ -136,7 +136,7 @@ class Kinds:
     sign: Signs
 
 
-def kinds(battles: Battles, weight: Floats | Ints) -> Kinds:
+def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     """Group battles with verdicts into kinds, each weighted by `weight` (n,).
 
     >>> made = Battles(
@@ -158,7 +158,7 @@ def kinds(battles: Battles, weight: Floats | Ints) -> Kinds:
         code = code * len(values) + level
     _, at, kind = np.unique(code, return_index=True, return_inverse=True)
     outcomes = np.bincount(3 * kind + 1 - sign, weights=weight, minlength=3 * len(at)).astype(np.float64)
-    return Kinds(
+    return BattleCounts(
         first=low[at],
         second=high[at],
         covariates=covariates[at],

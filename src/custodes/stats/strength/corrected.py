@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Signs, chunks
+from custodes.stats.arrays import Bools, Floats, Signs, chunks
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.labelling import p_random
@@ -32,8 +32,8 @@ class Corrected:
         ratings alone; NaN if a system won or lost everything by human ratings, so that its strength is finite only by a
         penalty.
     p_random : float
-        P-value of 'the battles with human ratings are a random part'; NaN if it cannot be tested, or if probabilities
-        are known.
+        P-value of 'the battles with human ratings are a random part'; NaN if it cannot be tested, if probabilities are
+        known, or if battles were drawn `by_pair`.
     """
 
     strengths: Strengths
@@ -49,6 +49,7 @@ def corrected(
     n_systems: int,
     ties: TieModel,
     probability: Floats | None,
+    by_pair: bool = False,
     resamples: int,
     rng: np.random.Generator,
 ) -> Corrected:
@@ -63,8 +64,14 @@ def corrected(
     Systems that are not connected by human verdicts are in different components, and battles between these are left
     out.
 
+    With `by_pair` the judged battles of each pair are the first of a random order, as many as people's verdicts on the
+    pair decided (interim analyses). Then n of a pair times the metric's mean residual on its other battles less that on
+    the judged ones takes the place of the difference above. It is a martingale in n for a pair of any size, so its
+    expectation is 0 whatever stopped the pair.
+
     Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
-    tuning); Zrnic and Candes 2024 (cross-fitting). Residuals at the metric's own fit and the shrinkage are ours.
+    tuning); Zrnic and Candes 2024 (cross-fitting). Residuals at the metric's own fit, the shrinkage and `by_pair` are
+    ours.
     """
     from scipy.sparse import csr_array, diags_array
 
@@ -84,18 +91,21 @@ def corrected(
     residual = metric.residual(metric.fit.coefficients) * scale
     fit, has_ties = people.fit, people.fit.has_ties
 
-    def of_metric(times: Floats) -> Any:
-        return metric.scores(residual * times[heard, np.newaxis], has_ties=has_ties)
+    # weights of the metric's residuals, which sum to about 0
+    contrast = _within_pairs(battles, labelled, n_systems=n_systems) / share if by_pair else 1 - odds
 
-    control = of_metric(1 - odds)
+    def of_metric(some: Bools) -> Any:
+        return metric.scores(residual * np.where(some, contrast, 0.0)[heard, np.newaxis], has_ties=has_ties)
+
+    control = of_metric(np.ones_like(labelled))
     alone = people.corrected(people.scores(people.residual(fit.coefficients), has_ties=has_ties))
     power = _tuned(alone, control, fit.inverse[:n_systems])
     used = diags_array(power)
     moved = people.tilted((used @ control).sum(axis=0))
     estimate = moved.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
-    unit_scores = moved.scores(moved.residual(estimate), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
-    scores = csr_array(moved.corrected(csr_array(unit_scores)) + used @ of_metric(1.0 - labelled))
+    unit_scores = moved.scores(moved.residual(estimate), has_ties=has_ties) + used @ of_metric(labelled)
+    scores = csr_array(moved.corrected(csr_array(unit_scores)) + used @ of_metric(~labelled))
     covariance, covariance_alone = (
         people.covariance(rows, inverse, scores=alone)
         for rows, inverse in ((scores, moved.fit.inverse), (alone, fit.inverse))
@@ -109,9 +119,21 @@ def corrected(
         saving=1 - float(variance / variance_alone) if finite else np.nan,
         # Among all battles, those between systems connected by human ratings, and others.
         p_random=p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
-        if probability is None
+        if probability is None and not by_pair
         else np.nan,
     )
+
+
+def _within_pairs(battles: Battles, labelled: Bools, *, n_systems: int) -> Floats:
+    """(n,): -1 for judged battles; for others the weight of the judged ones of their pair over that of the others, so
+    that the weights of a pair sum to 0; 0 where a pair has only one kind."""
+    _, pair = np.unique(
+        np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
+        return_inverse=True,
+    )
+    judged, others = (np.bincount(pair, weights=battles.weight * which)[pair] for which in (labelled, ~labelled))
+    odds = np.divide(judged, others, out=np.zeros(len(pair)), where=others > 0)
+    return np.where(labelled, -1.0 * (others > 0), odds)
 
 
 def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 
 from custodes.errors import InputError
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.strength.battles import Kinds
+from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
 _SMALL = 1e-10  # a smaller Newton step changes nothing
@@ -48,7 +48,7 @@ class Fit:
 
 
 def fit(
-    kinds: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
+    kinds: BattleCounts, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
 ) -> Fit | None:
     """Maximum likelihood by Newton's method; None without a maximum, in which case a penalty is needed.
 
@@ -124,7 +124,7 @@ def fit(
     )
 
 
-def leverage(kinds: Kinds, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
+def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
     """Leverage of one battle of each kind: (kinds,), which sum to p over all battles.
 
     Trace of its information (of half a sign and of a tie) times the inverse of the total information.

@@ -9,7 +9,7 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Signs
 from custodes.stats.ratios import ratio
 from custodes.stats.sign_test import adjust, sign_test
-from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.battles import Battles, count_by_kind
 from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import PairRates
 
@@ -96,7 +96,7 @@ def _expected(pairs: PairRates, battles: Battles, strengths: Strengths, *, half:
 
     Mean over the comparisons of the pair, which differ in their covariates.
     """
-    same = kinds(battles, battles.weight * battles.often)
+    same = count_by_kind(battles, battles.weight * battles.often)
     number = same.outcomes.sum(axis=1) if half else same.outcomes[:, 0] + same.outcomes[:, 2]
     adjustment = same.covariates @ strengths.effects[0]
     difference = strengths.draws[0, same.first] - strengths.draws[0, same.second]

@@ -8,7 +8,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints, up_to_rounding
 from custodes.stats.ratios import ratio
-from custodes.stats.strength.battles import Battles, Kinds, kinds
+from custodes.stats.strength.battles import BattleCounts, Battles, count_by_kind
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import Strengths
@@ -51,8 +51,8 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     Removal(leader=0, successor=1, number=7)
     """
     rows = battles.where(battles.counted)
-    same = kinds(rows, rows.weight * rows.often)
-    number = kinds(rows, rows.often).outcomes
+    same = count_by_kind(rows, rows.weight * rows.often)
+    number = count_by_kind(rows, rows.often).outcomes
     estimate = strengths.draws[0]
     leader = int(np.nanargmax(up_to_rounding(estimate)))
     others = np.flatnonzero(strengths.component == strengths.component[leader])
@@ -81,7 +81,7 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
 
 
 def _search(
-    same: Kinds,
+    same: BattleCounts,
     weight: Floats,
     number: Floats,
     current: Fit,
@@ -113,7 +113,7 @@ def _search(
             return successor, count
 
 
-def _refit(same: Kinds, component: Ints, *, half: bool) -> Fit | None:
+def _refit(same: BattleCounts, component: Ints, *, half: bool) -> Fit | None:
     """The fit, with a penalty if necessary; None without data."""
     if not same.outcomes[:, [0, 2]].any():
         return None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
-from custodes.stats.strength.battles import Battles, Kinds
+from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
 _LIGHT = 0.1  # largest leverage of a cluster for a correction by a single factor
@@ -20,7 +20,7 @@ _NONE = 1e-300  # replaces 0 in a denominator
 _TAIL = 0.975  # probability at which draws match the quantile of Student's t
 
 
-def leverage_corrected(scores: Any, fit: Fit, kinds: Kinds, *, weight: Floats, unit: Ints) -> Any:
+def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Floats, unit: Ints) -> Any:
     """Scores corrected for leverage: (I - H A)^-1/2 times each, with H the cluster's own information.
 
     So the covariance is unbiased if the model holds (CR2; with a jackknife, CR3, intervals of 20 systems with 200
@@ -65,7 +65,7 @@ def _dense(design: Any) -> Any:
     return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
-def clusters_behind(fit: Fit, kinds: Kinds, battles: Battles, *, n_systems: int) -> Floats:
+def clusters_behind(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
     """Effective number of clusters behind the error of each strength: (systems,); inf if all are battles of weight 1.
 
     (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c the

@@ -11,7 +11,7 @@ from custodes.errors import InputError
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import student_quantile
 from custodes.stats.ratios import ratio
-from custodes.stats.strength.battles import Battles, Kinds, equal_clusters, kinds
+from custodes.stats.strength.battles import BattleCounts, Battles, count_by_kind, equal_clusters
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.sandwich import (
     clusters_behind,
@@ -116,7 +116,7 @@ class Fitted:
 
     fit: Fit
     battles: Battles
-    made: Kinds
+    made: BattleCounts
     component: Ints
     bounded: Bools
     ties: TieModel
@@ -198,8 +198,8 @@ def fitted(battles: Battles, *, n_systems: int, ties: TieModel) -> Fitted:
         raise InputError("no battle with a verdict and a weight above 0")
     rows = replace(rows, weight=rows.weight / np.average(rows.weight, weights=rows.often))
     component = rows.components(n_systems)
-    bounded = _bounded(component, rows.circles(n_systems))
-    table, half = kinds(rows, rows.weight * rows.often), ties == "half"
+    bounded = _bounded(component, rows.strong_components(n_systems))
+    table, half = count_by_kind(rows, rows.weight * rows.often), ties == "half"
     decided = bool((rows.sign != 0).any())  # with ties only, nu would be infinite, without variation
     solution = None
     if decided and bounded.all():

@@ -10,7 +10,7 @@ import numpy as np
 from custodes.stats.arrays import CHUNK, Floats, Ints
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
-from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.battles import Battles, count_by_kind
 
 _ROUNDING = 1e-9
 _MANY = 1000  # clusters from which Poisson numbers are drawn: nearly equal, three times as fast
@@ -67,7 +67,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 
     # Equal clusters are resampled together: the same distribution at a fraction of the cost.
     battles = battles.without_covariates().grouped()
-    pairs, unit, weight = kinds(battles, battles.often), battles.unit, battles.weight
+    pairs, unit, weight = count_by_kind(battles, battles.often), battles.unit, battles.weight
     pair, points, times = pairs.kind, (1 + pairs.sign) / 2, battles.clusters
     n_pairs, n_drawn, n_units = len(pairs.first), len(times), int(times.sum())
     shape = (n_drawn, n_pairs)
@@ -146,7 +146,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     from scipy.special import ndtri, stdtrit
 
     unit, weight, often = battles.unit, battles.weight, battles.often
-    pairs = kinds(battles.without_covariates(), often)
+    pairs = count_by_kind(battles.without_covariates(), often)
     pair, sign, outcomes, n = pairs.kind, pairs.sign, pairs.outcomes.astype(np.int64), len(pairs.first)
 
     def summed(values: Floats) -> Floats:

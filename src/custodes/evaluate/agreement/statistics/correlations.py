@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats.arrays import Floats
 from custodes.stats.correlation import Kind, over_systems, within_item
 from custodes.stats.intervals import CORRELATION
@@ -31,7 +31,7 @@ def _population(sample: Sample, *, kind: Kind) -> Floats:
     return over_systems(kind, *sample.population_scores, pairs=sample.system_scores.pairs)
 
 
-def _per_item(comparison: Comparison, *, kind: Kind) -> Floats:
+def _per_item(comparison: RaterComparison, *, kind: Kind) -> Floats:
     return within_item(comparison.human, comparison.metric_scores, kind=kind)
 
 

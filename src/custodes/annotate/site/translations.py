@@ -1,0 +1,290 @@
+"""Texts of the annotation pages by language. To add a language, add a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ENGLISH = {
+    "code": "en",
+    "direction": "ltr",
+    "comparison": "Comparison {number} of {of}",
+    "rating": "Response {number} of {of}",
+    "practice": "Practice",
+    "practice_why": "The first questions are for practice. They show whether the instructions are clear.",
+    "instructions": "Instructions",
+    "close": "Close",
+    "back": "Back to the question",
+    "given": "Context",
+    "response": "Response {number}",
+    "the_response": "Response",
+    "image_of": "Image of {what}",
+    "first_better": "1 is better",
+    "second_better": "2 is better",
+    "equal": "Equal",
+    "equally_good": "Equally good",
+    "both_bad": "Both are bad",
+    "next": "Next",
+    "number": "A number from {low} to {high}",
+    "unfilled": "Please answer every question, then press Next.",
+    "unread": "Your answer could not be read. Please try again.",
+    "cannot": "I cannot judge this",
+    "cannot_why": "Why can it not be judged?",
+    "language": "I do not know the language well enough",
+    "broken": "Something is missing or not displayed correctly",
+    "offensive": "It is offensive or upsetting",
+    "other": "Another reason",
+    "undo": "Change my last answer",
+    "comment": "Comment",
+    "comment_what": "Your comment to the research team",
+    "send": "Send",
+    "sent": "Thank you, your comment has been sent.",
+    "taken_back": "Your last answer has been withdrawn. Please answer again.",
+    "marks_on": "Highlight differing words",
+    "marks_off": "Remove highlights",
+    "too_long": "These texts are too long to highlight their differences.",
+    "consent": "Before you begin",
+    "agree_tick": "I have read this and agree to take part.",
+    "agree": "Agree and continue",
+    "decline": "I do not agree",
+    "stored": "We store your answers, the time of each answer and how long each page was visible. You may stop at any "
+    "time. You do not need to install anything, and this site sets no cookies.",
+    "contact": "Questions about this study:",
+    "how_compare": "You will see two texts at a time. Read both, then choose. Your choice is saved at once and the "
+    "next question appears.",
+    "how_rate": "You will see one text at a time. Read it, then rate it.",
+    "how_aspects": "Answer every question below the texts, then press Next.",
+    "how_keys": "Keyboard shortcuts:",
+    "how_keys_compare": "1 or ← for the first text, 2 or → for the second",
+    "how_keys_equal": "0 for equal",
+    "how_keys_rate": "the digit keys",
+    "how_batch": "You can take a break after every {batch} questions. You may stop at any time.",
+    "examples": "Examples",
+    "example": "Example {number}",
+    "right": "Correct answer: {answer}",
+    "begin": "Begin",
+    "go_on": "Continue",
+    "stop_here": "Stop here",
+    "break": "Time for a break",
+    "break_what": "You have answered {answers} questions so far. Thank you! You can continue at this link at any time.",
+    "wait": "Please wait a moment",
+    "wait_what": "Other participants are answering the remaining questions. This page checks for a new question every "
+    "{seconds} seconds. Please keep it open.",
+    "paused": "The study is paused",
+    "paused_what": "Your answers are saved. This page continues automatically when the study resumes.",
+    "look_again": "Check again",
+    "finished": "Thank you",
+    "finished_what": "You have finished. There are no more questions for you.",
+    "no-work": "Thank you for coming",
+    "no-work_what": "There are no questions left to answer. The time you have spent still counts.",
+    "no-work_later": "There are no questions for you at the moment. The study continues, so please open this link "
+    "again later. The time you have spent so far already counts.",
+    "failed": "Thank you for trying",
+    "failed_what": "Some of your answers to the practice questions differ from the correct ones, so you cannot "
+    "continue. Thank you for your time.",
+    "blocked": "Your participation has ended",
+    "blocked_what": "Several of your answers to control questions were not correct. If you think that this is a "
+    "mistake, please contact us.",
+    "excluded": "Your participation has ended",
+    "excluded_what": "The research team has ended your participation. If you think that this is a mistake, please "
+    "contact us.",
+    "stopped": "The study is closed",
+    "stopped_what": "The study has been closed. Thank you for your answers.",
+    "left": "You have left the study",
+    "left_what": "Your earlier answers are saved and count. Thank you for your time.",
+    "declined": "You have left the study",
+    "declined_what": "Thank you for your time. You may close this page.",
+    "erased": "Your data have been erased",
+    "erased_what": "This link no longer contains any data about you. You may close this page.",
+    "answers": "Number of answers: {answers}",
+    "code_is": "Your completion code",
+    "copy_code": "Copy",
+    "copied": "Copied.",
+    "return": "Return to finish",
+    "welcome": "Take part",
+    "welcome_what": "You will answer this question {batch} times: “{question}” After that you can continue or stop.",
+    "worker_id": "Your worker id",
+    "empty": "Leave this field empty",
+    "start": "Start",
+    "comes_back": "This address brings you back to your place in the study. Keep it private: anyone who has it can "
+    "answer in your name.",
+    "refused": "No more participants at the moment",
+    "refused_what": "The study has enough participants, or too many arrived from your network at the same time. Please "
+    "try again later.",
+    "unknown": "This link does not work",
+    "unknown_what": "Please return to the page that sent you here and start again.",
+    "absent": "Page not found",
+    "absent_what": "This link is not valid or has expired. Please check that you copied the whole link.",
+    "too_large": "Your input is too long",
+    "too_large_what": "Your input is longer than this site accepts. Please go back and shorten it.",
+    "too_many": "Too many requests",
+    "too_many_what": "Please wait a minute, then try again.",
+    "wrong": "Your request failed",
+    "wrong_what": "This site could not read your input. Please go back and try again.",
+    "busy": "Your answer is not saved yet",
+    "busy_what": "The server cannot save it at the moment. Please try again. Your answer stays on this page until then."
+    "The server cannot save it at the moment. Please try again. Your answer stays on this page until then.",
+    "unable": "The study is not available at the moment",
+    "unable_what": "Please try again in a minute. All your answers are saved.",
+    "broken_down": "Something went wrong",
+    "broken_down_what": "This is our mistake, not yours. Please open your link again. All your earlier answers are "
+    "saved.",
+    "again": "Try again",
+    "offline": "No connection. This page tries again automatically.",
+    "kept": "No connection. Your answer will be sent as soon as you are online again. Please keep this page open.",
+    "early": "Your answer was too fast to count: the texts had only just appeared. Please answer again.",
+}
+
+GERMAN = {
+    "code": "de",
+    "direction": "ltr",
+    "comparison": "Vergleich {number} von {of}",
+    "rating": "Antwort {number} von {of}",
+    "practice": "Übung",
+    "practice_why": "Die ersten Fragen dienen der Übung. Sie zeigen, ob die Anleitung verständlich ist.",
+    "instructions": "Anleitung",
+    "close": "Schließen",
+    "back": "Zurück zur Frage",
+    "given": "Kontext",
+    "response": "Antwort {number}",
+    "the_response": "Antwort",
+    "image_of": "Bild zu {what}",
+    "first_better": "1 ist besser",
+    "second_better": "2 ist besser",
+    "equal": "Gleich",
+    "equally_good": "Gleich gut",
+    "both_bad": "Beide schlecht",
+    "next": "Weiter",
+    "number": "Eine Zahl von {low} bis {high}",
+    "unfilled": "Bitte beantworten Sie alle Fragen und drücken Sie dann „Weiter“.",
+    "unread": "Ihre Antwort konnte nicht gelesen werden. Bitte versuchen Sie es noch einmal.",
+    "cannot": "Das kann ich nicht beurteilen",
+    "cannot_why": "Warum lässt es sich nicht beurteilen?",
+    "language": "Ich verstehe die Sprache nicht gut genug",
+    "broken": "Etwas fehlt oder wird nicht richtig angezeigt",
+    "offensive": "Der Inhalt ist beleidigend oder verstörend",
+    "other": "Ein anderer Grund",
+    "undo": "Letzte Antwort ändern",
+    "comment": "Anmerkung",
+    "comment_what": "Ihre Anmerkung an das Forschungsteam",
+    "send": "Senden",
+    "sent": "Danke, Ihre Anmerkung wurde gesendet.",
+    "taken_back": "Ihre letzte Antwort wurde zurückgenommen. Bitte antworten Sie noch einmal.",
+    "marks_on": "Unterschiede hervorheben",
+    "marks_off": "Hervorhebung entfernen",
+    "too_long": "Diese Texte sind zu lang, um Unterschiede hervorzuheben.",
+    "consent": "Bevor es losgeht",
+    "agree_tick": "Ich habe das gelesen und möchte teilnehmen.",
+    "agree": "Zustimmen und weiter",
+    "decline": "Ich stimme nicht zu",
+    "stored": "Wir speichern Ihre Antworten, den Zeitpunkt jeder Antwort und wie lange jede Seite sichtbar war. Sie "
+    "können jederzeit aufhören. Sie müssen nichts installieren, und diese Seite setzt keine Cookies.",
+    "contact": "Fragen zu dieser Studie:",
+    "how_compare": "Sie sehen jeweils zwei Texte. Lesen Sie beide und wählen Sie dann. Ihre Wahl wird sofort "
+    "gespeichert, und die nächste Frage erscheint.",
+    "how_rate": "Sie sehen jeweils einen Text. Lesen Sie ihn und bewerten Sie ihn.",
+    "how_aspects": "Beantworten Sie jede Frage unter den Texten und drücken Sie dann „Weiter“.",
+    "how_keys": "Tastenkürzel:",
+    "how_keys_compare": "1 oder ← für den ersten Text, 2 oder → für den zweiten",
+    "how_keys_equal": "0 für gleich",
+    "how_keys_rate": "die Zifferntasten",
+    "how_batch": "Nach jeweils {batch} Fragen können Sie eine Pause machen. Sie können jederzeit aufhören.",
+    "examples": "Beispiele",
+    "example": "Beispiel {number}",
+    "right": "Richtige Antwort: {answer}",
+    "begin": "Beginnen",
+    "go_on": "Weitermachen",
+    "stop_here": "Hier aufhören",
+    "break": "Zeit für eine Pause",
+    "break_what": "Sie haben bisher {answers} Fragen beantwortet. Vielen Dank! Unter diesem Link können Sie jederzeit "
+    "weitermachen.",
+    "wait": "Bitte warten Sie einen Augenblick",
+    "wait_what": "Andere Teilnehmende beantworten gerade die übrigen Fragen. Diese Seite sucht alle {seconds} Sekunden "
+    "nach einer neuen Frage. Bitte lassen Sie sie geöffnet.",
+    "paused": "Die Studie ist unterbrochen",
+    "paused_what": "Ihre Antworten sind gespeichert. Diese Seite macht automatisch weiter, sobald die Studie "
+    "fortgesetzt wird.",
+    "look_again": "Noch einmal prüfen",
+    "finished": "Vielen Dank",
+    "finished_what": "Sie sind fertig. Es gibt keine weiteren Fragen für Sie.",
+    "no-work": "Vielen Dank für Ihr Interesse",
+    "no-work_what": "Es sind keine Fragen mehr offen. Ihre bisherige Zeit zählt trotzdem.",
+    "no-work_later": "Im Augenblick gibt es keine Fragen für Sie. Die Studie läuft weiter; bitte öffnen Sie diesen "
+    "Link später noch einmal. Ihre bisherige Zeit zählt schon jetzt.",
+    "failed": "Danke für den Versuch",
+    "failed_what": "Einige Ihrer Antworten auf die Übungsfragen weichen von den richtigen ab. Deshalb können Sie nicht "
+    "weitermachen. Vielen Dank für Ihre Zeit.",
+    "blocked": "Ihre Teilnahme ist beendet",
+    "blocked_what": "Mehrere Ihrer Antworten auf Kontrollfragen waren nicht richtig. Wenn Sie das für einen Irrtum "
+    "halten, schreiben Sie uns bitte.",
+    "excluded": "Ihre Teilnahme ist beendet",
+    "excluded_what": "Das Forschungsteam hat Ihre Teilnahme beendet. Wenn Sie das für einen Irrtum halten, schreiben "
+    "Sie uns bitte.",
+    "stopped": "Die Studie ist geschlossen",
+    "stopped_what": "Die Studie wurde geschlossen. Vielen Dank für Ihre Antworten.",
+    "left": "Sie haben die Studie verlassen",
+    "left_what": "Ihre bisherigen Antworten sind gespeichert und zählen. Vielen Dank für Ihre Zeit.",
+    "declined": "Sie haben die Studie verlassen",
+    "declined_what": "Vielen Dank für Ihre Zeit. Sie können diese Seite schließen.",
+    "erased": "Ihre Daten wurden gelöscht",
+    "erased_what": "Unter diesem Link sind keine Daten über Sie mehr gespeichert. Sie können diese Seite schließen.",
+    "answers": "Anzahl der Antworten: {answers}",
+    "code_is": "Ihr Abschlusscode",
+    "copy_code": "Kopieren",
+    "copied": "Kopiert.",
+    "return": "Zurück zum Abschließen",
+    "welcome": "Teilnehmen",
+    "welcome_what": "Sie beantworten {batch}-mal diese Frage: „{question}“ Danach können Sie weitermachen oder "
+    "aufhören.",
+    "worker_id": "Ihre Worker-ID",
+    "empty": "Dieses Feld leer lassen",
+    "start": "Beginnen",
+    "comes_back": "Diese Adresse bringt Sie zurück zu Ihrer Stelle in der Studie. Geben Sie sie nicht weiter: Wer sie "
+    "hat, kann in Ihrem Namen antworten.",
+    "refused": "Zurzeit ist keine Teilnahme möglich",
+    "refused_what": "Die Studie hat genug Teilnehmende, oder aus Ihrem Netzwerk kamen zu viele gleichzeitig. Bitte "
+    "versuchen Sie es später noch einmal.",
+    "unknown": "Dieser Link funktioniert nicht",
+    "unknown_what": "Bitte kehren Sie zu der Seite zurück, von der Sie kamen, und beginnen Sie noch einmal.",
+    "absent": "Seite nicht gefunden",
+    "absent_what": "Dieser Link ist ungültig oder abgelaufen. Bitte prüfen Sie, ob Sie ihn vollständig kopiert haben.",
+    "too_large": "Ihre Eingabe ist zu lang",
+    "too_large_what": "Ihre Eingabe ist länger, als diese Seite erlaubt. Bitte gehen Sie zurück und kürzen Sie sie.",
+    "too_many": "Zu viele Anfragen",
+    "too_many_what": "Bitte warten Sie eine Minute und versuchen Sie es dann noch einmal.",
+    "wrong": "Ihre Anfrage ist fehlgeschlagen",
+    "wrong_what": "Diese Seite konnte Ihre Eingabe nicht lesen. Bitte gehen Sie zurück und versuchen Sie es noch "
+    "einmal.",
+    "busy": "Ihre Antwort ist noch nicht gespeichert",
+    "busy_what": "Der Server kann sie gerade nicht speichern. Bitte versuchen Sie es noch einmal. Ihre Antwort bleibt "
+    "so lange auf dieser Seite.",
+    "unable": "Die Studie ist zurzeit nicht erreichbar",
+    "unable_what": "Bitte versuchen Sie es in einer Minute noch einmal. Alle Ihre Antworten sind gespeichert.",
+    "broken_down": "Etwas ist schiefgegangen",
+    "broken_down_what": "Das ist unser Fehler. Bitte öffnen Sie Ihren Link noch einmal. Alle bisherigen Antworten sind "
+    "gespeichert.",
+    "again": "Noch einmal versuchen",
+    "offline": "Keine Verbindung. Diese Seite versucht es automatisch noch einmal.",
+    "kept": "Keine Verbindung. Ihre Antwort wird gesendet, sobald Sie wieder online sind. Bitte lassen Sie die Seite "
+    "geöffnet.",
+    "early": "Ihre Antwort kam zu schnell und zählt nicht: Die Texte waren gerade erst erschienen. Bitte antworten Sie "
+    "noch einmal.",
+}
+
+LANGUAGES = {"en": ENGLISH, "de": GERMAN}
+
+
+NAMED = ("rating", "response", "the_response")
+"""Keys of texts that contain the name of an output."""
+
+
+def words(language: str, noun: str = "") -> Mapping[str, str]:
+    """The texts in a language (BCP 47), English if it is not available, with a study's noun for an output.
+
+    >>> words("de-AT")["next"], words("ar")["next"], words("en", "summary")["response"]
+    ('Weiter', 'Next', 'Summary {number}')
+    """
+    own = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
+    if not noun:
+        return own
+    name = (noun[:1].upper() + noun[1:]).replace("{", "{{").replace("}", "}}")
+    return {**own, **{key: own[key].replace(own["the_response"], name) for key in NAMED}}

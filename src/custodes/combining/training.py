@@ -1,0 +1,88 @@
+"""What methods learn from a part of the outputs, and what they then predict of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.combining.methods import Method, TrainingData
+from custodes.combining.normalise import Normalisation, normalisation
+from custodes.combining.task import Task
+from custodes.combining.terms import Terms
+from custodes.evaluate.parallel import each
+from custodes.progress import Progress
+from custodes.stats.arrays import Floats, Ints
+
+Scores = Mapping[str, Floats]
+"""What methods score on inner folds that they have not seen, by name (folds,)."""
+
+
+def training_data(
+    of: Task, terms: Terms, train: NDArray[np.bool_], rng: np.random.Generator, inner: Scores
+) -> tuple[Normalisation, TrainingData]:
+    """The scales fitted on a training part (items, systems), and what methods learn from; `inner` may be empty."""
+    rows = np.flatnonzero((train & of.rated).ravel())
+    x, items = of.rows(rows), rows // len(of.design.systems)
+    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
+    return scales, TrainingData(
+        x=scales.apply(x),
+        y=of.human.ravel()[rows],
+        items=items,
+        groups=of.design.units[items],
+        by=terms.objective,
+        top=terms.top,
+        rng=rng,
+        inner=inner,
+    )
+
+
+class Part(NamedTuple):
+    """What methods learn from and predict: `train` (items, systems), the outputs `held` (flat) and `inner`, as in
+    `training_data`; `label` seeds the generator of the part."""
+
+    label: str
+    train: NDArray[np.bool_]
+    held: NDArray[np.intp]
+    inner: Scores = MappingProxyType({})
+
+
+def without(fold: Ints, k: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
+    """The part that holds out fold k of `fold` (items, systems)."""
+    return Part(label, (fold >= 0) & (fold != k), np.flatnonzero((fold == k).ravel()), inner)
+
+
+class Fits(NamedTuple):
+    """Methods fitted on one part: the `seconds` of each fit and the number of metrics `used` (methods,), and what they
+    predict of the outputs held out (methods, outputs)."""
+
+    seconds: Floats
+    used: Ints
+    predicted: Floats
+
+
+def fitted(
+    of: Task,
+    terms: Terms,
+    methods: Sequence[Method],
+    parts: Sequence[Part],
+    *,
+    rng: np.random.Generator,
+    progress: Progress,
+    desc: str,
+) -> list[Fits]:
+    """Fit every method on every part, and predict what the part holds out."""
+
+    def fit(part: Part, rng: np.random.Generator) -> Fits:
+        scales, training = training_data(of, terms, part.train, rng, part.inner)
+        x = scales.apply(of.rows(part.held))
+        seconds, formulas = zip(*map(training.learn, methods), strict=True)
+        used, predicted = zip(*((len(formula.used), formula.predict(x)) for formula in formulas), strict=True)
+        return Fits(np.array(seconds), np.array(used), np.stack(predicted))
+
+    threads = not all(method.fast for method in methods)
+    return each(fit, parts, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=threads)

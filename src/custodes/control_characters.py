@@ -1,0 +1,34 @@
+"""Escape control characters, so that labels cannot affect a terminal, the text direction or a drawing."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters of ISO 2022 (C0, delete, C1), line separators (U+2028), text direction (Unicode Annex 9), and
+# noncharacters.
+_UNSHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(chr((plane << 16) + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escape_controls(text: str) -> str:
+    r"""A text with its control characters escaped, so that it can be printed or drawn safely.
+
+    Escaped are control characters (including line breaks), changes of text direction, lone surrogates and
+    noncharacters. Letters of any script, joiners and emoji stay. The function is idempotent.
+
+    >>> print(visible("red\x1b[31m\u202eder"))
+    red\x1b[31m\u202eder
+    """
+    return _UNSHOWN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    letter = match[0]
+    code = ord(letter)
+    return _SHORT.get(letter) or (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    )

@@ -1,0 +1,80 @@
+"""Interim analyses of a study that was annotated sequentially."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.notes import Note, noted
+
+SCHEMA = {
+    "system_a": pl.String,
+    "system_b": pl.String,
+    "look": pl.Int64,
+    "n": pl.Int64,
+    "wins": pl.Int64,
+    "ties": pl.Int64,
+    "losses": pl.Int64,
+    "decision": pl.Int64,
+    "is_open": pl.Boolean,
+    "theta": pl.Float64,
+    "margin": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+}
+"""A row per pair and interim analysis (numbered from 1): `wins` of system_a; `decision` 1, 0 or -1 (system_a better,
+undecided, system_b better); `is_open`: whether annotation of the pair continued; theta, the probability that system_a
+is better; margin with its interval."""
+
+
+STOPPED = "stopped-by-answers"
+"""The note on studies in which answers determined the number of further annotations."""
+
+
+def no_interim_analyses() -> pl.DataFrame:
+    """A table without interim analyses, for a study that was not annotated sequentially as far as is known."""
+    return pl.DataFrame(schema=SCHEMA)
+
+
+def sequential_notes(looks: pl.DataFrame) -> list[Note]:
+    """A note on which results are valid for a sequentially annotated study (by simulation, see the page on statistics);
+    none if every pair was annotated once, with a fixed number.
+
+    >>> stopped(empty_looks())
+    []
+    """
+    pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
+    again = looks["look"].n_unique() > 1 or looks["is_open"].any() or (looks["decision"] != 0).all()
+    if pairs == 0 or not again:
+        return []
+    message = (
+        f"{pairs} pairs were annotated sequentially, with interim analyses. Leaderboard "
+        "strengths, ranks and groups remain valid for a boundary of repeated analyses; win "
+        "rates, sign tests, decisions and margins of single pairs assume a fixed sample size, so "
+        "read the interim analyses for these"
+    )
+    return noted((STOPPED, pairs, message))
+
+
+def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
+    """The last completed interim analysis of each pair, with the number of its analyses (`looks`).
+
+    >>> last_looks(empty_looks()).height
+    0
+    """
+    pair = ["system_a", "system_b"]
+    ordered = looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
+    return ordered.unique(pair, keep="last", maintain_order=True)
+
+
+def in_label_order(looks: pl.DataFrame) -> pl.DataFrame:
+    """The table with system_a < system_b, as in verdicts."""
+    turn = pl.col("system_a") > pl.col("system_b")
+
+    def swapped(name: str, other: pl.Expr) -> pl.Expr:
+        return pl.when(turn).then(other).otherwise(pl.col(name)).alias(name)
+
+    pairs = (("system_a", "system_b"), ("wins", "losses"))
+    swaps = [swapped(name, pl.col(other)) for pair in pairs for name, other in (pair, pair[::-1])]
+    signs = [swapped(name, -pl.col(other)) for name, other in (("margin", "margin"), ("low", "high"), ("high", "low"))]
+    decision = swapped("decision", -pl.col("decision"))
+    return looks.with_columns(*swaps, *signs, decision, swapped("theta", 1 - pl.col("theta")))

@@ -1,0 +1,91 @@
+"""Combined annotators: their scores are averaged only if they use the same scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from custodes.data.scale import MissingCode, Scale
+from custodes.data.study import Study
+from custodes.errors import OptionError
+from custodes.stats.arrays import Bools, Floats, Ints
+
+TIE = 1e-9
+"""Largest difference of human scores that is a tie, relative to the range of the scale."""
+
+
+class ScalesDifferError(OptionError):
+    """Annotators whose scores cannot be averaged."""
+
+
+def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
+    """The number of comparisons left out because no annotator rated both outputs.
+
+    Parameters
+    ----------
+    persons : array of shape (annotators, k, systems)
+        Scores, NaN where not rated.
+    items : array of int of shape (k,)
+        Positions of the items with scores, in ascending order.
+    item, first, second : arrays of int of shape (n,)
+        Positions of the item and the two systems of each human preference.
+
+    Examples
+    --------
+    >>> scores = np.array([[[1.0, 2.0, np.nan]], [[np.nan, 2.0, 3.0]]])
+    >>> unpaired(scores, items=np.array([0]), item=np.array([0, 0]), first=np.array([0, 1]), second=np.array([1, 2]))
+    1
+    """
+    rated: Bools = np.asarray(np.isfinite(persons).any(axis=0))
+    if not rated.any():
+        return 0
+    n = rated.sum(axis=1)
+    place = np.searchsorted(items, item).clip(max=len(items) - 1)
+    compared = (items[place] == item) & rated[place, first] & rated[place, second]
+    return int((n * (n - 1) // 2).sum() - compared.sum())
+
+
+def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
+    """Rule, count and message of the note on unpaired comparisons."""
+    message = (
+        f"{count} comparisons of two rated outputs{label} are excluded, as no annotator rated "
+        "both: means over different annotators are not compared"
+    )
+    return "unpaired", count, message
+
+
+def without_float_noise(values: Floats) -> Floats:
+    """Make means equal that differ only by floating-point error; NaN stays NaN.
+
+    >>> snapped(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
+    [0.3, 0.3, 4.0]
+    """
+    levels = np.unique(values[np.isfinite(values)])
+    if not levels.size:
+        return values
+    first = np.concatenate([[True], np.diff(levels) > TIE * (levels[-1] - levels[0])])
+    representatives = levels[np.flatnonzero(first)[np.cumsum(first) - 1]]
+    place = np.minimum(np.searchsorted(levels, np.where(np.isfinite(values), values, levels[0])), levels.size - 1)
+    return np.where(np.isfinite(values), representatives[place], np.nan)
+
+
+def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
+    """Raise `ScalesDifferError` if annotators (annotators, items, systems) use different scales; `label`: the
+    aspect."""
+    bounds = study.raters.bounds
+    scales = [
+        Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
+        for name, scores in zip(people, persons, strict=True)
+    ]
+    defined = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
+    for name, scale in defined[1:]:
+        first, first_scale = defined[0]
+        if not scale.comparable(first_scale):
+            codes = {rater: MissingCode.of(persons[people.index(rater)]) for rater in (first, name)}
+            explanations = "; ".join(f"{rater}: {code}" for rater, code in codes.items() if code)
+            raise ScalesDifferError(
+                f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to "
+                f"{scale.high:g}) use different scales{label}, which cannot be averaged; "
+                + (explanations or f"select annotators with human={first!r}")
+            )

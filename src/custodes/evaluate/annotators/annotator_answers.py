@@ -1,0 +1,175 @@
+"""Answers of the annotators under one aspect as long arrays: verdicts on comparisons, or scores of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.data.notes import Note, noted
+from custodes.data.panel import label_codes
+from custodes.data.preferences import SHOWN, Preferences
+from custodes.data.study import Study
+from custodes.evaluate.comparable import is_ordered
+from custodes.evaluate.design import Design
+from custodes.stats.annotator_models import AnnotatorLabels
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+
+VERDICTS, RATINGS = "verdicts", "ratings"
+OUTCOMES = ("win", "tie", "loss")
+"""Outcomes of the first system of a comparison."""
+
+MOST_LABELS = 12
+"""Most different scores of a rating scale; with more, scores are numeric."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatorAnswers:
+    """Answers of the annotators under an aspect: `what` is `VERDICTS` or `RATINGS`.
+
+    `raters` are the annotators; `tasks` (item, system_a, system_b, system) are in order. `answers` has a row per
+    answer, with its `value` (n,) (1, 0, -1, or the score); its labels are `labels`, written as `words`, and ordered
+    unless `nominal`. `continuous` scores have no labels (all codes are 0). `unit` (tasks,) is the block of clusters of
+    a task, `group` (tasks,) its pair of systems, or its system, and `item` (tasks,) its item. `seconds` (workers,) is
+    the median time per answer, NaN if unknown. `sided_worker`, `sided_pair`, `sign` and `order` describe decided
+    verdicts with known presentation order."""
+
+    aspect: str
+    what: str
+    raters: tuple[str, ...]
+    tasks: pl.DataFrame
+    answers: AnnotatorLabels
+    value: Floats
+    labels: tuple[float, ...]
+    unit: Ints
+    n_units: int
+    group: Ints
+    item: Ints
+    seconds: Floats
+    words: tuple[str, ...] = OUTCOMES
+    nominal: bool = False
+    sided_worker: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sided_pair: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sign: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
+    order: Signs = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether scores are numeric rather than points of a rating scale."""
+        return not self.labels
+
+    @property
+    def doubled(self) -> Bools:
+        """(tasks,): whether several annotators answered."""
+        return self.answers.n_votes > 1
+
+    @property
+    def clusters(self) -> Ints:
+        """(workers,): number of clusters of items with an answer of the annotator and of others."""
+        worker, unit = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
+        seen = np.unique(np.stack([worker, unit]), axis=1)
+        return np.bincount(seen[0], minlength=len(self.raters))
+
+    @property
+    def both(self) -> Bools:
+        """(n,): whether other annotators answered the same task."""
+        return np.asarray(self.doubled[self.answers.task])
+
+
+def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[AnnotatorAnswers], list[Note]]:
+    """All answers of some raters of a selected study by aspect, with second opinions; one answer per rater and task."""
+    ours = pl.col("rater").is_in(list(raters))
+    first, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
+    both = Preferences(frame=pl.concat([first.frame, second.frame]), missing=pl.concat([first.missing, second.missing]))
+    verdicts, order_notes = both.settled("mean")
+    rated = pl.concat([chosen.ratings.frame, chosen.second_ratings.frame])
+    scores = rated.filter(ours & (pl.col("item") != ""))
+    key = ["item", "system", "rater", "aspect"]
+    single = scores.group_by(key).agg(pl.col("score").sort_by("repeat").first())
+    again = scores.height - single.height
+    aspects = pl.concat([verdicts["aspect"], single["aspect"]]).unique(maintain_order=True)
+    result = []
+    for aspect in sorted(aspects):
+        settled = verdicts.filter(pl.col("aspect") == aspect)
+        if settled.height:
+            result.append(_verdicts(chosen, aspect, settled, both.frame.filter(pl.col("aspect") == aspect)))
+        rated = single.filter(pl.col("aspect") == aspect)
+        if rated.height:
+            result.append(_ratings(chosen, aspect, rated))
+    message = f"{again} repeated scores by the same annotator of the same output excluded: the first counts"
+    return result, [*order_notes, *noted(("scored-again", again, message))]
+
+
+def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> AnnotatorAnswers:
+    pair = pl.struct("system_a", "system_b")
+    raters = tuple(rows["rater"].unique().sort())
+    ordered = raw.with_columns(shown=pl.col("order").replace_strict(SHOWN, return_dtype=pl.Int8))
+    ordered = ordered.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
+    seconds = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
+    return _answers(
+        study,
+        rows.with_columns(_value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)),
+        group=pair,
+        n_labels=len(OUTCOMES),
+        aspect=aspect,
+        what=VERDICTS,
+        raters=raters,
+        labels=(1.0, 0.0, -1.0),
+        seconds=np.array([seconds[name] for name in raters], dtype=np.float64),
+        sided_worker=label_codes(ordered["rater"], raters),
+        sided_pair=ordered.select(pair.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        sign=ordered["preference"].to_numpy(),
+        order=ordered["shown"].to_numpy(),
+    )
+
+
+def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> AnnotatorAnswers:
+    raters = tuple(rows["rater"].unique().sort())
+    points = rows["score"].unique().sort()
+    labels = tuple(points) if points.len() <= MOST_LABELS else ()
+    code = points.search_sorted(rows["score"]) if labels else pl.lit(0)
+    scale = study.labels.get(aspect)
+    return _answers(
+        study,
+        rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code),
+        group=pl.col("system"),
+        n_labels=max(1, len(labels)),
+        aspect=aspect,
+        what=RATINGS,
+        raters=raters,
+        labels=labels,
+        seconds=np.full(len(raters), np.nan),
+        words=tuple(scale.words[int(code)] if scale else f"{code:g}" for code in labels),
+        nominal=not is_ordered(study, aspect),
+    )
+
+
+def _answers(
+    study: Study, rows: pl.DataFrame, *, group: pl.Expr, n_labels: int, raters: tuple[str, ...], **columns: Any
+) -> AnnotatorAnswers:
+    """Number the tasks, annotators and clusters of rows with `_value` and `_label`."""
+    names = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
+    tasks = rows.select(names).unique().sort(names).with_row_index("_task")
+    worker = pl.Series(label_codes(rows["rater"], raters))
+    placed = rows.with_columns(_worker=worker).join(tasks, on=names, how="left").sort("_task", "_worker", "_label")
+    items = tuple(tasks["item"].unique().sort())
+    design = Design.of(study, items=items, systems=()).in_blocks()
+    item = label_codes(tasks["item"], items)
+    codes = (placed[name].to_numpy() for name in ("_task", "_worker", "_label"))
+    return AnnotatorAnswers(
+        raters=raters,
+        tasks=tasks.drop("_task"),
+        answers=AnnotatorLabels.of(*codes, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
+        value=placed["_value"].to_numpy(),
+        unit=design.units[item],
+        n_units=design.n_units,
+        group=tasks.select(group.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        item=item,
+        **columns,
+    )

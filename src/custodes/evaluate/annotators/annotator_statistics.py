@@ -1,0 +1,138 @@
+"""Answers of each annotator: agreement with the others, position preference, ties, and flags adjusted for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
+from custodes.stats import bootstrap, intervals
+from custodes.stats.annotator_quality import peer_agreement, position_tests
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.judging.bias_tests import slot_test
+from custodes.stats.ratios import ratio
+
+FIRST, SECOND = "prefers what is shown first", "prefers what is shown second"
+LITTLE = "agrees with others no better than chance"
+
+HALF = 0.5
+"""An annotator is tested against this fraction of the agreement of the others with one another."""
+LEVEL = 0.05
+"""Level of the preliminary tests that decide whether a flag is possible; they are not adjusted."""
+FEWEST = 12
+"""Fewest clusters of an annotator's shared items for an estimate and a test of agreement."""
+FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered as well"
+ALL_EQUAL = "all answers are equal"
+NO_AGREEMENT = "the others agree too little with one another"
+ABOVE_CHANCE = "agreement is above that of random answers"
+
+
+class Tests(NamedTuple):
+    """P-values of each annotator (workers,), NaN if not tested.
+
+    `side` tests position preference and `little` low agreement; `first` is whether the output shown first was preferred
+    in more than half of the verdicts.
+    """
+
+    side: Floats
+    little: Floats
+    first: Bools
+
+
+def annotator_columns(
+    part: AnnotatorAnswers, persons: Bools, *, times: Floats, confidence: float
+) -> tuple[dict[str, Any], Tests]:
+    """The columns of `annotators` except competence and flags, (workers,) each; NaN for slots."""
+    answers, n = part.answers, len(part.raters)
+    number = np.bincount(answers.worker, minlength=n)
+    unknown = np.where(persons, 1.0, np.nan)
+    sided = position_tests(part.sided_worker, part.sided_pair, part.sign, part.order, n_workers=n)
+    agreement = _agreement(part, times, confidence)
+    compared = _compared(part, trusted=~(sided.p_value <= LEVEL))
+    ties = np.bincount(answers.worker, weights=part.value == 0, minlength=n)
+    columns = {
+        "answer_type": part.what,
+        "rater": list(part.raters),
+        "is_person": persons,
+        "answers": number,
+        "proportion": ratio(number, number.sum()),
+        "n_multiply_rated": np.bincount(answers.worker[part.both], minlength=n),
+        **{name: values * unknown for name, values in agreement.items()},
+        "decided": sided.decided,
+        "first_rate": sided.share * unknown,
+        "tie_rate": ratio(ties, number) if part.what == VERDICTS else np.nan,
+        "seconds": part.seconds * unknown,
+        "p_chance": compared.chance * unknown,
+        "untested_reason": np.where(persons, compared.reason, ""),
+    }
+    return columns, Tests(sided.p_value * unknown, compared.little * unknown, sided.share > 0.5)
+
+
+def _agreement(part: AnnotatorAnswers, times: Floats, confidence: float) -> dict[str, Floats]:
+    """Mean proportion of the other annotators with the same answer, with its interval over items."""
+    drawn = np.full((len(times), len(part.raters)), np.nan)
+    if not part.continuous:
+        answers = part.answers
+        same = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
+        for some, sums, counts in _by_unit(part, same):
+            drawn[:, some] = ratio(bootstrap.weighted_sums(times, sums), bootstrap.weighted_sums(times, counts))
+    low, high = intervals.cluster_intervals(
+        drawn, part.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
+    )
+    estimate = np.where(part.clusters >= FEWEST, drawn[0], np.nan)
+    return {"agreement": estimate, "agreement_low": low, "agreement_high": high}
+
+
+def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Blocks of workers: sums of the values (n,) that are not NaN, and their counts, both (workers, units)."""
+    defined = np.isfinite(values)
+    worker, unit = part.answers.worker[defined], part.unit[part.answers.task[defined]]
+    values = values[defined]
+    for some in chunks(len(part.raters), part.n_units):
+        inside = (worker >= some.start) & (worker < some.stop)
+        size = (some.stop - some.start, part.n_units)
+        place = (worker[inside] - some.start) * size[1] + unit[inside]
+        sums, counts = (
+            np.bincount(place, weights=numbers, minlength=size[0] * size[1]).reshape(size).astype(np.float64)
+            for numbers in (values[inside], np.ones(len(place)))
+        )
+        yield some, sums, counts
+
+
+class _Compared(NamedTuple):
+    """Tests of the agreement of each annotator (workers,) with the others.
+
+    `chance`: p-values of 'agrees no more than random answers'. `little`: p-values of 'agrees at least `HALF` as much as
+    the others do with one another', tested only where the former is not rejected. NaN if not tested, for this `reason`.
+    """
+
+    little: Floats
+    chance: Floats
+    reason: NDArray[np.str_]
+
+
+def _compared(part: AnnotatorAnswers, *, trusted: Bools) -> _Compared:
+    """Compare each annotator with the others on the same tasks; only the `trusted` ones are used as reference."""
+    answers = part.answers
+    peers = peer_agreement(answers.task, answers.worker, part.value, n_tasks=answers.n_tasks, trusted=trusted)
+    clusters, others = _positive(part, peers.others)
+    _, chance = _positive(part, peers.agreement)
+    _, little = _positive(part, HALF * peers.others - peers.agreement)
+    equal = np.isnan(peers.spread) & (part.clusters >= FEWEST)
+    few, disagree = clusters < FEWEST, ~(others <= LEVEL)
+    above = chance <= LEVEL
+    reason = np.select([equal, few, disagree, above], [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE], "")
+    return _Compared(np.where(reason == "", little, np.nan), np.where(equal | few | disagree, np.nan, chance), reason)
+
+
+def _positive(part: AnnotatorAnswers, values: Floats) -> tuple[Ints, Floats]:
+    """Number of clusters with a value (n,) of each annotator, and one-sided p-values of 'the mean is not positive'."""
+    clusters, p_value = np.zeros(len(part.raters), dtype=np.int64), np.full(len(part.raters), np.nan)
+    for some, sums, counts in _by_unit(part, values):
+        test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
+        clusters[some] = (counts > 0).sum(axis=1)
+        p_value[some] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
+    return clusters, p_value

@@ -1,0 +1,218 @@
+"""Verdicts of every rater under one aspect, with order and run, and one preference per rater and comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from custodes.answers.setting import Setting
+from custodes.data.comparison_rules import score_differences
+from custodes.data.comparisons import Comparisons, pair_codes
+from custodes.data.labels import MOST_STEPS
+from custodes.data.panel import label_codes
+from custodes.data.preferences import SHOWN
+from custodes.data.study import Study
+from custodes.errors import InputError
+from custodes.evaluate.comparable import is_ordered
+from custodes.evaluate.design import Design
+from custodes.evaluate.rater_comparison import all_raters, check_scales
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+
+OUTPUT = ["item", "system"]
+MOST_SIGNS = 500_000_000
+"""Most signs (raters x comparisons, one byte each), for the memory of a common machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterPreferences:
+    """Verdicts and preferences of one aspect.
+
+    `words` (items, systems) are numbers of words plus one (NaN: no text); empty without texts. `asked` has a row per
+    queried verdict, for raters with rows of this very aspect: positions of its rater, `item`, `pair` and `unit`,
+    `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1: the second, 0: unknown),
+    `run`, `preference` (null: none) and `why` there is none. `signs` (raters, n) are preferences and `people` (n,)
+    those of the combined annotators. `item`, `pair`, `unit` and `length` (log ratio of words, NaN if unknown) describe
+    the comparisons (n,). They are empty where only `asked` is used.
+    """
+
+    aspect: str
+    design: Design
+    raters: tuple[str, ...]
+    kinds: tuple[str, ...]
+    words: Floats
+    asked: pl.DataFrame
+    item: Ints
+    pair: Ints
+    unit: Ints
+    length: Floats
+    signs: Signs
+    people: Signs
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    def of_kind(self, kind: str) -> list[int]:
+        """Positions of annotators ('human') or metrics."""
+        return [r for r, value in enumerate(self.kinds) if value == kind]
+
+    @property
+    def n_units(self) -> int:
+        """Number of clusters, or blocks of clusters, that are resampled."""
+        return self.design.n_units
+
+    def words_of(self, item: Ints, system: Ints) -> Floats:
+        """Numbers of words of outputs by their positions (n,); NaN if unknown."""
+        return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
+
+
+def rater_preferences(study: Study, setting: Setting) -> list[RaterPreferences]:
+    """The material of every aspect of a selected study, and of rows without an aspect if other rows have one.
+
+    Raises `InputError` without any verdict or scores of two outputs of one item.
+    """
+    aspects = list(study.aspects)
+    verdicts = study.preferences
+    more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
+    parts = [_rater_preferences(study, aspect, setting, compared=is_ordered(study, aspect)) for aspect in aspects]
+    parts += [_rater_preferences(study, aspect, setting, compared=False) for aspect in sorted(more - {*aspects})]
+    if not any(
+        part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
+    ):
+        raise InputError(
+            f"{study.name}: no verdicts, no scores of two outputs of one item, and no output that a rater labelled "
+            "several times; a judge is examined by its preferences and repeats (judge --repeats 3)"
+        )
+    return parts
+
+
+def _rater_preferences(study: Study, aspect: str, setting: Setting, *, compared: bool) -> RaterPreferences:
+    raters = (*study.humans, *study.metrics)
+    lost = study.preferences.missing
+    systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
+    items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique().sort())
+    design = Design.of(study, items=items, systems=systems).in_blocks()
+    part = RaterPreferences(
+        aspect=aspect,
+        design=design,
+        raters=raters,
+        kinds=("human",) * len(study.humans) + ("metric",) * len(study.metrics),
+        words=_words(study, design),
+        asked=_asked(study, aspect, raters, design),
+        **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
+        length=np.zeros(0),
+        signs=np.zeros((len(raters), 0), dtype=np.int8),
+        people=np.zeros(0, dtype=np.int8),
+    )
+    return _compared(study, part, setting) if compared and len(systems) > 1 else part
+
+
+def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
+    verdicts = study.preferences.asked.where(pl.col("aspect") == aspect)
+    rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
+    first, second = (label_codes(rows[name], design.systems) for name in ("system_a", "system_b"))
+    item = label_codes(rows["item"], design.items)
+    pair = pair_codes(first, second, len(design.systems))
+    queries = pl.DataFrame(
+        {
+            "rater": label_codes(rows["rater"], raters),
+            "item": item,
+            "pair": pair,
+            "unit": design.units[item],
+            "comparison": item * max(1, len(design.pairs)) + pair,
+            "order": rows["order"].replace_strict(SHOWN, return_dtype=pl.Int8),
+            "preference": rows["preference"].cast(pl.Float64),
+            "why": rows["why"],
+        }
+    )
+    place = pl.int_range(pl.len()).over("rater", "comparison", "order")
+    return queries.filter(pl.col("rater") >= 0).with_columns(run=place)
+
+
+def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
+    """Verdicts derived from the scores of raters who scored outputs several times, one per run."""
+    upwards = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
+    of_aspect = study.ratings.frame.filter(pl.col("aspect") == aspect)
+    scores = _runs(of_aspect if is_ordered(study, aspect) else of_aspect.clear()).select(
+        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * upwards, threshold=0.0
+    )
+    pairs: pl.DataFrame = score_differences(nw.from_native(scores.lazy())).collect().to_native()
+    signs = pairs.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
+    return signs.sort("rater", "item", "system_a", "system_b").unnest("item")
+
+
+def _runs(scores: pl.DataFrame) -> pl.DataFrame:
+    """The scores of raters with repeated scores."""
+    return scores.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
+
+
+def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
+    """Labels of outputs that their rater labelled several times: rater, item, system, repeat, score.
+
+    Labels are codes, or scores where a rater gave few different whole numbers.
+    """
+    scale = study.labels.get(aspect)
+    scores = pl.col("rater").is_in(list(scale.scores if scale else ()))
+    frame = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~scores)
+    repeated = frame.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
+    if scale:
+        return repeated
+    whole = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
+    return repeated.filter(whole.over("rater"))
+
+
+def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPreferences:
+    """The material with one preference per rater and comparison."""
+    queried = study.preferences.asked
+    # without ties of equal outputs, comparisons are shared with other questions
+    unchanged = queried.frame.height == study.preferences.frame.height
+    comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
+    check_scales(study, comparison)
+    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
+    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
+    n_pairs, pairs = len(part.design.pairs), systems[comparison.design.pairs]
+    place_of_pair = pair_codes(pairs[:, 0], pairs[:, 1], len(part.design.systems))
+
+    def places(rows: Comparisons) -> Ints:
+        return np.asarray(items[rows.item] * n_pairs + place_of_pair[rows.pair])
+
+    tables = (comparison.annotators, comparison.preferences)
+    keys = np.unique(np.concatenate([places(rows) for rows in tables]))
+    if keys.size * len(part.raters) > MOST_SIGNS:
+        raise InputError(
+            f"{study.name}: {keys.size} comparisons x {len(part.raters)} raters do not fit into "
+            "memory; select fewer raters or systems"
+        )
+    signs = np.full((len(part.raters) + 1, keys.size), ABSENT, dtype=np.int8)
+    for rows in tables:
+        rater = label_codes(pl.Series(rows.raters, dtype=pl.String), part.raters)[rows.rater]  # combined annotators: -1
+        signs[rater, np.searchsorted(keys, places(rows))] = rows.sign
+    item_of, pair_of = np.divmod(keys, max(1, n_pairs))
+    first, second = part.design.pairs[pair_of].T
+    return replace(
+        part,
+        item=item_of,
+        pair=pair_of,
+        unit=part.design.units[item_of],
+        length=np.log(part.words_of(item_of, first) / part.words_of(item_of, second)),
+        signs=signs[:-1],
+        people=signs[-1],
+    )
+
+
+def _words(study: Study, design: Design) -> Floats:
+    """(items, systems): number of words of each output plus one, so that empty outputs have a log; NaN without a
+    text."""
+    if study.outputs is None:
+        return np.zeros((0, 0))
+    words = np.full((len(design.items), len(design.systems)), np.nan)
+    texts = study.outputs.texts
+    row, column = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
+    inside: Bools = (row >= 0) & (column >= 0)
+    counted = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
+    words[row[inside], column[inside]] = 1 + counted[inside]
+    return words

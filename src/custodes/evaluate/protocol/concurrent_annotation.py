@@ -1,0 +1,340 @@
+"""A live protocol with many annotators: which questions are open, and the decision of each pair at its interim
+analyses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from custodes.evaluate.protocol.ruling import PairState, Ruling, rulings
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Ints, Signs, require
+from custodes.stats.clusters import is_clustered
+from custodes.stats.stopping.allocation import granted
+from custodes.stats.stopping.rules import Rule
+
+__all__ = ["ConcurrentAnnotation", "Ruling"]
+
+FREE, LEASED = 2, 3
+"""State of an unanswered position, and of one that an annotator is answering. Others: 1, 0, -1, `ABSENT` (refused)."""
+
+_ORDERED = msgspec.json.Encoder(order="sorted")
+
+
+class ConcurrentAnnotation:
+    """The state of a live protocol: receives events, gives open questions and decisions; it uses no clock and no files.
+
+    Each pair has a random order of its items, `orders`; a position is an index in this order. `systems` (pairs, 2) are
+    the systems of each pair, `units` (items,) the cluster of each item, and `metric` (pairs, items) the metric's
+    preferences. A pair is analysed on the first usable positions of its order once all of these are settled. Answers
+    that arrive elsewhere are ignored until then, so the speed of annotators has no effect. A pair proceeds without
+    waiting for other pairs, except in two cases:
+
+    - The estimator uses all pairs, or items share clusters within a prefix: interim analyses are common to all pairs.
+    - The budget may not cover another analysis of all undecided pairs: the last answers are shared evenly, by position,
+    once
+      all pairs have completed theirs. The shares depend on which pairs are undecided, never on the speed of annotators.
+
+    `n` is the number of usable answers, `look` the current or last interim analysis, `target` the usable answers at its
+    end; `is_open` and `decision` are those of each pair. `why` is the reason for closing: 'rule', 'items' (or analyses)
+    or 'budget'. `rulings` are all decisions so far; with common analyses one answer may lead to several. The same
+    events, and the same answers in another order, lead to the same state.
+    """
+
+    def __init__(
+        self,
+        *,
+        orders: Sequence[Sequence[int]],
+        rule: Rule,
+        systems: Ints,
+        units: Ints,
+        metric: Signs | None = None,
+    ) -> None:
+        self.rule = rule
+        self.n: list[int] = []
+        self.look: list[int] = []
+        self.is_open: list[bool] = []
+        self.decision: list[int] = []
+        self.why: list[str] = []
+        self.target: list[int] = []
+        self.rulings: list[Ruling] = []
+        self.is_common = rule.estimator.needs_items
+        self._units = np.asarray(units)
+        self._pairs: list[PairState] = []
+        for pair, order in enumerate(orders):
+            self._append(order, systems[pair], None if metric is None else metric[pair])
+        self._go_on()
+
+    @property
+    def orders(self) -> list[tuple[int, ...]]:
+        """The items of every pair in their random order."""
+        return [pair.order for pair in self._pairs]
+
+    def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
+        """Add a pair later; returns its number. Items beyond those of `units` are their own clusters."""
+        more = max(order, default=-1) + 1 - len(self._units)
+        if more > 0:
+            self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(more))
+        self._append(order, systems, metric_row)
+        self._go_on()
+        return len(self.n) - 1
+
+    def copy(self) -> ConcurrentAnnotation:
+        """An independent copy."""
+        other = object.__new__(ConcurrentAnnotation)
+        vars(other).update(
+            {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
+        )
+        other._pairs = [replace(pair, places=list(pair.places)) for pair in self._pairs]
+        return other
+
+    def wanted(self, pair: int) -> list[int]:
+        """Positions of the current analysis that are neither leased nor settled, lowest first."""
+        state = self._pairs[pair]
+        if not self.is_open[pair] or state.is_judged:
+            return []
+        return [place for place in range(state.begin, state.end) if state.places[place] == FREE]
+
+    def open_pairs(self) -> list[int]:
+        """Pairs with at least one wanted position."""
+        asking = (pair for pair in self._pairs if self.is_open[pair.number] and not pair.is_judged)
+        return [pair.number for pair in asking if FREE in pair.places[pair.begin : pair.end]]
+
+    def lease(self, pair: int, place: int) -> None:
+        """Mark a wanted position as being answered by an annotator."""
+        self._put(pair, place, LEASED, (FREE,))
+
+    def release(self, pair: int, place: int) -> None:
+        """Undo `lease`; no effect for a position that is not leased."""
+        if self._pairs[pair].places[place] == LEASED:
+            self._pairs[pair].places[place] = FREE
+
+    def is_settled(self, pair: int, place: int) -> bool:
+        """Whether the position has an answer or was refused."""
+        return self._pairs[pair].places[place] not in (FREE, LEASED)
+
+    def in_present_look(self, pair: int, place: int) -> bool:
+        """Whether the position belongs to the current interim analysis, settled or not."""
+        state = self._pairs[pair]
+        return self.is_open[pair] and not state.is_judged and state.begin <= place < state.end
+
+    def goes_on(self, pair: int) -> bool:
+        """Whether another interim analysis may follow the current one."""
+        is_left = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
+        return self.is_open[pair] and is_left and self._promised() < self.rule.budget
+
+    def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
+        """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
+
+        Returns the ruling if the answer completes the analysis.
+        """
+        if preference == ABSENT:
+            return self.impossible(pair, place)
+        require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
+        self._put(pair, place, preference, (FREE, LEASED))
+        self.n[pair] += 1
+        return self._completed(pair)
+
+    def impossible(self, pair: int, place: int) -> Ruling | None:
+        """Record that a comparison cannot be judged: the next usable position replaces it, or the analysis has one
+        fewer.
+
+        The preference is unknown, so refusals never count as ties.
+        """
+        self._put(pair, place, ABSENT, (FREE, LEASED))
+        state = self._pairs[pair]
+        if later := state.usable_from(state.end):
+            state.end = later[0] + 1
+        else:
+            self.target[pair] -= 1
+        return self._completed(pair)
+
+    def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+        """Reopen refused positions of which no completed analysis was computed without them; returns those reopened.
+
+        The current analysis is determined again from its first usable positions. Positions behind these that are
+        answered, leased or `begun` stay in it, so it may become slightly larger.
+        """
+        state = self._pairs[pair]
+        since = state.begin if state.looks else 0
+        back = [place for place in places if place >= since and state.places[place] == ABSENT]
+        for place in back:
+            state.places[place] = FREE
+        if back and state.is_judged:  # it ended without an answer
+            state.begin, self.look[pair] = 0, -1
+            self._open_again("items")
+        elif back:
+            self._refit(pair, back, begun)
+        return back
+
+    def withdraw(self, pair: int, place: int) -> None:
+        """Remove an answer from an incomplete analysis; its position becomes free again."""
+        self._put(pair, place, FREE, (1, 0, -1))
+        self.n[pair] -= 1
+
+    def extend(self, pair: int, items: Sequence[int]) -> None:
+        """Append items to the order of a pair; a pair that was closed for lack of items continues."""
+        state = self._pairs[pair]
+        state.order = (*state.order, *map(int, items))
+        state.places += [FREE] * len(items)
+        self._open_again("items")
+
+    def set_budget(self, budget: int | None) -> None:
+        """Set the joint budget of all pairs (None: unlimited), at least the answers already requested; pairs that were
+        closed by the budget continue."""
+        self.rule = replace(self.rule, budget=sys.maxsize if budget is None else budget)
+        self._open_again("budget")
+
+    def state_bytes(self) -> bytes:
+        """The state without leases as bytes: equal bytes are equal states."""
+        settled = [[FREE if place == LEASED else place for place in pair.places] for pair in self._pairs]
+        state = [settled, self.n, self.look, self.target, self.is_open, self.decision, self.why]
+        # The order in which pairs were closed is excluded, as it depends on time.
+        return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
+
+    # --- one pair
+
+    def _append(self, order: Sequence[int], systems: Sequence[int], metric: Signs | None) -> None:
+        first, second = map(int, systems)
+        pair = PairState(
+            number=len(self._pairs),
+            systems=(first, second),
+            order=tuple(map(int, order)),
+            places=[FREE] * len(order),
+            metric=metric,
+        )
+        self._pairs.append(pair)
+        for counts in (self.n, self.target, self.decision):
+            counts.append(0)
+        self.look.append(-1)
+        self.is_open.append(True)
+        self.why.append("")
+        self.is_common |= is_clustered(self._units[list(pair.order[: self.rule.looks[-1]])])
+
+    def _put(self, pair: int, place: int, what: int, before: Sequence[int]) -> None:
+        """Change a position of the current analysis; `ValueError` for other positions, or if its value is not in
+        `before`."""
+        allowed = self.in_present_look(pair, place) and self._pairs[pair].places[place] in before
+        require(allowed, f"answer {place} of pair {pair} cannot be changed now")
+        self._pairs[pair].places[place] = what
+
+    def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
+        """Determine the end of the current analysis again, with these positions usable."""
+        state = self._pairs[pair]
+        before = state.looks[-1][1] if state.looks else 0
+        usable, wants = state.usable_from(state.begin), self.target[pair] - before
+        if not any(
+            place >= state.end and place not in back for place in usable
+        ):  # it may have been shortened for lack of items
+            wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
+        stays = [k for k, place in enumerate(usable) if state.places[place] != FREE or place in begun]
+        wants = max(wants, 1 + max(stays, default=-1))
+        self.target[pair] = before + wants
+        state.end = usable[wants - 1] + 1
+
+    def _close(self, pair: int, why: str) -> None:
+        self.is_open[pair], self.why[pair] = False, why
+
+    def _open_again(self, why: str) -> None:
+        for pair, reason in enumerate(self.why):
+            if reason == why:
+                self.is_open[pair], self.why[pair] = True, ""
+        self._go_on()
+
+    # --- interim analyses
+
+    def _completed(self, pair: int) -> Ruling | None:
+        """Analyse completed pairs; returns the ruling of this pair."""
+        if self.n[pair] < self.target[pair]:
+            return None
+        due = [pair]
+        if self.is_common:
+            waiting = [k for k in range(len(self.n)) if self.is_open[k] and not self._pairs[k].is_judged]
+            due = [k for k in waiting if self.n[k] >= self.target[k]]
+            if len(due) < len(waiting):
+                return None
+        judged = self._judged(due)
+        self._go_on()
+        judged = {k: ruling._replace(is_open=self.is_open[k]) for k, ruling in judged.items()}
+        self.rulings += judged.values()
+        return judged.get(pair)
+
+    def _judged(self, due: list[int]) -> dict[int, Ruling]:
+        """Decide and close the pairs with a completed analysis; a pair without answers is closed undecided."""
+        for pair in due:
+            state = self._pairs[pair]
+            state.is_judged, state.begin = True, state.end
+            if self.n[pair]:
+                state.looks = (*state.looks, (self.look[pair], self.n[pair]))
+            else:
+                self._close(pair, "items")
+        due = [pair for pair in due if self.is_open[pair]]
+        judged = {}
+        for look in sorted({self.look[pair] for pair in due}):
+            pairs = [self._pairs[pair] for pair in due if self.look[pair] == look]
+            beside = self._pairs if self.is_common else pairs
+            for ruling, why in rulings(self.rule, pairs, beside=beside, units=self._units):
+                judged[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
+                if why:
+                    self._close(ruling.pair, why)
+        return judged
+
+    def _go_on(self) -> None:
+        """Start the next analysis of every pair whose last one is done, as far as the budget is certain to cover it."""
+        waiting = []
+        for pair in range(len(self.n)):
+            if self.is_open[pair] and self._pairs[pair].is_judged:
+                look = self._next_look(pair)
+                if look is None:
+                    self._close(pair, "items")
+                else:
+                    waiting.append((pair, look))
+        covered = {look for look in {look for _, look in waiting} if self._is_covered(look)}
+        held = [(pair, look) for pair, look in waiting if look not in covered]
+        for pair, look in waiting:
+            if look in covered:
+                self._ask(pair, look, self._wants(pair, look))
+        if not held:
+            return
+        spent = self._promised()
+        is_asking = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
+        if is_asking and spent < self.rule.budget:
+            return  # wait until the others have completed their analyses
+        wants = np.array([self._wants(pair, look) for pair, look in held])
+        shares = granted(wants, np.array(max(0, self.rule.budget - spent)))
+        for (pair, look), n in zip(held, shares.tolist(), strict=True):
+            if n:
+                self._ask(pair, look, n)
+            else:
+                self._close(pair, "budget")
+
+    def _promised(self) -> int:
+        """Number of answers when all current analyses are complete."""
+        return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
+
+    def _next_look(self, pair: int) -> int | None:
+        """The next interim analysis that lacks an answer, if any."""
+        looks = range(self.look[pair] + 1, len(self.rule.looks))
+        return next((look for look in looks if self._wants(pair, look) > 0), None)
+
+    def _wants(self, pair: int, look: int) -> int:
+        """Number of further answers that an interim analysis needs."""
+        return min(self.rule.looks[look], self._pairs[pair].usable) - self.n[pair]
+
+    def _is_covered(self, look: int) -> bool:
+        """Whether the budget covers this analysis even if every undecided pair reaches it."""
+        if self.rule.budget == sys.maxsize:
+            return True
+        is_open = (pair for pair in range(len(self.n)) if self.is_open[pair])
+        more = sum(max(0, self.n[pair] + self._wants(pair, look) - self.target[pair]) for pair in is_open)
+        return self._promised() + more <= self.rule.budget
+
+    def _ask(self, pair: int, look: int, n: int) -> None:
+        state = self._pairs[pair]
+        self.look[pair], state.is_judged = look, False
+        self.target[pair] = self.n[pair] + n
+        state.end = state.usable_from(state.begin)[n - 1] + 1

@@ -1,0 +1,486 @@
+"""Ratings of annotators and metrics on the same outputs under one aspect, as arrays with labels.
+
+Every question starts here: select data, average annotators, derive preferences by the tie rule, and note exclusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
+from typing import Any, Unpack
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.answers.setting import Setting, Ties, selection_of, settings
+from custodes.data.cells import ClusterCells
+from custodes.data.comparison_rules import compare_in_memory, human_threshold
+from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
+from custodes.data.notes import Note, noted
+from custodes.data.panel import Panel, label_codes
+from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
+from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.annotator_means import check_same_scale, unpaired, unpaired_note
+from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
+from custodes.evaluate.design import Design
+from custodes.evaluate.scores import ItemScores
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+from custodes.stats.bootstrap import with_point
+from custodes.stats.calibrated_accuracy import acc_eq
+from custodes.stats.partiality.scores import ScoredPeople
+from custodes.stats.ratios import mean_of_defined
+
+NO_COMPARISON = (
+    "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
+)
+
+CALIBRATION_FOLDS = 5
+
+ROW_BYTES = 32
+"""Memory that a comparison may take, with room for the computations on it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterComparison:
+    """One aspect of a study.
+
+    `preferences` has the annotators first, then the metrics; `annotators` are those of each annotator. `human_system`
+    (systems,) and `metric_system` (metrics, systems) are system-level scores of the file. `human_tie` is the tie
+    threshold of human scores in `acc_eq`; `epsilon` (metrics,) the tie threshold of each metric (NaN for verdicts,
+    which include ties). `overall` are the metrics without a score for the aspect, whose score without an aspect is
+    used.
+    """
+
+    aspect: str
+    design: Design
+    people: tuple[str, ...]
+    metrics: tuple[str, ...]
+    scores: ItemScores
+    human_system: Floats
+    metric_system: Floats
+    preferences: Comparisons
+    annotators: Comparisons
+    human_tie: float
+    epsilon: Floats
+    notes: tuple[Note, ...]
+    overall: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items of the design."""
+        return self.design.items
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems of the design."""
+        return self.design.systems
+
+    @cached_property
+    def cells(self) -> ClusterCells:
+        """Preferences of annotators and metrics by groups of equal clusters."""
+        return ClusterCells.of(self.preferences, self.design.units)
+
+    @cached_property
+    def persons(self) -> Floats:
+        """(annotators, items, systems): scores, NaN where there is none."""
+        return self.scores.spread(self.scores.persons)
+
+    @cached_property
+    def scored_people(self) -> ScoredPeople:
+        """Scores of the annotators, the reference for placing metrics by scores."""
+        return ScoredPeople(self.scores.persons, units=self.design.units[self.scores.items])
+
+    @cached_property
+    def human(self) -> Floats:
+        """(items, systems): the mean over annotators."""
+        return self.scores.spread(self.scores.human)
+
+    @cached_property
+    def metric_scores(self) -> Floats:
+        """(metrics, items, systems)."""
+        return self.scores.spread(self.scores.metrics)
+
+    @property
+    def human_signs(self) -> Signs:
+        """(pairs, items)."""
+        return self.preferences.signs[:, 0]
+
+    @property
+    def metric_signs(self) -> Signs:
+        """(metrics, pairs, items)."""
+        return np.moveaxis(self.preferences.signs[:, 1:], 1, 0)
+
+    @cached_property
+    def scored(self) -> NDArray[np.bool_]:
+        """(metrics, items, systems): whether both the annotators and the metric have a score."""
+        return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
+
+    @cached_property
+    def shared(self) -> NDArray[np.bool_]:
+        """(metrics,): whether annotators and metric share a comparison."""
+        joint = (self.preferences.joint(0, 1 + m) for m in range(len(self.metrics)))
+        return np.array([rows.by_all.any() for rows in joint], dtype=np.bool_)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The raters with a comparison of two outputs of one item."""
+        return self.preferences.present
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """(metrics,): whether only system scores can be compared.
+
+        These metrics share no pair of outputs with the annotators, but at least two systems have scores of both, one of
+        them from the file.
+        """
+        metric_from_file, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
+        people = given_people | (np.isfinite(self.scores.human).any(axis=0) & metric_from_file)
+        metrics = metric_from_file | (np.isfinite(self.scores.metrics).any(axis=1) & given_people)
+        return np.asarray(~self.shared & ((people & metrics).sum(axis=1) > 1))
+
+    @property
+    def unpaired(self) -> int:
+        """Number of comparisons of two rated outputs excluded because no annotator rated both."""
+        people, scores = self.preferences.of_rater(0), self.scores
+        return unpaired(scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second)
+
+    @property
+    def of_people(self) -> RaterComparison:
+        """The comparison on the items with human ratings; other items do not affect agreement."""
+        rated = np.zeros(len(self.items), dtype=np.bool_)
+        rated[self.preferences.of_rater(0).item] = True
+        rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
+        items = np.flatnonzero(rated)
+        return self if len(items) in (0, len(self.items)) else self.on_items(items)
+
+    def on_items(self, items: NDArray[np.intp]) -> RaterComparison:
+        """The comparison on some items, in ascending order."""
+        return replace(
+            self,
+            design=self.design.on(items),
+            scores=self.scores.on(items),
+            preferences=self.preferences.on_items(items),
+            annotators=self.annotators.on_items(items),
+        )
+
+    def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> RaterComparison:
+        """Some metrics on some scores, (items, systems) or all, and on the comparisons with these keys."""
+        shared = self.preferences.of_raters([0, *(1 + metrics).tolist()])
+        scores = replace(self.scores, metrics=self.scores.metrics[metrics])
+        if scored is not None:
+            scores = ItemScores.all_items(
+                persons=self.persons,
+                human=np.where(scored, self.human, np.nan),
+                metrics=np.where(scored, self.metric_scores[metrics], np.nan),
+            )
+        return replace(
+            self,
+            metrics=tuple(self.metrics[m] for m in metrics.tolist()),
+            scores=scores,
+            metric_system=self.metric_system[metrics],
+            preferences=shared.where(np.isin(shared.keys, keys)),
+            epsilon=self.epsilon[metrics],
+        )
+
+
+def compare(study: Study, **setting: Unpack[Setting]) -> tuple[RaterComparison, ...]:
+    """Comparisons of annotators with metrics, one per aspect with human ratings.
+
+    Raises `OptionError` for unknown names, `InputError` if nothing can be compared (one system, no shared output and no
+    scores of systems).
+    """
+    return compared(study.select(**selection_of(setting)), setting)
+
+
+def compared(chosen: Study, setting: Setting) -> tuple[RaterComparison, ...]:
+    """The comparisons of a study that is already selected."""
+    if len(chosen.systems) < 2:
+        raise NotComparableError(too_few(chosen, "a comparison needs two"))
+    return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
+
+
+def with_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
+    """The comparisons for a question on outputs; raises `InputError` if metrics have scores of whole systems only."""
+    for comparison in comparisons:
+        if not comparison.shared.any():
+            raise InputError(
+                f"metrics share only whole-system scores with annotators{label_of(comparison.aspect)} "
+                f"({listed(comparison.metrics, limit=3)}), and this question compares outputs; use "
+                "agreement, or add scores of outputs"
+            )
+    return comparisons
+
+
+def compared_on(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
+    """The comparison of one aspect of a selected study with at least two systems, with metrics or annotators alone."""
+    full = settings(setting)
+
+    def make() -> RaterComparison:
+        check_ordered(chosen, aspect)
+        raters = all_raters(chosen, aspect, full)
+        check_scales(chosen, raters)
+        label = label_of(aspect)
+        if chosen.metrics and not raters.metrics:
+            why = next((f"; {note.message}" for note in chosen.notes if note.rule == OF_ALL_GROUPS), "")
+            raise NotComparableError(
+                f"{chosen.name}: no selected metric rated anything{label}; metrics: {listed(chosen.metrics)}{why}"
+            )
+        notes = (*chosen.notes, *raters.notes, *_design_notes(raters, label))
+        return replace(raters, notes=notes)
+
+    return chosen.once(("compared", aspect, *_rules(full)), make)
+
+
+def compared_by_any(
+    chosen: Study, setting: Setting, aspects: Sequence[str] | None = None
+) -> tuple[RaterComparison, ...]:
+    """One comparison per aspect of a selected study, of annotators, metrics or both.
+
+    Default: all aspects; then `InputError` with fewer than two systems, or if no rater compares two outputs.
+    """
+    if aspects is None and len(chosen.systems) < 2:
+        raise NotComparableError(too_few(chosen, "a leaderboard compares two or more"))
+    comparisons = []
+    for aspect in chosen.aspects if aspects is None else aspects:
+        check_ordered(chosen, aspect)
+        comparison, label = all_raters(chosen, aspect, setting), label_of(aspect)
+        check_scales(chosen, comparison)
+        if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
+            raise OptionError(
+                f"ties='calibrated': {chosen.name} has no human scores to fit thresholds; give a number, or exact"
+            )
+        silent = [
+            name
+            for name in (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
+            if name not in comparison.compared
+        ]
+        message = f"compared no two outputs of one item{label}, so they have no leaderboard: {listed(silent)}"
+        notes = noted(
+            unpaired_note(comparison.unpaired, label) if comparison.people else ("unpaired", 0, ""),
+            ("no-battle", len(silent), message),
+            aspect=aspect,
+        )
+        comparisons.append(replace(comparison, notes=(*comparison.notes, *notes)))
+    if aspects is None and not any(len(comparison.preferences) for comparison in comparisons):
+        raise NotComparableError(f"{chosen.name}: {NO_COMPARISON}")
+    return tuple(comparisons)
+
+
+def all_raters(chosen: Study, aspect: str, setting: Setting) -> RaterComparison:
+    """The comparison of all raters, also of annotators alone or metrics alone, with its notes."""
+    full = settings(setting)
+    return chosen.once(("raters", aspect, *_rules(full)), lambda: _all_raters(chosen, aspect, full))
+
+
+def check_scales(study: Study, comparison: RaterComparison) -> None:
+    """Raise `ScalesDifferError` where annotators rate on different scales."""
+    check_same_scale(study, comparison.people, comparison.scores.persons, label_of(comparison.aspect))
+
+
+def _rules(full: Setting) -> tuple[Any, ...]:
+    """Cache key: what the comparisons of a selected study and aspect depend on."""
+    return (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
+
+
+def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
+    rows = study._rows_of([*study.humans, *study.metrics]).filter(pl.col("aspect").is_in([aspect, ""]))
+    people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
+    present = set(people_rows["rater"].unique()) | (set(rows["rater"].unique()) & set(study.metrics))
+    people = tuple(rater for rater in study.humans if rater in present)
+    metrics = tuple(rater for rater in study.metrics if rater in present)
+    systems, raters = study.systems, [*people, *metrics]
+    # Sorted, so that folds, resamples and flips do not depend on the order of rows.
+    items = tuple(rows.filter(pl.col("item") != "")["item"].unique().sort())
+    design = Design.of(study, items=items, systems=systems)
+    settled, notes = study.preferences.settled(full["orders"])
+    settled = of_aspect(settled, aspect)
+    place = _scored_items(study, raters, aspect, items)
+    _check_size(study, aspect, raters, n_scored=len(place), n_systems=len(systems))
+    scored = tuple(items[i] for i in place)
+    panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored, systems=systems)
+    persons, scores = panel.values[: len(people)], panel.values[len(people) :]
+    voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
+    vote = "several annotators gave verdicts, which have no mean, so they vote (as with aggregate='vote')"
+    notes += noted(("verdicts-vote", voted, vote))
+    human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full["human_ties"])
+    epsilon, per_item = tie_thresholds(
+        full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[place]
+    )
+    each, combined = compare_in_memory(
+        _score_rows(panel.values, place, np.concatenate([np.full(persons.shape[:2], human_tie), per_item])),
+        _verdict_rows(settled, raters, items, systems),
+        annotators=len(people),
+        aggregate=full["aggregate"],
+    )
+    of_metrics = pl.col("rater") >= len(people)
+    theirs = each.filter(of_metrics).with_columns(pl.col("rater") - len(people) + 1)
+    labels: Any = {"items": items, "systems": systems}
+    system_scores = panel.system_scores
+    specific = set(rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
+    return RaterComparison(
+        aspect=aspect,
+        design=design,
+        people=people,
+        metrics=metrics,
+        scores=ItemScores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
+        human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
+        metric_system=system_scores[len(people) :],
+        preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **labels),
+        annotators=Comparisons.of(each.filter(~of_metrics), raters=people, **labels),
+        # Scores of one annotator are compared exactly in acc_eq, as in its publication; means contain rounding errors.
+        human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
+        epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
+        notes=tuple(notes),
+        overall=tuple(name for name in metrics if name not in specific),
+    )
+
+
+def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
+    """Positions of the items with a score by any of the raters."""
+    rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
+    labels = pl.Series("item", items, dtype=pl.String)
+    return labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
+
+
+def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
+    """Rows of the scores (raters, k, systems) of the items at `place`, with tie thresholds (raters, k)."""
+    rater, item, system = np.nonzero(np.isfinite(values))
+    columns = {"rater": rater, "item": place[item], "system": system}
+    rows = pl.DataFrame({name: positions.astype(np.int32) for name, positions in columns.items()})
+    return rows.with_columns(score=pl.Series(values[rater, item, system]), threshold=pl.Series(threshold[rater, item]))
+
+
+def _verdict_rows(
+    settled: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
+) -> pl.DataFrame:
+    """Merged verdicts with positions instead of labels; verdicts on other labels are dropped."""
+    labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
+    codes = {name: pl.Series(label_codes(settled[name], names), dtype=pl.Int32) for name, names in labels.items()}
+    rows = settled.select(sign="preference", order="order").with_columns(**codes)
+    return rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
+
+
+def _check_size(study: Study, aspect: str, raters: Sequence[str], *, n_scored: int, n_systems: int) -> None:
+    """Raise `InputError` if the scores or comparisons would not fit into common memory."""
+    chosen = study.ratings.frame.filter(pl.col("rater").is_in(list(raters)) & (pl.col("item") != ""))
+    rated = of_aspect(chosen, aspect).group_by("rater", "item").len()["len"].cast(pl.Int64)
+    rows = int((rated * (rated - 1) // 2).sum() or 0)
+    if max(8 * n_scored * n_systems * len(raters), ROW_BYTES * rows) > MOST_CELLS:
+        raise InputError(
+            f"{study.name}: {n_scored} items x {n_systems} systems x {len(raters)} raters do not fit "
+            "into memory; select fewer, or count with custodes.count_pairs and give the counts to "
+            "favoritism and ranking"
+        )
+
+
+def tie_thresholds(
+    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Tie thresholds per metric, and per metric and item; calibrated ones are fitted on the other folds of items."""
+    n_metrics, n_items = scores.shape[:2]
+    if ties != "calibrated" or not n_items:
+        epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
+        return epsilon, np.repeat(epsilon[:, None], n_items, axis=1)
+    n_units = int(units.max()) + 1
+    fold = np.arange(n_units) % CALIBRATION_FOLDS
+    left_in = np.stack([(fold != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
+    weights = with_point(left_in if n_units > 1 else left_in[:0])
+    _, fitted = acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
+    fitted = np.nan_to_num(fitted, nan=0.0)
+    per_item = fitted[1:][fold[units]].T if n_units > 1 else np.repeat(fitted[0][:, None], n_items, axis=1)
+    return fitted[0], per_item
+
+
+def _design_notes(comparison: RaterComparison, label: str) -> list[Note]:
+    """Notes on the design of this comparison; raises if annotators and metrics share nothing."""
+    people = comparison.preferences.of_rater(0)
+    if not len(people):
+        raise NotComparableError(
+            f"no item has human ratings of two systems{label}, so no preference can be derived; give "
+            "ratings of two systems per item"
+        )
+    by_system = comparison.whole
+    whole = list(compress(comparison.metrics, by_system))
+    alone = list(compress(comparison.metrics, ~comparison.shared & ~by_system))
+    if comparison.metrics and len(alone) == len(comparison.metrics):
+        raise NotComparableError(
+            f"annotators and metrics have no pair of outputs and no scores of systems in common{label} (annotators "
+            f"{listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); use the same "
+            "item and system labels in both files"
+        )
+    constant = [
+        name
+        for name, scores in zip(comparison.metrics, comparison.scores.metrics, strict=True)
+        if np.isfinite(scores).any() and np.nanmin(scores) == np.nanmax(scores)
+    ]
+    scoreless = [
+        name
+        for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
+        if np.isnan(scores).all() and len(comparison.preferences.of_rater(1 + m))
+    ]
+    unscored = bool(np.isnan(comparison.scores.human).all())
+    compared = np.unique(comparison.design.pairs[np.unique(people.pair)])
+    strangers = [name for i, name in enumerate(comparison.systems) if i not in compared]
+    unrated = len(comparison.items) - len(np.unique(people.item))
+    return noted(
+        (
+            "no-overlap",
+            len(alone),
+            f"no pair of outputs in common with annotators{label}, so undefined: {listed(alone)}",
+        ),
+        (
+            "whole-systems",
+            len(whole),
+            f"whole-system scores only{label}, so compared with annotators only at the system level: {listed(whole)}",
+        ),
+        (
+            "constant-metric",
+            len(constant),
+            f"constant{label}, so correlations are undefined and every pair is a tie: {listed(constant)}",
+        ),
+        (
+            "all-ties",
+            0 if people.sign.any() else len(people),
+            f"human ratings tie on every pair{label}: correlations and decisions are undefined",
+        ),
+        (
+            "one-item",
+            1 if comparison.design.n_units < 2 else 0,
+            f"one item or cluster only{label}: no resampling, and so no intervals",
+        ),
+        (
+            "verdicts-only",
+            unscored,
+            f"human ratings are verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq "
+            "and spa are undefined",
+        ),
+        (
+            "verdicts-only",
+            0 if unscored else len(scoreless),
+            f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(scoreless)}",
+        ),
+        (
+            "systems-without-people",
+            len(strangers),
+            f"systems without a human comparison{label}, so nothing can be estimated for them: {listed(strangers)}",
+        ),
+        (
+            "item-weights",
+            comparison.design.item_weights is not None,
+            "item weights apply to statistics of agreement; counts of wins, ties and losses "
+            "(favoritism, ranking, correction, protocol) count every item once",
+        ),
+        (
+            "items-without-people",
+            unrated,
+            f"{unrated} of {len(comparison.items)} items have no two outputs rated by annotators{label}",
+        ),
+        unpaired_note(comparison.unpaired, label),
+        aspect=comparison.aspect,
+    )

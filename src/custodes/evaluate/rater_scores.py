@@ -1,0 +1,229 @@
+"""Raters of all aspects as arrays with labels: annotators (by aspect) and metrics.
+
+`complementarity` and `ceiling` start here. As in the paper, a human rater is an aspect averaged over annotators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Unpack
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.answers.setting import Selection
+from custodes.arguments import one_of
+from custodes.data.comparisons import HUMAN
+from custodes.data.notes import Note, noted
+from custodes.data.panel import Panel
+from custodes.data.study import Study
+from custodes.errors import InputError, listed
+from custodes.evaluate.annotator_means import check_same_scale, without_float_noise
+from custodes.evaluate.comparable import check_ordered, label_of
+from custodes.evaluate.design import Design
+from custodes.stats.arrays import Floats, read_only
+from custodes.stats.ratios import mean_of_defined
+
+People = Literal["aspects", "annotators"]
+PEOPLE: tuple[People, ...] = ("aspects", "annotators")
+METRIC = "metric"
+
+FEW = 12
+"""Fewest clusters of items for reliable intervals; see docs/explanation/statistics/intervals.md."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterScores:
+    """All raters, annotators first.
+
+    `scores` (raters, items, systems): higher is better, NaN if not rated or if the rater is constant. `annotators`
+    (aspects of `aspects`, annotators, items, systems) are the scores before averaging. `dates` are release dates (None:
+    unknown), and `constant` the raters whose scores do not vary.
+    """
+
+    design: Design
+    names: tuple[str, ...]
+    raters: tuple[str, ...]
+    kinds: tuple[str, ...]
+    rater_aspects: tuple[str, ...]
+    scores: Floats
+    aspects: tuple[str, ...]
+    annotators: Floats
+    people: tuple[str, ...]
+    dates: tuple[str | None, ...]
+    constant: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
+    notes: tuple[Note, ...]
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """(raters,): whether the scores of a rater vary."""
+        return np.isin(self.names, self.constant, invert=True)
+
+    def of_kind(self, kind: str) -> NDArray[np.intp]:
+        """Positions of annotators ('human') or metrics with scores that vary."""
+        return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
+
+    def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
+        """Excluded raters and the reasons."""
+        rows = [*self.left_out, *more]
+        return {"rater": [name for name, _ in rows], "reason": [reason for _, reason in rows]}
+
+
+def name_of(rater: str, aspect: str) -> str:
+    """Name of a rater of one aspect.
+
+    >>> name_of("judge", "fluency"), name_of("bleu", "")
+    ('judge:fluency', 'bleu')
+    """
+    return f"{rater}:{aspect}" if aspect else rater
+
+
+def rater_scores(
+    study: Study, *, people: People = "aspects", one_side: bool = False, **selection: Unpack[Selection]
+) -> RaterScores:
+    """Annotators and metrics of all aspects; with `one_side`, a study of either alone is allowed.
+
+    With people='aspects', a human rater is an aspect (mean over annotators), with 'annotators' an annotator and aspect.
+    A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown names, `InputError`
+    without scores, or with fewer than two raters, systems or items.
+    """
+    one_of("people", people, PEOPLE)
+    return select_rater_scores(study, study.select(**selection, one_side=one_side), people)
+
+
+def select_rater_scores(study: Study, chosen: Study, people: People) -> RaterScores:
+    """The raters of a study and of its selected part."""
+    scored = chosen.ratings.frame.filter(pl.col("item") != "")
+    _check_enough(chosen, scored)
+    items = tuple(sorted(scored["item"].unique()))  # folds and resamples do not depend on the order of rows
+    systems = tuple(sorted(scored["system"].unique()))
+    by_rater = scored.select("rater", "aspect").unique(maintain_order=True)
+    of_people = set(by_rater.filter(pl.col("rater").is_in(list(chosen.humans)))["aspect"])
+    aspects = tuple(aspect for aspect in chosen.aspects if aspect in of_people)
+    parts: list[tuple[str, str, str, Floats]] = []
+    annotators = np.full((len(aspects), len(chosen.humans), len(items), len(systems)), np.nan)
+    for aspect in aspects:
+        check_ordered(study, aspect)
+    for k, aspect in enumerate(aspects):
+        # Ratings without an aspect do not replace those of an aspect here: all aspects would be equal.
+        theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
+        positions = [i for i, name in enumerate(chosen.humans) if name in theirs]
+        names = [chosen.humans[i] for i in positions]
+        panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
+        annotators[k, positions] = panel.values
+        if people == "aspects":
+            check_same_scale(chosen, names, panel.values, label_of(aspect))
+            parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(panel.values, axis=0))))
+        else:
+            parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
+    of_metrics = aspects if chosen.humans else chosen.aspects
+    for aspect in ("", *(a for a in of_metrics if a)):
+        theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
+        names = [name for name in chosen.metrics if name in theirs]
+        panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
+        parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
+    return _assembled(study, chosen, parts, aspects, annotators, Design.of(chosen, items=items, systems=systems))
+
+
+def _check_enough(study: Study, scored: pl.DataFrame) -> None:
+    if scored.is_empty():
+        raise InputError(f"{study.name}: verdicts only, and this question ranks scores; add scores of single outputs")
+    for what in ("system", "item"):
+        labels = scored[what].unique(maintain_order=True)
+        if labels.len() < 2:
+            raise InputError(
+                f"{study.name}: only {labels.len()} {what} with scores ({listed(labels)}); give at least two"
+            )
+
+
+def _assembled(
+    study: Study,
+    chosen: Study,
+    parts: list[tuple[str, str, str, Floats]],
+    aspects: tuple[str, ...],
+    annotators: Floats,
+    design: Design,
+) -> RaterScores:
+    names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in parts)
+    if len(names) < 2:
+        raise InputError(
+            f"{chosen.name}: only {len(names)} rater gave scores of outputs ({listed(names)}); give at least two"
+        )
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise InputError(f"{chosen.name}: two raters are named {listed(map(repr, doubled))}; rename the metric")
+    scores = np.stack([values for *_, values in parts])
+    with np.errstate(invalid="ignore"):
+        flat = scores.reshape(len(scores), -1)
+        constant = np.nanmin(flat, axis=1) == np.nanmax(flat, axis=1)
+    scores[constant] = np.nan
+    stuck = tuple(name for name, is_constant in zip(names, constant, strict=True) if is_constant)
+    left_out = [*_strangers(study, chosen, aspects), *((name, "constant, so it ranks nothing") for name in stuck)]
+    rated = np.isfinite(scores)
+    missing = int((~rated[~constant]).sum())
+    data_notes = noted(
+        ("constant-rater", len(stuck), f"constant, so excluded: {listed(stuck)}"),
+        ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
+    )
+    dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
+    return RaterScores(
+        design=design,
+        names=names,
+        raters=tuple(rater for rater, *_ in parts),
+        kinds=tuple(kind for _, kind, _, _ in parts),
+        rater_aspects=tuple(aspect for _, _, aspect, _ in parts),
+        scores=scores,
+        aspects=aspects,
+        annotators=annotators,
+        people=chosen.humans,
+        dates=tuple(dates.get(rater) for rater, *_ in parts),
+        constant=stuck,
+        left_out=tuple(left_out),
+        notes=(*chosen.notes, *data_notes),
+    )
+
+
+def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Selected raters without usable scores, and the reasons."""
+    scored = chosen.ratings.frame
+    whole = set(scored.filter(pl.col("item") == "")["rater"])
+    verdicts = set(chosen.preferences.frame["rater"])
+    used = set(scored.filter(pl.col("item") != "")["rater"])
+    rated = study._rows_of(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
+    ours = pl.col("aspect").is_in([*aspects, ""])
+    elsewhere = set(rated.filter(ours)["rater"])
+    rows = [
+        (name, _why_unused(name in whole, name in verdicts))
+        for name in (*chosen.humans, *chosen.metrics)
+        if name not in used and (name in whole or name in verdicts or name in elsewhere)
+    ]
+    strangers = rated.filter(~ours)
+    rows += [
+        (name_of(name, aspect), f"no selected annotator rated the aspect {aspect!r}")
+        for name, aspect in strangers.iter_rows()
+    ]
+    return rows
+
+
+def _why_unused(whole: bool, verdicts: bool) -> str:
+    if whole:
+        return "whole-system scores only"
+    return "verdicts, not scores" if verdicts else "no scores of the selected systems and items"
+
+
+def few_clusters_notes(
+    n_units: int, resamples: int, *, fewest: int = FEW, aspect: str = "", columns: Sequence[str] = ()
+) -> list[Note]:
+    """Notes on too few clusters of items for bootstrap intervals, of some columns or of all."""
+    which = f" of {listed(columns)}" if columns else ""
+    message = (
+        f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; with so "
+        "few, simulated coverage was below 85 %"
+    )
+    return noted(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

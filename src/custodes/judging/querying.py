@@ -1,0 +1,192 @@
+"""Asking a plan: each request once, and once more where its reply holds no answer; replies are stored as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from custodes.arguments import at_least
+from custodes.cache import Cache
+from custodes.errors import OptionError
+from custodes.judging.cache import find_replies, store_reply
+from custodes.judging.cost import LIMITS, Budget
+from custodes.judging.dispatch import LEFT, Dispatch, Patience, Rate, Window
+from custodes.judging.plan import JudgingPlan
+from custodes.judging.replies import AGAIN, ReadReply, read_answer
+from custodes.judging.requests import Client, Failure, Reply, Request
+from custodes.progress import Progress
+
+PATIENCE = Patience()
+NOT_REACHED = Failure(reason="unavailable", message=f"{LEFT}the run was ended")
+NOT_SENT = Failure(reason="unavailable", message="not sent yet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """Replies and failures by key, each key in one of both. `asked`: how many requests were sent in this run, not
+    counting those whose reply was stored before; `sent`: how often one was sent, retries included."""
+
+    replies: Mapping[str, Reply]
+    failures: Mapping[str, Failure]
+    asked: int = 0
+    sent: int = 0
+
+
+SendRequests = Callable[[Sequence[Request]], Received]
+
+
+def query(
+    requests: Sequence[Request],
+    client: Client,
+    *,
+    cache: Cache,
+    budget: Budget,
+    concurrency: int,
+    rpm: float | None,
+    tpm: float | None,
+    progress: Progress,
+    patience: Patience | None = None,
+) -> Received:
+    """Send the requests whose reply is not stored, and store each reply as it comes.
+
+    At most `concurrency` requests are on their way at once (fewer while the server is busy), `rpm` start and `tpm`
+    tokens are used a minute, and no request is sent that could pass the budget. What is not answered is a failure with
+    its reason, is not stored, and is sent again in the next run. It works in a thread of its own, so also inside a
+    running event loop; Ctrl-C ends it, and the replies that came are stored. Raises OptionError where there is no reply
+    at all because the server will give none: a wrong key, model or address, or the same fault in every request.
+    """
+    at_least("concurrency", concurrency, 1)
+    for name, rate in (("rpm", rpm), ("tpm", tpm)):
+        if rate is not None and not rate > 0:
+            raise OptionError(f"{name}={rate:g} is not allowed; give a number above 0")
+    replies, missing = find_replies(requests, cache)
+    if not missing:
+        return Received(replies=replies, failures={})
+    settled = SimpleQueue[bool]()
+    dispatch = Dispatch(
+        requests=missing,
+        client=client,
+        window=Window(most=concurrency),
+        requests_rate=Rate(per_minute=rpm),
+        tokens_rate=Rate(per_minute=tpm),
+        budget=budget,
+        patience=patience or PATIENCE,
+        keep=partial(store_reply, cache),
+        settled=lambda: settled.put(True),
+    )
+    with closing(_running(dispatch, settled)) as running:
+        for _ in progress(running, total=len(missing), desc="asking"):
+            pass
+    replies |= dispatch.replies
+    if dispatch.refused is not None and not replies:
+        raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
+    lost = [request.key for request in missing if request.key not in replies]
+    failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in lost}
+    return Received(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
+
+
+def _running(dispatch: Dispatch, settled: SimpleQueue[bool]) -> Generator[None, None, None]:
+    """Run a dispatch in a thread; a value for each request that is settled. Where the caller stops, so does the run."""
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
+
+    async def whole() -> None:
+        tasks.append(asyncio.ensure_future(dispatch.run()))
+        try:
+            await tasks[0]
+        finally:
+            if close := getattr(dispatch.client, "aclose", None):
+                await close()
+
+    def work() -> None:
+        with runner:
+            runner.run(whole())
+
+    with ThreadPoolExecutor(1, thread_name_prefix="custodes-ask") as pool:
+        future = pool.submit(work)
+        future.add_done_callback(lambda _: settled.put(False))
+        try:
+            while True:
+                with suppress(Empty):
+                    if not settled.get(timeout=0.5):  # with a bound, so that Ctrl-C is seen on every system
+                        break
+                    yield
+        finally:
+            with suppress(RuntimeError):  # the loop is closed where all is done
+                loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+        future.result()
+
+
+def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> Received:
+    """Only the replies that are stored; `failures` say why one is missing, where that is known."""
+    replies, missing = find_replies(requests, cache)
+    return Received(replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing})
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueriedPlan:
+    """What came of a plan. For each key of a first request: the request that counts, its reply and what was read in it,
+    or the failure. `again`: second requests by the key of the first; `used`: all requests that have a reply, with it;
+    `asked`: requests that were sent; `sent`: how often one was sent, retries included."""
+
+    requests: Mapping[str, Request]
+    replies: Mapping[str, Reply]
+    answers: Mapping[str, ReadReply]
+    failures: Mapping[str, Failure]
+    again: Mapping[str, Request]
+    used: Sequence[tuple[Request, Reply]]
+    asked: int
+    sent: int
+
+
+def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
+    """Send all requests, and once more, under a key of its own, where the reply holds no answer."""
+    requests = {request.key: request for request in plan.requests}
+    first = send(list(requests.values()))
+    answers = read_answers(plan, first.replies)
+    again = second_requests(plan, answers)
+    second = send(list(again.values())) if again else Received(replies={}, failures={})
+    later = {key: second.replies[request.key] for key, request in again.items() if request.key in second.replies}
+    lost = {key: second.failures[request.key] for key, request in again.items() if request.key in second.failures}
+    used = [(requests[key], reply) for key, reply in first.replies.items()]
+    return QueriedPlan(
+        requests=requests | {key: again[key] for key in later},
+        replies={**first.replies, **later},
+        answers=answers | read_answers(plan, later),
+        # Where the second request was rejected, the first reply counts; after other failures it may not be the last.
+        failures={**first.failures, **{key: failure for key, failure in lost.items() if failure.reason != "rejected"}},
+        again=again,
+        used=[*used, *((again[key], reply) for key, reply in later.items())],
+        asked=first.asked + second.asked,
+        sent=first.sent + second.sent,
+    )
+
+
+def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
+    """What replies to requests of a plan say, by the key of the first request."""
+    texts = plan.texts
+    return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
+
+
+def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
+    """The second request after each first reply without an answer, by the key of the first: the same body, or with
+    twice the room for a reply that was cut off; none where that room is unknown."""
+    firsts = {question.request.key: question for question in plan.asked}
+    seconds: dict[str, Request] = {}
+    for key, answer in answers.items():
+        if answer.why not in AGAIN:
+            continue
+        body = dict(firsts[key].request.body)
+        if answer.why == "truncated":
+            limit = next((name for name in LIMITS if isinstance(body.get(name), int)), LIMITS[1])
+            room = body.get(limit, answer.tokens_out)
+            if not room:
+                continue
+            body[limit] = 2 * room
+        seconds[key] = Request.make(plan.address, body, f"{firsts[key].repeat} again")
+    return seconds

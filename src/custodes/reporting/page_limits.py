@@ -1,0 +1,108 @@
+"""What a page carries of tables that no browser would open whole: the leading systems by pair, the leading metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from math import comb
+from typing import Any
+
+import polars as pl
+
+from custodes.answers.result import Result
+from custodes.data.comparisons import HUMAN
+
+METRICS = 100
+"""So many metrics stand in a page: five thousand comparisons with each other of every statistic and aspect."""
+PAIRS = 30_000
+"""About so many rows of pairs of systems, times metrics, times aspects, are of use and opened in a second."""
+FEWEST, MOST = 10, 60
+"""Systems whose pairs a page shows, however many metrics there are, and however few: a map of 60 has 3,540 cells."""
+
+ONE = ("metric", "rater")
+TWO = (("metric_a", "metric_b"), ("rater_a", "rater_b"))
+PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageLimits:
+    """The leading ones of all `systems` and `metrics`, in their order; `without` are names of metrics left out, as they
+    stand in tables."""
+
+    systems: tuple[str, ...]
+    n_systems: int
+    metrics: tuple[str, ...]
+    without: tuple[str, ...]
+    n_metrics: int
+
+    @classmethod
+    def of(cls, results: Mapping[str, Result]) -> PageLimits:
+        """What a page of these results carries; leading are systems by people, and metrics by their agreement."""
+        metrics = _leading(results, "agreement", "standing", "metric")
+        systems = _leading(results, "leaderboard", "systems", "system")
+        aspects = results["leaderboard"].to_frame("systems")["aspect"].unique() if "leaderboard" in results else [""]
+        leading = metrics[:METRICS]
+        return cls(
+            systems=systems[: _most(len(systems), (1 + len(leading)) * len(aspects))],
+            n_systems=len(systems),
+            metrics=leading,
+            without=tuple(
+                name for metric in metrics[METRICS:] for name in (metric, *(f"{metric}:{a}" for a in aspects if a))
+            ),
+            n_metrics=len(metrics),
+        )
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return len(self.systems) == self.n_systems and not self.without
+
+    def result(self, result: Result) -> Result:
+        """A result with the rows that the page carries."""
+        tables: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
+        return result if self.everything else replace(result, **tables)
+
+    def part(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a table that the page carries."""
+        keep = pl.lit(True)
+        for first, second in PAIR_OF_SYSTEMS:
+            if {first, second} <= {*table.columns} and len(self.systems) < self.n_systems:
+                keep &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
+        for name in (*ONE, *(name_of_pair for pair in TWO for name_of_pair in pair)):
+            if name in table.columns and self.without:
+                keep &= ~pl.col(name).is_in(list(self.without))
+        return table.filter(keep)
+
+    def told(self) -> str:
+        """What is left out, and where it is; nothing where all is here."""
+        parts = []
+        if len(self.systems) < self.n_systems:
+            parts.append(f"pairs of the {len(self.systems)} leading of {self.n_systems} systems")
+        if self.without:
+            parts.append(f"the {len(self.metrics)} leading of {self.n_metrics} metrics")
+        if not parts:
+            return ""
+        return (
+            f"So that a browser opens it, the tables and pictures below are of {' and '.join(parts)}; notes count all."
+            " All of them: the same command with --format json, or the verb of each question."
+        )
+
+
+def _leading(results: Mapping[str, Result], question: str, table: str, column: str) -> tuple[str, ...]:
+    """Labels by the best place that they have in any aspect."""
+    if question not in results:
+        return ()
+    rows = results[question].to_frame(table)
+    if "rater" in rows.columns:
+        rows = rows.filter(rater=HUMAN).sort("rank", nulls_last=True, maintain_order=True)
+    orders: Sequence[Sequence[str]] = [
+        of_aspect[column].to_list() for _, of_aspect in rows.group_by("aspect", maintain_order=True)
+    ]
+    return tuple(dict.fromkeys(name for place in zip_longest(*orders) for name in place if name is not None))
+
+
+def _most(n_systems: int, times: int) -> int:
+    """Systems whose pairs, so many times, are not too many rows."""
+    fitting = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
+    return min(n_systems, fitting)

@@ -1,0 +1,75 @@
+"""Strict JSON: declared types, no duplicate keys, and files that must be as they were written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from typing import Any, TypeVar
+
+import msgspec
+
+from custodes.errors import InputError
+
+T = TypeVar("T")
+
+
+def prepare_decoder(struct: type[T]) -> type[T]:
+    """A struct whose field types are resolved now: first use in several threads at once would crash the process."""
+    msgspec.json.Decoder(struct)
+    return struct
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of a value as JSON, in hexadecimal.
+
+    >>> digest([1])[:8]
+    '080a9ed4'
+    """
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
+
+
+def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Decode JSON text; InputError with a short description for invalid content.
+
+    >>> decoded(b"[1, 2]", msgspec.json.Decoder(list[int]))
+    [1, 2]
+    """
+    try:
+        value = decoder.decode(content)
+        json.loads(content, object_pairs_hook=reject_duplicate_keys)  # msgspec would use the last of duplicate keys
+    except msgspec.ValidationError as problem:
+        raise InputError(f"what it holds cannot be: {_printed(problem)}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+        raise InputError(f"not the JSON that custodes writes: {_printed(problem)}") from None
+    return value
+
+
+def is_lossless(content: bytes, value: Any) -> bool:
+    """Whether a JSON text has exactly the fields of the object decoded from it.
+
+    >>> is_whole(b'{"a": 1.0}', {"a": 1})
+    True
+    """
+    return bool(msgspec.json.decode(content) == msgspec.json.decode(msgspec.json.encode(value)))
+
+
+def _printed(problem: Exception) -> str:
+    """Description of an error, with control characters escaped, since it may quote the file."""
+    return "".join(filter(str.isprintable, str(problem)))[:_REASON]
+
+
+_REASON = 200  # characters
+
+
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object from its pairs; ValueError for a duplicate key, of which a parser would keep the last.
+
+    >>> without_twins([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+    """
+    merged = dict(pairs)
+    if len(merged) < len(pairs):
+        twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"key {twin!r} stands twice in one object")
+    return merged

@@ -1,0 +1,46 @@
+"""The words of the pages: the same in every language, all used, none missing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from custodes.annotate.site import pages
+from custodes.annotate.site.translations import ENGLISH, LANGUAGES, words
+from custodes.annotate.visits import SKIPPING
+from tests.annotate.site.gallery import WHY
+
+TEMPLATES = [path.read_text() for path in sorted((pages.HERE / "templates").glob("*.html"))]
+BLANKS = re.compile(r"\{(\w+)\}")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_the_same_words_with_the_same_blanks(language: str) -> None:
+    own = LANGUAGES[language]
+    assert list(own) == list(ENGLISH)
+    for key, text in own.items():
+        assert sorted(BLANKS.findall(text)) == sorted(BLANKS.findall(ENGLISH[key])), key
+        assert text == text.strip() != "", key
+    assert not [key for key in own if hasattr(dict, key)], "a template would find the method of the dict"
+
+
+def test_templates_use_words_that_there_are_and_all_of_them() -> None:
+    assert {key for text in TEMPLATES for key in re.findall(r"\bw\.(\w+)", text)} <= set(ENGLISH)
+    source = "".join([*TEMPLATES, *((pages.HERE / name).read_text() for name in ("pages.py", "app.py", "forms.py"))])
+    of_session = {*SKIPPING, *WHY}
+    assert of_session <= set(ENGLISH)
+    used = {key for key in ENGLISH if re.search(rf"\b{key.removesuffix('_what')}\b", source)}
+    assert not {key for key in ENGLISH if re.sub("_(what|later)$", "", key) not in used | of_session}
+
+
+def test_only_who_a_rule_ended_is_told_of_known_answers() -> None:
+    for own in (words("en"), words("de")):
+        assert own["blocked_what"] != own["excluded_what"]
+    assert "known" not in ENGLISH["excluded_what"]
+    assert "bekannt" not in words("de")["excluded_what"]
+
+
+def test_a_language_without_words_is_english() -> None:
+    assert words("de")["next"] == words("DE-at")["next"] == "Weiter"
+    assert words("ar") is words("") is ENGLISH

@@ -1,0 +1,134 @@
+"""Status, owner's page, leaderboard, verdict, export and report agree on answers, annotators, decisions and margins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.annotate.event_log import Clock
+from custodes.annotate.export_study import export
+from custodes.annotate.rehearsal import START
+from custodes.annotate.service import Service
+from custodes.annotate.simulated_crowd import Answering, Crowd, Drive, Habits
+from custodes.annotate.snapshot import closing_lines
+from custodes.annotate.views import Skip
+from custodes.data.notes import Note
+from custodes.reporting.sections.annotators import looks_of
+from tests.annotate import studies
+from tests.annotate.studies import asked, begun, plan_of
+
+pytest.importorskip("starlette")
+
+from tests.annotate.requests import visitor
+
+PAIR = ["system_a", "system_b"]
+FATES = ("finished", "unfinished", "stopped", "excluded")
+
+
+@pytest.fixture(scope="module", params=FATES)
+def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of three systems with second ratings, known questions and careless annotators."""
+    path, time = tmp_path_factory.mktemp(request.param) / "study.db", [0.0]
+    plan = plan_of(stopping={"looks": (10, 20, 40)}, people={"overlap": 0.2, "most": 14})
+    studies.study(path, plan=plan, systems=3, items=60)
+    clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
+    with (
+        closing(Answering(path)) as behind,
+        closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
+    ):
+        people = Crowd(
+            systems=behind.systems(),
+            items=behind.items(),
+            aspects=("",),
+            better=0.4,
+            # who leaves keeps a question, so that a look stays incomplete
+            habits=Habits(careless=0.3, leaving=0.0 if request.param in ("finished", "excluded") else 0.08),
+            rng=np.random.default_rng(2),
+        )
+        if request.param == "unfinished":
+            token = begun(service)
+            service.act(token, Skip(assignment=asked(service, token).assignment, reason="other")).result()
+        Drive(service, people, behind, plan, time).run(12 if request.param != "unfinished" else 5)
+        if request.param == "stopped":
+            service.control("stop").result()
+        if request.param == "excluded":
+            service.exclude("w003", "careless").result()
+    return path
+
+
+@pytest.fixture
+def service(study: Path) -> Iterator[Service]:
+    with closing(Service.open(study, threaded=False)) as service:
+        yield service
+
+
+def number(notes: tuple[Note, ...], rule: str) -> int:
+    """The number that a note begins with, after the name of the file; 0 without the note."""
+    messages = [note.message for note in notes if note.rule == rule]
+    return sum(int(re.findall(r"\d+", message.partition(": ")[2])[0]) for message in messages)
+
+
+def test_every_answer_is_counted_once(study: Path) -> None:
+    """Answers of the status are those that compare systems, second ratings, and those that notes count as left out."""
+    read, row = cu.read(study), cu.annotate.status(study).study.row(0, named=True)
+    left = sum(number(read.notes, rule) for rule in ("excluded-people", "incomplete-looks"))
+    assert row["answers"] == read.preferences.frame.height + read.second.frame.height + left
+
+
+def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Service, tmp_path: Path) -> None:
+    status = cu.annotate.status(study).pairs.filter(pl.col("looks_done") > 0).sort(PAIR)
+    read = cu.read(study)
+    board = cu.leaderboard(read, resamples=100)
+    interim = board.interim.sort(PAIR)
+    for ours, theirs in (
+        ("looks_done", "looks"),
+        ("n", "n"),
+        *((f"margin{end}",) * 2 for end in ("", "_low", "_high")),
+    ):
+        assert status[ours].to_list() == interim[theirs].to_list(), ours
+    better = pl.when(pl.col("decision") == "+").then("system_a").when(pl.col("decision") == "-").then("system_b")
+    assert status["better"].to_list() == interim.select(better.otherwise(pl.lit("")))[:, 0].to_list()
+    assert (status.filter("is_open")["better"] == "").all(), "an open pair is undecided"
+    shown = looks_of(read).sort(PAIR)  # of the report
+    assert shown["at_look"].to_list() == interim["margin"].to_list()
+    folder = export(study, tmp_path / "out")
+    exported = cu.read(folder / "battles.csv", folder / "looks.csv", raters=folder / "raters.csv")
+    assert cu.leaderboard(exported, resamples=100).interim.sort(PAIR).equals(interim)
+    client = visitor(service)
+    client.get("/admin?key=the-key")
+    page = client.get("/admin/study").text
+    cells = {
+        row[0]: row[1:]
+        for row in (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line, re.S) for line in page.split("<tr>"))
+        if row and " – " in row[0]
+    }
+    for row in status.iter_rows(named=True):
+        cell = " ".join(cells[f"{row['system_a']} – {row['system_b']}"])
+        assert row["is_open"] or (f"{abs(row['margin']):.2f}" in cell and str(row["n"]) in cell), cell
+        assert not row["better"] or f"{row['better']} better" in cell or row["better"] in cell
+    told = " ".join(cu.verdict(read, resamples=100).verdict["text"])
+    lines = " ".join(closing_lines(study, service.snapshot().result()))
+    for row in interim.filter(pl.col("decision") != "=").iter_rows(named=True):
+        first, second = (row["system_a"], row["system_b"])[:: 1 if row["decision"] == "+" else -1]
+        assert f"{first} better than {second}" in told
+        assert f"{first} is better than {second}" in lines
+
+
+def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Path) -> None:
+    """Nobody else is left out, and a margin of human ratings alone is wins less losses."""
+    status, read = cu.annotate.status(study), cu.read(study)
+    pairs = cu.leaderboard(read, resamples=0).pairs.filter(rater="human").join(status.pairs, on=PAIR, suffix="_look")
+    excluded = sum(int(re.findall(r"\d+", note.message)[0]) for note in status.notes if note.rule == "excluded-people")
+    stopped = status.study["state"][0] == "stopped"
+    assert stopped or (pairs["n"] - pairs["battles"]).sum() == excluded
+    if not excluded and not stopped:
+        ahead = (pl.col("wins") - pl.col("losses")) / pl.col("battles")
+        still = pairs.filter("is_open")  # of others the margin is adjusted for the analyses
+        assert still["margin"].to_list() == pytest.approx(still.select(ahead)[:, 0].to_list())

@@ -1,0 +1,77 @@
+"""Studies that were stopped by their answers say so wherever something is asked of people."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.interim_analyses import SCHEMA, STOPPED, in_label_order, no_interim_analyses, sequential_notes
+from custodes.data.study import Study
+from custodes.evaluate.verdict.verdict import verdict_of
+
+
+def looks(*rows: tuple[str, str, int, int, bool]) -> pl.DataFrame:
+    """Looks of pairs: systems, number, decision, whether it goes on."""
+    return pl.DataFrame(
+        [
+            (a, b, n, 10 * n, 6 * n, n, 3 * n, decision, is_open, 0.9, 0.3, 0.1, 0.5)
+            for a, b, n, decision, is_open in rows
+        ],
+        schema=SCHEMA,
+        orient="row",
+    )
+
+
+@pytest.fixture
+def study() -> Study:
+    verdicts = pl.DataFrame(
+        [(str(n), "A", "B", "ann", "human", "", "0", "ab", n % 3 - 1 or 1) for n in range(20)],
+        schema=["item", "system_a", "system_b", "rater", "kind", "aspect", "repeat", "order", "preference"],
+        orient="row",
+    )
+    return cu.read(verdicts, looks(("A", "B", 1, 0, True), ("A", "B", 2, 1, False)))
+
+
+def test_a_leaderboard_says_so(study: Study) -> None:
+    told = {note.rule: note for note in cu.leaderboard(study, resamples=20).notes}
+    assert told[STOPPED].count == 1
+    problems = cu.check(study).problems.filter(pl.col("rule") == STOPPED)
+    assert problems["severity"].to_list() == ["warning"]
+
+
+def test_a_verdict_tells_no_win_rate(study: Study) -> None:
+    """Its interval does not hold: see tests/simulation/test_stopped_leaderboard.py."""
+    told = verdict_of({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
+    (best,) = told.verdict.filter(kind="best")["text"]
+    assert "times as often as it loses" in best
+    assert "%" not in best
+
+
+def test_looks_are_selected_with_their_systems(study: Study) -> None:
+    assert study.select(systems="A", one_side=True).looks.is_empty()
+    assert study.select(one_side=True).looks.height == 2
+    assert study.fingerprint() != cu.read(study.preferences.frame).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("A", "B", 1, 0, False), ("A", "C", 1, 1, False)], 0),
+        ([("A", "B", 1, 0, True), ("A", "C", 1, 1, False)], 2),
+        ([("A", "B", 1, 1, False), ("A", "C", 1, 1, False)], 2),
+        ([("A", "B", 1, 0, True), ("A", "B", 2, 0, False)], 1),
+    ],
+    ids=["one look of all", "one goes on", "all decided", "two looks"],
+)
+def test_one_look_of_all_pairs_is_no_stopping(rows: list[tuple[str, str, int, int, bool]], said: int) -> None:
+    assert sum(note.count for note in sequential_notes(looks(*rows))) == said
+
+
+def test_turned_twice_is_as_before() -> None:
+    own = looks(("B", "A", 1, -1, False), ("A", "C", 1, 1, False))
+    once = in_label_order(own)
+    assert once.row(0)[:9] == ("A", "B", 1, 10, 3, 1, 6, 1, False)[:9]
+    assert once.row(1) == own.row(1)
+    assert once.row(0, named=True)["low"] == -0.5
+    assert in_label_order(no_interim_analyses()).is_empty()

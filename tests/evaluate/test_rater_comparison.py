@@ -1,0 +1,220 @@
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.preferences import Preferences
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError
+from custodes.evaluate import comparison as module
+from custodes.evaluate.edges import CELLS
+from custodes.evaluate.rater_comparison import compare
+from custodes.stats import ABSENT
+from tests.evaluate.studies import grid, rated, study_of, verdicts
+
+
+def test_metrics_without_aspect_meet_every_aspect_and_strangers_are_named() -> None:
+    scores = [[1.0, 2.0], [2.0, 1.0]]
+    rows = [
+        *grid("ann", "clear", scores),
+        *grid("ann", "true", scores),
+        *grid("bleu", "", scores),
+        *grid("judge", "clear", scores),
+        *grid("other", "style", scores),
+    ]
+    study = rated(rows, {"ann": "human", "bleu": "metric", "judge": "metric", "other": "metric"})
+    clear, true = compare(study)
+    assert (clear.aspect, clear.metrics) == ("clear", ("bleu", "judge"))
+    assert (true.aspect, true.metrics) == ("true", ("bleu",))
+    assert any(
+        n.rule == "aspect-without-people" and "'style'" in n.message and "other" in n.message for n in clear.notes
+    )
+    (only,) = compare(study, metrics="@aspect", aspect="clear")
+    assert only.metrics == ("judge",)
+    (none,) = compare(study, metrics="@noaspect", aspect="clear")
+    assert none.metrics == ("bleu",)
+
+
+def test_tie_rules_act_on_metrics_only() -> None:
+    rows = [*grid("ann", "", [[1.0, 1.2]]), *grid("m", "", [[1.0, 1.2]])]
+    study = rated(rows, {"ann": "human", "m": "metric"})
+    for ties, metric in (("exact", -1), (0.3, 0)):
+        (made,) = compare(study, ties=ties)
+        assert made.human_signs.item() == -1
+        assert made.metric_signs.item() == metric
+    (own,) = compare(study, human_ties=0.5)
+    assert own.human_signs.item() == 0
+
+
+def test_calibrated_signs_are_those_of_thresholds_searched_on_the_other_folds() -> None:
+    rng = np.random.default_rng(3)
+    human = rng.integers(0, 3, (23, 3)).astype(float)
+    metric = human + rng.normal(size=human.shape)
+    a, b = np.triu_indices(3, 1)
+    truth, apart = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
+
+    def signs(apart: np.ndarray, epsilon: float) -> np.ndarray:
+        return np.where(np.abs(apart) <= epsilon, 0, np.sign(apart))
+
+    right, place = [], np.argsort(np.argsort([f"i{k}" for k in range(23)]))  # items are sorted by their labels
+    for item in range(23):
+        others = place % 5 != place[item] % 5
+        candidates = [0.0, *np.sort(np.abs(apart[others]).ravel())]
+        accuracy = [(signs(apart[others], epsilon) == truth[others]).mean() for epsilon in candidates]
+        right.append(signs(apart[item], candidates[int(np.argmax(accuracy))]) == truth[item])
+    row = cu.agreement(study_of(np.stack([human, metric])), ties="calibrated", resamples=0).metrics.row(0, named=True)
+    assert row["sample_accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_a_verdict_counts_only_where_there_are_no_scores() -> None:
+    # The metric's scores say A twice and nothing of z; its verdicts say B of x and A of z.
+    scores = [
+        (item, system, rater, score)
+        for item in "xy"
+        for system, score in (("A", 2.0), ("B", 1.0))
+        for rater in ("ann", "m")
+    ]
+    scores += [("z", "A", "ann", 2.0), ("z", "B", "ann", 1.0)]
+    frame = pl.DataFrame(scores, schema=["item", "system", "rater", "score"], orient="row")
+    said = [("x", "A", "B", "m", -1), ("z", "A", "B", "m", 1)]
+    names = ["item", "system_a", "system_b", "rater", "preference"]
+    study = Study(
+        ratings=Ratings.make(frame)[0],
+        preferences=Preferences.make(pl.DataFrame(said, schema=names, orient="row"))[0],
+        raters=Raters.infer({"ann": "human", "m": "metric"}),
+    )
+    row = cu.favoritism(study, resamples=0).confusion.row(0, named=True)
+    assert {name: row[name] for name in CELLS if row[name]} == {"win_win": 3}
+
+
+def test_both_orders() -> None:
+    rows = [
+        ("x", "A", "B", "h1", "", 1),
+        ("x", "A", "B", "judge", "ab", 1),
+        ("x", "A", "B", "judge", "ba", -1),
+        ("y", "A", "B", "h1", "", -1),
+        ("y", "A", "B", "judge", "ab", -1),
+        ("y", "A", "B", "judge", "ba", -1),
+    ]
+    signs = {orders: compare(verdicts(rows), orders=orders)[0] for orders in ("mean", "consistent", "first")}
+    assert signs["mean"].metric_signs[0, 0].tolist() == [0, -1]
+    assert signs["consistent"].metric_signs[0, 0].tolist() == [ABSENT, -1]
+    assert signs["first"].metric_signs[0, 0].tolist() == [1, -1]
+    assert {n.rule: n.count for n in signs["consistent"].notes}["torn-verdicts"] == 1
+
+
+def test_several_people_with_verdicts_vote() -> None:
+    rows = [("x", "A", "B", f"h{k}", "", sign) for k, sign in enumerate([1, 1, -1])] + [("x", "A", "B", "j", "", 1)]
+    (made,) = compare(verdicts(rows))
+    assert made.human_signs.item() == 1
+    assert any(note.rule == "verdicts-vote" for note in made.notes)
+
+
+def test_lower_is_better_turns_a_metric() -> None:
+    study = study_of(np.array([[[1.0, 2.0]], [[5.0, 3.0]]]))
+    assert compare(study)[0].metric_signs.item() == 1
+    side = pl.DataFrame({"rater": ["m1"], "higher_is_better": ["no"]})
+    assert compare(study.describe(raters=side))[0].metric_signs.item() == -1
+
+
+def test_system_level_scores_are_kept_apart() -> None:
+    rows = [*grid("ann", "", [[1.0, 2.0]]), *grid("m", "", [[1.0, 2.0]]), ("", "S0", "m", "", 40.0)]
+    (made,) = compare(rated(rows, {"ann": "human", "m": "metric"}))
+    assert made.items == ("i0",)
+    np.testing.assert_array_equal(made.metric_system, [[40.0, np.nan]])
+
+
+def test_scores_of_outputs_are_compared_with_system_scores_of_people() -> None:
+    # The file scores both systems for people; m1 scored an output of both, but of another item, and m2 of one alone.
+    rows = [*grid("ann", "", [[1.0, 2.0]]), ("", "S0", "ann", "", 1.0), ("", "S1", "ann", "", 2.0)]
+    rows += [("i1", "S0", "m1", "", 1.0), ("i1", "S1", "m1", "", 2.0), ("i1", "S0", "m2", "", 1.0)]
+    (made,) = compare(rated(rows, {"ann": "human", "m1": "metric", "m2": "metric"}))
+    assert made.whole.tolist() == [True, False]
+
+
+def test_items_without_two_outputs_rated_by_people_are_counted() -> None:
+    scores = np.arange(20.0).reshape(2, 5, 2)
+    scores[0, 1], scores[0, 4, 0] = np.nan, np.nan
+    (compared,) = compare(study_of(scores))
+    (note,) = [note for note in compared.notes if note.rule == "items-without-people"]
+    assert note.count == 2
+    assert note.message.startswith("2 of 5 items ")
+
+
+def test_repeats_are_averaged() -> None:
+    frame = pl.DataFrame(
+        {
+            "item": ["i"] * 5,
+            "system": ["A", "B", "A", "A", "B"],
+            "rater": ["ann", "ann", "m", "m", "m"],
+            "repeat": [0, 0, 0, 1, 0],
+            "score": [1.0, 2.0, 1.0, 5.0, 2.0],
+        }
+    )
+    study = Study(ratings=Ratings.make(frame)[0], raters=Raters.infer({"ann": "human", "m": "metric"}))
+    (made,) = compare(study)
+    assert made.metric_scores.tolist() == [[[3.0, 2.0]]]
+
+
+def test_different_scales_are_an_error_and_a_choice_is_the_way_out() -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        *grid("mqm", "", (-25 * rng.random((20, 2))).tolist()),
+        *grid("da", "", (100 * rng.random((20, 2))).tolist()),
+        *grid("m", "", rng.random((20, 2)).tolist()),
+    ]
+    study = rated(rows, {"mqm": "human", "da": "human", "m": "metric"})
+    with pytest.raises(OptionError, match="'mqm'.*'da'.*different scales.*human='mqm'"):
+        compare(study)
+    assert compare(study, human="da")[0].people == ("da",)
+
+
+def test_nothing_to_compare() -> None:
+    study = rated(grid("ann", "", [[1.0, 2.0]]), {"ann": "human"})
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
+            r"and consistency need none\)"
+        ),
+    ):
+        compare(study)
+    lonely = rated([("i", "A", "ann", "", 1.0), ("i", "B", "m", "", 1.0)], {"ann": "human", "m": "metric"})
+    with pytest.raises(
+        InputError,
+        match=(
+            "no item has human ratings of two systems, so no preference can be derived; give "
+            "ratings of two systems per item"
+        ),
+    ):
+        compare(lonely)
+    unknown = rated(grid("x", "", [[1.0, 2.0]]) + grid("y", "", [[1.0, 2.0]]), {"x": "", "y": ""})
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"no rater is known to be human; name the annotators with human='PATTERN' \(or give a "
+            r"column or raters file with 'kind'\)\. Raters: x, y"
+        ),
+    ):
+        compare(unknown)
+    assert compare(unknown, human="x")[0].metrics == ("y",)
+
+
+def test_comparisons_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(np.arange(60.0).reshape(3, 5, 4))  # 3 raters, 5 items, 6 pairs of systems
+    memory = module.ROW_BYTES * 3 * 5 * 6
+    monkeypatch.setattr(module, "MOST_CELLS", memory)
+    assert compare(study)
+    monkeypatch.setattr(module, "MOST_CELLS", memory - 1)
+    with pytest.raises(
+        InputError,
+        match=(
+            "5 items x 4 systems x 3 raters do not fit into memory; select fewer, or count with "
+            r"custodes\.count_pairs and give the counts to favoritism"
+        ),
+    ):
+        compare(replace(study))

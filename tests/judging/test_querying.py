@@ -1,0 +1,521 @@
+"""Requests over HTTP to a server that misbehaves: nothing lost, nothing invented, every failure named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custodes.cache import Cache
+from custodes.errors import InputError, OptionError
+from custodes.judging import querying
+from custodes.judging.cache import find_replies
+from custodes.judging.client import http_client
+from custodes.judging.cost import Budget, Price
+from custodes.judging.dispatch import Patience
+from custodes.judging.querying import Received, query
+from custodes.judging.requests import Client, Request, Unavailable
+from custodes.progress import silent
+from tests.judging import servers
+from tests.judging.servers import Manner, Seen, Server, completion, fails, half, html, reset, says, sends
+from tests.waiting import PATIENCE, until
+
+pytestmark = pytest.mark.usefixtures("quick")
+KEY = "sk-very-secret-0123456789"
+
+
+def bodies(count: int, *, start: int = 0, **more: Any) -> list[Request]:
+    return [
+        Request.make("http://judge", {"model": "m", "messages": [{"role": "user", "content": f"text {n}"}], **more})
+        for n in range(start, start + count)
+    ]
+
+
+def asked(requests: list[Request], client: Client, cache: Cache | None = None, **options: Any) -> Received:
+    options = {"concurrency": 8, "rpm": None, "tpm": None, "budget": Budget(), "progress": silent} | options
+    return query(requests, client, cache=Cache() if cache is None else cache, **options)
+
+
+def client(server: Server, *, key: str | None = KEY, timeout: float = PATIENCE) -> Client:
+    return http_client(server.url, key=key, timeout=timeout)
+
+
+def texts(answers: Received, requests: list[Request]) -> list[str]:
+    """What the replies to requests say, which are all there and no others."""
+    assert answers.replies.keys() == {request.key for request in requests}
+    return [answers.replies[request.key].body["choices"][0]["message"]["content"] for request in requests]
+
+
+def number(seen: Seen) -> int:
+    return int(seen.body["messages"][0]["content"].split()[1])
+
+
+def test_every_request_is_answered_once_and_then_from_the_cache(server: Server, tmp_path: Path) -> None:
+    server.answer = lambda seen, tried: says(str(number(seen)))
+    requests = bodies(40)
+    with Cache(tmp_path / "kept.db") as cache:
+        first = asked([*requests, *requests[:5]], client(server), cache)
+    assert texts(first, requests) == [str(n) for n in range(40)]
+    assert (first.asked, first.failures, len(server.seen)) == (40, {}, 40)
+    assert {(seen.method, seen.path, seen.headers["authorization"]) for seen in server.seen} == {
+        ("POST", "/v1/chat/completions", f"Bearer {KEY}")
+    }
+    assert server.most_at_once <= 8
+    with Cache(tmp_path / "kept.db") as cache:
+        again = asked(requests, client(server), cache)
+    assert (again.replies, again.asked, len(server.seen)) == (first.replies, 0, 40)
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def date(seconds: float) -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+PASSING: dict[str, Manner] = {
+    "429 with seconds": fails(429, headers={"retry-after": "0"}),
+    "429 with a date": fails(429, headers={"retry-after": date(-3)}),
+    "429 with milliseconds": fails(429, headers={"retry-after-ms": "3"}),
+    "429 with nonsense": fails(429, headers={"retry-after": "when it is over"}),
+    **{f"{status}": fails(status) for status in (408, 409, 425, 500, 502, 503, 504, 529)},
+    "half a body": half,
+    "half of the JSON": sends(200, b'{"choices": [{"message": {"con'),
+    "malformed JSON": sends(200, b"{'choices': []}"),
+    "bytes that are no text": sends(200, b'{"choices": "\xff\xfe"}'),
+    "HTML with 200": html(),
+    "HTML with 502": html(502),
+    "no completion": sends(200, {"object": "list", "data": []}),
+    "no choices": sends(200, {"choices": []}),
+    "a list": sends(200, [1, 2]),
+    "an error with 200": sends(200, {"error": {"message": "overloaded", "code": 502}}),
+    "an error in the choice": sends(200, completion("", finish="error", error={"code": 503, "message": "gone"})),
+    "reset": reset,
+}
+
+
+@pytest.mark.parametrize("manner", PASSING.values(), ids=PASSING.keys())
+def test_what_passes_is_asked_again(server: Server, manner: Manner) -> None:
+    server.answer = lambda seen, tried: manner if tried < 2 and number(seen) % 2 else says(str(number(seen)))
+    answers = asked(bodies(8), client(server))
+    assert texts(answers, bodies(8)) == [str(n) for n in range(8)]
+    assert (answers.asked, answers.failures, len(server.seen)) == (8, {}, 16)
+
+
+@pytest.mark.parametrize("manner", [servers.silence, servers.trickle], ids=["silence", "trickle"])
+def test_a_reply_that_does_not_come_in_time_is_asked_for_again(server: Server, manner: Manner) -> None:
+    """The first try of request 1 has little time, all others have plenty."""
+    given_up: list[str] = []
+    server.answer = lambda seen, tried: manner if number(seen) == 1 and not given_up else says()
+    hasty, patient = client(server, timeout=0.05), client(server)
+
+    async def judge(body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if given_up or "text 1" not in str(body):
+            return await patient(body)
+        try:
+            return await hasty(body)
+        except Unavailable as problem:
+            given_up.append(str(problem))
+            raise
+        finally:
+            await hasty.aclose()
+
+    judge.aclose = patient.aclose  # type: ignore[attr-defined]
+    answers = asked(bodies(3), judge)
+    assert (len(answers.replies), answers.failures) == (3, {})
+    assert given_up == [f"{server.url}: no complete reply within 0.05 s"]
+
+
+def test_what_does_not_pass_is_named_and_not_kept(server: Server) -> None:
+    server.answer = lambda seen, tried: fails(500, "out of\norder\x1b[31m") if number(seen) == 2 else says()
+    cache = Cache()
+    answers = asked(bodies(6), client(server), cache)
+    (failure,) = answers.failures.values()
+    assert failure.reason == "unavailable"
+    assert failure.message == r"500: out of order\x1b[31m (sent 6 times)"
+    assert (len(answers.replies), answers.asked, len(server.seen)) == (5, 6, 11)
+    server.answer = lambda seen, tried: says()
+    assert (asked(bodies(6), client(server), cache).asked, len(server.seen)) == (1, 12)
+
+
+def test_a_server_that_is_gone_ends_the_run(server: Server) -> None:
+    server.answer = lambda seen, tried: fails(500)
+    answers = asked(bodies(100), client(server))
+    said = [failure.message for failure in answers.failures.values()]
+    assert (len(said), said.count("500: told so (sent 6 times)"), answers.replies) == (100, 5, {})
+    assert {words for words in said if words != "500: told so (sent 6 times)"} == {
+        "not sent: 5 requests in a row were not answered: 500: told so (sent 6 times)"
+    }
+    assert 5 <= answers.asked <= 10
+    assert 5 * 6 <= len(server.seen) < 10 * 6
+
+
+def test_a_server_that_wants_hours_of_rest_ends_the_run(server: Server) -> None:
+    server.answer = lambda seen, tried: fails(429, headers={"retry-after": "86400"}) if number(seen) else says()
+    answers = asked(bodies(30), client(server), concurrency=1)
+    assert len(server.seen) == 2
+    assert len(answers.replies) == 1
+    assert list(answers.failures.values())[-1].message == (
+        "not sent: the server requests a pause of 86400 s; run again then"
+    )
+
+
+def test_rejected_requests_carry_the_servers_words_and_are_not_asked_again(server: Server) -> None:
+    server.answer = lambda seen, tried: fails(400, f"no {'x' * 1000}") if number(seen) in (2, 4, 6) else says()
+    answers = asked(bodies(8), client(server))
+    assert {failure.reason for failure in answers.failures.values()} == {"rejected"}
+    assert {len(failure.message) for failure in answers.failures.values()} == {305}
+    assert (len(answers.replies), len(answers.failures), len(server.seen)) == (5, 3, 8)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_five_rejections_in_a_row_end_the_run(server: Server, status: int) -> None:
+    server.answer = lambda seen, tried: fails(status, "'temperature' is not supported", code="x")
+    with pytest.raises(
+        OptionError,
+        match=(
+            f"^the judge cannot be queried: 5 requests in a row were rejected: {status}: 'temperature' is not supported"
+        ),
+    ):
+        asked(bodies(30), client(server))
+    assert len(server.seen) == 5
+    cache = Cache()
+    server.answer = lambda seen, tried: says() if number(seen) < 10 else fails(status)
+    answers = asked(bodies(60), client(server), cache, concurrency=1)
+    assert (len(answers.replies), len(answers.failures), len(server.seen)) == (10, 50, 20)
+    assert {failure.reason for failure in answers.failures.values()} == {"rejected"}
+
+
+DENIED = {
+    "wrong key": (fails(401, f"Incorrect API key provided: {KEY}"), "401: Incorrect API key provided: [key]"),
+    "no money": (fails(402, "Insufficient credits"), "402: Insufficient credits"),
+    "forbidden": (fails(403, "not for you"), "403: not for you"),
+    "no such model": (fails(404, "The model `m` does not exist"), "404: The model `m` does not exist"),
+    "no such page": (html(404), "404: a page of HTML"),
+    "quota": (fails(429, "You exceeded your quota", code="insufficient_quota"), "429: You exceeded your quota"),
+}
+
+
+@pytest.mark.parametrize(("manner", "said"), DENIED.values(), ids=DENIED.keys())
+def test_a_server_that_answers_nothing_is_asked_once(server: Server, manner: Manner, said: str) -> None:
+    server.answer = lambda seen, tried: manner
+    cache = Cache()
+    with pytest.raises(OptionError) as caught:
+        asked(bodies(30), client(server), cache, concurrency=16)
+    assert str(caught.value) == f"the judge cannot be queried: {said}"
+    assert len(server.seen) == 1
+    server.answer = lambda seen, tried: says()
+    asked(bodies(3), client(server), cache)
+    server.answer = lambda seen, tried: manner  # a key that is withdrawn
+    answers = asked(bodies(30), client(server), cache, concurrency=1)
+    assert (len(answers.replies), len(answers.failures)) == (3, 27)
+    assert {failure.reason for failure in answers.failures.values()} == {"denied"}
+    assert KEY not in repr(answers)
+
+
+def test_403_after_an_answer_is_about_one_request(server: Server) -> None:
+    server.answer = lambda seen, tried: fails(403, "flagged by moderation") if number(seen) == 3 else says()
+    answers = asked(bodies(9), client(server))
+    assert [failure.reason for failure in answers.failures.values()] == ["rejected"]
+    assert len(answers.replies) == 8
+
+
+def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> None:
+    other = Server()
+    try:
+        server.answer = lambda seen, tried: sends(307, b"", {"location": f"{other.url}/chat/completions"})
+        with pytest.raises(
+            OptionError, match="307: redirected, and a key is never sent elsewhere; give the final address"
+        ) as caught:
+            asked(bodies(3), client(server))
+        assert other.seen == []
+        assert KEY not in str(caught.value)
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize(
+    "escaped",
+    [
+        lambda key: json.dumps(key).replace("/", "\\/"),
+        lambda key: '"' + "".join(f"\\u{ord(letter):04X}" for letter in key) + '"',
+        lambda key: json.dumps(json.dumps(key).replace("/", "\\/")),  # in the JSON of an answer
+        lambda key: json.dumps("".join(f"\\u{ord(letter):04x}" for letter in key)),
+    ],
+    ids=["solidus", "numbers", "solidus within", "numbers within"],
+)
+@pytest.mark.parametrize("name", ["value", "key"])
+def test_a_key_that_is_escaped_is_not_kept(server: Server, escaped: Callable[[str], str], name: str) -> None:
+    key = "sk-very/secret/0123456789"
+    own = f'{{"said": {escaped(key)}}}' if name == "value" else f"{{{escaped(key)}: 1}}"
+    content = json.dumps(completion())[:-1] + f', "more": {own}}}'
+    server.answer = lambda seen, tried: sends(200, content.encode())
+    (reply,) = asked(bodies(1), client(server, key=key)).replies.values()
+    assert "[key]" in str(reply.body["more"])
+    assert "0123456789" not in re.sub(r"\\u00(..)", lambda found: chr(int(found[1], 16)), repr(reply.body))
+    server.answer = lambda seen, tried: sends(401, f'{{"error": {escaped(key)}}}'.encode())
+    with pytest.raises(OptionError, match=r"401: .*\[key\]"):
+        asked(bodies(1), client(server, key=key))
+    server.answer = lambda seen, tried: sends(401, f"no JSON: {escaped(key)}".encode())
+    with pytest.raises(OptionError, match=r"401: no JSON: .*\[key\]"):
+        asked(bodies(1), client(server, key=key))
+
+
+def test_credentials_of_the_address_are_not_kept_either(server: Server) -> None:
+    login = "me:p%40ssw0rd%2F!"
+    told = {"pair": "me:p@ssw0rd/!", "password": "p@ssw0rd/!", "header": "bWU6cEBzc3cwcmQvIQ=="}
+    server.answer = lambda seen, tried: sends(200, completion() | told | {"seen": seen.headers["authorization"]})
+    asker = http_client(server.url.replace("//", f"//{login}@"), key=None, timeout=PATIENCE)
+    (reply,) = asked(bodies(1), asker).replies.values()
+    assert {reply.body[name] for name in told} == {"[key]"}
+    assert reply.body["seen"] == "Basic [key]"
+    server.answer = lambda seen, tried: fails(401, " ".join(told.values()))
+    with pytest.raises(OptionError, match=r"401: \[key\] \[key\] \[key\]$"):
+        asked(bodies(1, start=5), asker)
+
+
+@pytest.mark.parametrize("key", ["1", "0", "x", "A", "EMPTY", "verdict"])
+def test_a_placeholder_for_a_key_changes_no_reply(server: Server, key: str) -> None:
+    body = completion('{"verdict": "A", "why": "x, EMPTY"}') | {"created": 1010}
+    server.answer = lambda seen, tried: sends(200, body)
+    (reply,) = asked(bodies(1), client(server, key=key)).replies.values()
+    assert reply.body == body
+
+
+def test_a_server_that_restarts_is_asked_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(querying, "PATIENCE", Patience(tries=10_000, first=0.005, longest=0.05))
+    inner = client(server)
+
+    async def watched(body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if len(server.seen) >= 20 and not stops:
+            stops.append(True)
+            await asyncio.to_thread(server.stop)
+            asyncio.get_running_loop().call_later(0.05, lambda: asyncio.ensure_future(asyncio.to_thread(server.start)))
+        return await inner(body)
+
+    stops: list[bool] = []
+    watched.aclose = inner.aclose  # type: ignore[attr-defined]
+    answers = asked(bodies(60), watched)
+    assert (len(answers.replies), answers.failures, stops) == (60, {}, [True])
+
+
+def test_no_server_at_the_start_is_an_error_before_anything_is_spent() -> None:
+    with pytest.raises(
+        OptionError,
+        match=(
+            r"^the judge cannot be queried: http://127\.0\.0\.1:1/v1: cannot be reached "
+            r"\(Connection refused\)"
+        ),
+    ):
+        asked(bodies(5), http_client("http://127.0.0.1:1/v1", key=None, timeout=PATIENCE))
+
+
+def test_the_window_halves_when_the_server_is_busy_and_grows_with_answers(server: Server) -> None:
+    at_once = [0]
+
+    def answer(seen: Seen, tried: int) -> Manner:
+        at_once.append(server._at_once)
+        return fails(429) if server._at_once > 4 else slowly
+
+    async def slowly(writer: asyncio.StreamWriter) -> bool:
+        await asyncio.sleep(0.002)
+        return await says()(writer)
+
+    server.answer = answer
+    answers = asked(
+        bodies(150), client(server), concurrency=64, patience=Patience(tries=10_000, first=0.002, longest=0.02)
+    )
+    assert (len(answers.replies), answers.failures) == (150, {})
+    assert at_once[1] == 1  # the first is alone
+    assert 4 < server.most_at_once < 40
+
+
+@pytest.mark.parametrize("rate", [{"rpm": 6_000}, {"tpm": 60_000}], ids=["rpm", "tpm"])
+def test_rates_space_requests_evenly(server: Server, rate: dict[str, float]) -> None:
+    # 10 ms apart: 100 requests a second; or 1,000 tokens, 2 in and at most 8 out each, and in truth 12.
+    start = time.monotonic()
+    assert len(asked(bodies(6, max_tokens=8), client(server), **rate).replies) == 6
+    assert time.monotonic() - start >= 5 * 0.010
+
+
+PRICE = Price(input=0.0, output=1e6)  # a dollar a token of the answers
+
+
+def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Server) -> None:
+    cache, requests = Cache(), bodies(20, max_tokens=5)  # at most $5 each, in truth 2
+    answers = asked(requests, client(server), cache, budget=Budget(limit=21, price=PRICE))
+    # Nine cost 18; the tenth could cost 5, and 18 + 5 > 21.
+    assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
+    assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
+        ("budget", "not sent: it could exceed the limit of $21, of which $18.0000 are spent")
+    }
+    rest = asked(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))
+    assert (len(rest.replies), rest.failures, len(server.seen)) == (20, {}, 20)
+    none = asked(bodies(3, start=50), client(server), cache, budget=Budget(limit=1, price=PRICE))
+    assert (len(none.replies), len(none.failures), len(server.seen)) == (0, 3, 20)
+
+
+@pytest.mark.parametrize(
+    "result", [None, 3, {"choices": 3}, {"choices": [{"message": {1, 2}}]}, completion({"x": object()})]
+)  # type: ignore[arg-type]
+def test_a_client_of_somebody_else_that_gives_nonsense_is_named(result: Any) -> None:
+    async def odd(body: Mapping[str, Any]) -> Any:
+        return result
+
+    answers = asked(bodies(2), odd)
+    assert answers.replies == {}
+    assert {failure.reason for failure in answers.failures.values()} == {"unavailable"}
+
+
+ODD: dict[str, Any] = {
+    "a choice that is none": completion(usage=False) | {"choices": [*completion()["choices"], None]},
+    "parts that are texts": completion(['{"verdict": "A"}'], usage=False),  # type: ignore[arg-type]
+    "a usage that is none": completion() | {"usage": [1]},
+    **{
+        f"{count} tokens": completion() | {"usage": {"prompt_tokens": count, "completion_tokens": count}}
+        for count in (2**63, 10**30, -1, "7", 1.5, True, None)
+    },
+}
+
+
+@pytest.mark.parametrize("body", ODD.values(), ids=ODD.keys())
+def test_a_reply_that_came_is_kept_whatever_else_is_in_it(server: Server, body: Any) -> None:
+    server.answer = lambda seen, tried: sends(200, body)
+    cache, budget = Cache(), Budget(limit=100, price=PRICE)
+    answers = asked(bodies(3, max_tokens=5), client(server), cache, budget=budget, tpm=1e9)
+    assert [reply.body for reply in answers.replies.values()] == [body] * 3
+    assert (budget.spent, len(server.seen)) == (15, 3)
+    assert len(find_replies(bodies(3, max_tokens=5), cache)[0]) == 3
+
+
+def test_a_client_that_changes_what_it_is_given_changes_no_request() -> None:
+    async def emptying(body: Any) -> Any:
+        body["messages"][0].clear()
+        body["messages"].clear()
+        return completion()
+
+    requests = bodies(2)
+    asked(requests, emptying)
+    assert [request.body["messages"][0]["content"] for request in requests] == ["text 0", "text 1"]
+
+
+@pytest.mark.parametrize(
+    "fault", [ZeroDivisionError("by zero"), SystemExit(3), TimeoutError(), asyncio.CancelledError()]
+)
+def test_a_client_of_somebody_else_that_fails_is_asked_again(fault: BaseException) -> None:
+    tries: list[int] = []
+
+    async def odd(body: Mapping[str, Any]) -> Any:
+        tries.append(1)
+        if len(tries) < 3:
+            raise fault
+        return completion()
+
+    answers = asked(bodies(3), odd)
+    assert (len(answers.replies), len(tries)) == (3, 5)
+
+
+def test_progress_counts_every_request_and_an_interrupt_keeps_what_came(server: Server) -> None:
+    counts: list[int] = []
+
+    def counting(iterable: Iterable[Any], /, *, total: int | None = None, desc: str | None = None) -> Iterable[Any]:
+        done = 0
+        for value in iterable:
+            done += 1
+            counts.append(done)
+            yield value
+            if interrupt and done == 10:
+                raise KeyboardInterrupt
+        assert done == total
+
+    cache, interrupt = Cache(), True
+    with pytest.raises(KeyboardInterrupt):
+        asked(bodies(400), client(server), cache, progress=counting)
+    had = len(find_replies(bodies(400), cache)[0])
+    assert 10 <= had < 400
+    interrupt = False
+    rest = asked(bodies(400), client(server), cache, progress=counting)
+    assert (len(rest.replies), rest.asked) == (400, 400 - had)
+    assert len(server.seen) <= 400 + 8  # what was on its way is lost, and no more
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(server: Server) -> None:
+    class Full(Cache):
+        def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
+            with self._transaction():
+                raise sqlite3.OperationalError("database or disk is full")
+
+    with pytest.raises(InputError, match=r"no file of kept answers \(database or disk is full\)"):
+        asked(bodies(30), client(server), Full())
+    assert len(server.seen) < 10
+
+
+def test_two_runs_on_one_cache(server: Server, tmp_path: Path) -> None:
+    async def both() -> list[Received]:
+        def one(start: int) -> Received:
+            with Cache(tmp_path / "kept.db") as cache:
+                return asked(bodies(60, start=start), client(server), cache)
+
+        return await asyncio.gather(*(asyncio.to_thread(one, start) for start in (0, 30)))
+
+    server.answer = lambda seen, tried: says(f"{number(seen)}")
+    first, second = asyncio.run(both())
+    assert (len(first.replies), len(second.replies), first.failures, second.failures) == (60, 60, {}, {})
+    with Cache(tmp_path / "kept.db") as cache:
+        assert len(find_replies(bodies(90), cache)[0]) == 90
+        assert len(find_replies(bodies(90, start=90), cache)[0]) == 0
+
+
+CODE = """
+import sys
+from custodes.cache import Cache
+from custodes.judging.querying import ask
+from custodes.judging.client import http_client
+from custodes.judging.cost import Budget
+from custodes.progress import silent
+from tests.judging.test_querying import bodies
+
+url, place = sys.argv[1:]
+with Cache(place) as cache:
+    made = ask(bodies(300), http_client(url, key=None), cache=cache, concurrency=12, rpm=None, tpm=None,
+               budget=Budget(), progress=silent)
+    print(made.asked, len(made.replies), len(made.failures))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number_of_signal", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_killed_loses_what_was_on_its_way(
+    server: Server, tmp_path: Path, number_of_signal: signal.Signals
+) -> None:
+    async def slowly(writer: asyncio.StreamWriter) -> bool:
+        await asyncio.sleep(0.01)
+        return await says()(writer)
+
+    server.answer = lambda seen, tried: slowly
+    words = [sys.executable, "-c", CODE, server.url, str(tmp_path / "kept.db")]
+    first = subprocess.Popen(words, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE)
+    until(lambda: len(server.seen) >= 100 or first.poll() is not None)
+    first.send_signal(number_of_signal)
+    first.communicate(timeout=PATIENCE)
+    assert first.returncode != 0
+    lost_at_most, before = 12, len(server.seen)
+    with Cache(tmp_path / "kept.db") as cache:
+        had = len(find_replies(bodies(300), cache)[0])
+    assert before - lost_at_most <= had <= before
+    again = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
+    assert again.stdout.split() == [str(300 - had), "300", "0"]
+    assert len(server.seen) <= 300 + lost_at_most
+    with sqlite3.connect(tmp_path / "kept.db") as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    base.close()

@@ -1,0 +1,138 @@
+"""Corrected leaderboards of annotation studies, simulated from assignment to answer: interim analyses stop pairs."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.annotate.event_log import Clock
+from custodes.annotate.rehearsal import START
+from custodes.annotate.service import Service
+from custodes.annotate.simulated_crowd import Answering, Crowd, Drive, Habits, ShownQuestion
+from custodes.stats.strength.strengths import strengths
+from tests.annotate import studies
+from tests.annotate.studies import plan_of
+from tests.stats.strength.battles import battles
+
+STUDIES, ITEMS, SYSTEMS, PEOPLE = 200, 100, ("s0", "s1", "s2"), 12
+HABITS = Habits(leaving=0.0)
+JUDGES = ("good", "biased", "useless")
+
+
+def crowd(better: float, items: int, rng: np.random.Generator) -> Crowd:
+    labels = [f"i{k}" for k in range(items)]
+    return Crowd(systems=SYSTEMS, items=labels, aspects=("",), better=better, habits=HABITS, rng=rng)
+
+
+def mean_answers(people: Crowd, items: int, person: int) -> np.ndarray:
+    """One answer of a person on each item to each pair, (items, pairs), for the first system."""
+    pairs = list(combinations(SYSTEMS, 2))
+    return np.array(
+        [[people.values(person, ShownQuestion(item=f"i{k}", shown=pair))[""] for pair in pairs] for k in range(items)]
+    )
+
+
+@cache
+def target(better: float) -> np.ndarray:
+    """Strengths by very many answers, each of another annotator, shown in either order; by the model of `strengths`."""
+    if not better:
+        return np.zeros(3)
+    rng = np.random.default_rng(7)
+    people = crowd(better, 4000, rng)
+    people.habits = Habits(careless=0.0, sided=0.0)  # of careful people, whose rates are mixed with the others' below
+    signs = mean_answers(people, 4000, people.arrive())
+    first, second = np.tile(np.array(list(combinations(range(3), 2))), (len(signs), 1)).T
+    # of ten: eight answer so, one at random, one takes the first shown, which is either system
+    columns, said, weight = [], [], []
+    for outcome in (1, 0, -1):
+        columns.append((first, second))
+        said.append(np.full(signs.size, outcome))
+        weight.append(0.8 * (signs.ravel() == outcome) + 0.1 / 3 + 0.05 * (outcome != 0))
+    sides = np.concatenate(columns, axis=1)
+    everything = battles(*sides, np.concatenate(said), weight=np.concatenate(weight))
+    made = strengths(everything, n_systems=3, ties="davidson", resamples=0, rng=rng)
+    return made.draws[0]
+
+
+def judged(kind: str, people: Crowd, rng: np.random.Generator) -> pl.DataFrame:
+    """Verdicts of a judge: as one more careful annotator, besides in a fourth for s2 (`biased`), or at random."""
+    people.habits = Habits(careless=0.0, sided=0.0)
+    signs = mean_answers(people, ITEMS, people.arrive())
+    if kind == "useless":
+        signs = rng.integers(-1, 2, signs.shape)
+    rows = [
+        (
+            f"i{k}",
+            a,
+            b,
+            "judge",
+            "metric",
+            int(-1 if kind == "biased" and b == "s2" and rng.random() < 0.25 else signs[k, p]),
+        )
+        for k in range(ITEMS)
+        for p, (a, b) in enumerate(combinations(SYSTEMS, 2))
+    ]
+    return pl.DataFrame(rows, schema=["item", "system_a", "system_b", "rater", "kind", "preference"], orient="row")
+
+
+def answered(path: Path, people: Crowd) -> None:
+    """Let annotators come until the study is finished."""
+    time = [0.0]
+    clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
+    with (
+        closing(Answering(path)) as behind,
+        closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
+    ):
+        Drive(service, people, behind, service.plan, time).run(PEOPLE)
+
+
+def coverage(folder: Path, better: float, kind: str, n: int) -> tuple[float, float, float, int, float]:
+    """Coverage of corrected strengths and of those by human ratings alone, ratio of widths, how many were refused, and
+    the mean saving."""
+    empty, path = folder / "empty.db", folder / "study.db"
+    stopping = {"looks": (10, 20, 40), "boundary": "pocock", "stop": "futility", "futility": 0.2}
+    studies.study(empty, plan=plan_of(stopping=stopping, people={"overlap": 0.0}), systems=3, items=ITEMS, known={})
+    truth, hits, widths, refused, saving = target(better), [], [], 0, []
+    for seed in range(n):
+        shutil.copyfile(empty, path)
+        rng = np.random.default_rng([seed, JUDGES.index(kind)])
+        people = crowd(better, ITEMS, rng)
+        answered(path, people)
+        table = judged(kind, people, rng)
+        board = cu.leaderboard(cu.read(path, table), resamples=300)
+        for left in folder.glob("study.db*"):
+            left.unlink()
+        rows = {name: board.systems.filter(rater=name).sort("system") for name in ("human", "corrected:judge")}
+        if board.corrected["reason"][0]:
+            refused += 1
+            continue
+        bounds = {
+            name: frame.select("strength_low", "strength_high").to_numpy().astype(float) for name, frame in rows.items()
+        }
+        if any(not np.isfinite(values).all() for values in bounds.values()):
+            continue  # a system won or lost everything
+        hits.append([((low <= truth) & (truth <= high)).mean() for low, high in (v.T for v in bounds.values())])
+        widths.append([float(np.diff(values).mean()) for values in bounds.values()])
+        saving.append(board.corrected["saving"][0])
+    own, corrected = np.mean(hits, axis=0)
+    by_human, wide = np.mean(widths, axis=0)
+    return float(corrected), float(own), float(wide / by_human), refused, float(np.mean(saving))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("better", [0.0, 0.3])
+@pytest.mark.parametrize("kind", JUDGES)
+def test_corrected_strengths_of_adaptive_studies(tmp_path: Path, better: float, kind: str) -> None:
+    corrected, _, width, refused, saving = coverage(tmp_path, better, kind, STUDIES)
+    assert 0.93 <= corrected <= 0.975
+    assert width <= 1.02
+    assert refused <= 2
+    assert kind != "good" or saving > 0.05
