@@ -26,8 +26,7 @@ FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
 
 
 class Quota:
-    """Counterpart of `ConcurrentAnnotation` for ratings: a pair is one system, nothing is decided, and all positions are open at
-    once.
+    """`ConcurrentAnnotation` for ratings: a pair is one system, nothing is decided, all positions are open.
 
     If a `budget` of outputs is too small, it is shared evenly over systems, from the front of each order; allocations
     are never reduced, and systems and items added later share the rest. `target`: outputs allocated to each system,

@@ -28,13 +28,13 @@ from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.readers.texts import outputs_of
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-from custodes.strict_json import prepare_decoder as with_types
+from custodes.strict_json import prepare_decoder
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Label = str | int | float
 
 
-def prepare_decoder(fields: Any) -> Any:
+def layout(fields: Any) -> Any:
     """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects with
     any keys, `[type]`, or a type.
 
@@ -43,19 +43,19 @@ def prepare_decoder(fields: Any) -> Any:
     True
     """
     if isinstance(fields, list):
-        return list[prepare_decoder(fields[0])]  # type: ignore[misc]
+        return list[layout(fields[0])]  # type: ignore[misc]
     if not isinstance(fields, dict):
         return fields
     if list(fields) == [str]:
-        return dict[str, prepare_decoder(fields[str])]  # type: ignore[misc]
+        return dict[str, layout(fields[str])]  # type: ignore[misc]
     parts: list[Any] = []
     for name, part in fields.items():
         if isinstance(part, tuple):
-            kind, default = prepare_decoder(part[0]), part[1]
+            kind, default = layout(part[0]), part[1]
             parts.append((name, kind | None if default is None else kind, default))
         else:
-            parts.append((name, prepare_decoder(part)))
-    return with_types(msgspec.defstruct("Layout", parts, kw_only=True))
+            parts.append((name, layout(part)))
+    return prepare_decoder(msgspec.defstruct("Layout", parts, kw_only=True))
 
 
 def log_bytes(path: Path) -> bytes:
