@@ -1,4 +1,4 @@
-"""Which metrics there are, and what is known of each before it is loaded."""
+"""List of the available metrics and their properties, without loading them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from custodes.scoring.scripts import workers
 
 @result
 class Listing(Result):
-    """Every metric, and the workers that have a name; see `listing`."""
+    """All metrics, and the named workers; see `listing`."""
 
     BY: ClassVar[str] = ""
 
@@ -40,7 +40,7 @@ class Listing(Result):
 
 
 def listing() -> Listing:
-    """Every metric and worker, ours and those of other packages."""
+    """All metrics and workers, built in or from other packages."""
     metrics = list(known_metrics().values())
     columns = {
         "metric": [metric.name for metric in metrics],
