@@ -221,7 +221,7 @@ def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -
 def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.pruning_curve(fitted)
     assert rows_of(chart) == fitted.pruning.to_dicts()
-    marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); leaves next")
+    marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); removed next")
     # between equals the fewest
     assert {number: kept for kept, number in marks} == {"3": "not kept", "2": "not kept", "1": "kept"}
     with pytest.raises(InputError, match="xgboost-pruned"):

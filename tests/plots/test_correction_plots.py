@@ -39,7 +39,9 @@ def test_they_become_svg_with_their_labels(corrected: Correction, replayed: Prot
         "Fir better": partial(plots.pair_outcome, **one, system_a="Fir", system_b="Elm"),
     }
     check_svg(pictures, corrected, tmp_path)
-    check_svg({"people alone · human · decided": partial(plots.budget_curve, aspect="fluency")}, replayed, tmp_path)
+    check_svg(
+        {"human ratings alone · human · decided": partial(plots.budget_curve, aspect="fluency")}, replayed, tmp_path
+    )
 
 
 def test_margins_stand_side_by_side_as_in_the_result(corrected: Correction) -> None:

@@ -1,7 +1,8 @@
-"""Altair charts that a notebook shows without a network: as SVG, drawn on this machine.
+"""Altair charts that are displayed in notebooks without a network: as SVG, rendered locally.
 
 Altair's default display is a page that loads Vega from a server. Each class here is the class of Altair of the same
-name with another display. They are made on first use, since Altair is loaded by the first picture.
+name with another display. The classes are created on first use, because Altair is imported with the first figure.
+
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from custodes.plots.saving import rendered
 
 
 def offline(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
-    """The same chart with a display that needs no network; copies of it keep that display."""
+    """The same chart with a display that needs no network, which its copies keep."""
     if not isinstance(chart, _Offline):
-        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair takes attributes for its schema's
+        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair stores attributes in its schema
     return chart
 
 
 class _Offline:
-    """The display of a chart in a notebook."""
+    """Notebook display of a chart."""
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
-        """SVG, unless the user has chosen a renderer of Altair."""
+        """SVG, unless the user has selected a renderer of Altair."""
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
         return {"image/svg+xml": rendered(self, "svg")}  # type: ignore[arg-type]
@@ -36,7 +37,7 @@ def _class(name: str) -> type:
 
 
 def __getattr__(name: str) -> Any:
-    """A class by its name, as pickle looks it up."""
+    """A class by its name, as needed by pickle."""
     if not name.endswith("Chart"):
         raise AttributeError(name)
     return _class(name)

@@ -1,4 +1,4 @@
-"""Writing a picture to a file, without a browser and without a network."""
+"""Export of figures to files, without a browser and without a network."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ vegaEmbed("#picture", specification, {{ ast: false, renderer: "svg" }});
 
 
 def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path:
-    """Write a chart (or its Vega-Lite specification) as .svg, .pdf, .png, .html (self-contained) or .json, whole or not
-    at all.
+    """Write a chart (or its Vega-Lite specification) atomically as .svg, .pdf, .png, .html (self-contained) or .json.
 
-    Raises `OptionError` for another suffix and where the path cannot be written.
+
+    Raises `OptionError` for another suffix and if the path cannot be written.
 
     >>> import tempfile, custodes as cu
     >>> from custodes import plots
@@ -62,7 +62,7 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
 
 
 def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
-    """The content of a file of one of `FORMATS`."""
+    """Content of a file in one of `FORMATS`."""
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
@@ -78,7 +78,7 @@ def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | b
 
 
 def _page(spec: Mapping[str, Any]) -> str:
-    # No letter of a label can end the script that holds it: JSON writes < as an escape.
+    # No label can close the script element that contains it: JSON writes < as an escape.
     return _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script())
 
 
