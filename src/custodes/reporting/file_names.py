@@ -1,4 +1,4 @@
-"""Names of files that are made of labels: each its own on any system."""
+"""File names from labels, unique on any operating system."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 LONGEST = 150
-"""Bytes of a name: systems take 255, and some add to it."""
+"""Maximum length of a name in bytes: file systems allow 255, and some programs append to it."""
 
 
 def file_names(labels: Sequence[str]) -> list[str]:
-    """A name for each label that any system takes as a file's: letters, digits, `-`, `_` and `.`, not too long.
+    """A file name for each label that is valid on any system: letters, digits, `-`, `_` and `.`, of limited length.
 
-    Where it would be cut, or would be that of another label on a system that takes small and capital letters for the
-    same, it ends in a digest of the label.
+    A truncated name, or one equal to another on a file system that ignores case, ends in a digest of the label.
 
     >>> file_names(["fluency", "a/b", "a:b"])
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']

@@ -1,4 +1,4 @@
-"""Section: how the numbers were made, what was left out, and where the methods come from."""
+"""Section: methods, references, and data left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from custodes.evaluate.comparable import label_of
 from custodes.reporting.section import Context, Section
 
 PLACE = "\0"
-"""Stands for the aspect in a message."""
+"""Placeholder of the aspect in a message."""
 
 CITATIONS = (
     (
@@ -68,7 +68,7 @@ CITATIONS = (
 
 
 def joined_notes(notes: Sequence[Note]) -> list[tuple[str, str, int]]:
-    """Rule, message and count of each note; notes that differ in the aspect alone are one.
+    """Rule, message and count of each note; notes that differ only in the aspect are merged.
 
     >>> joined_notes([
     ...     Note(rule="few", message="few items for aspect 'a'", count=1, aspect="a"),
@@ -89,7 +89,7 @@ def joined_notes(notes: Sequence[Note]) -> list[tuple[str, str, int]]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """Provenance, formulas in words, citations, and everything left out."""
+    """Provenance, formulas in words, citations, and data left out."""
     labels = "rates" in context.results
     alone = labels or not context.metrics or not context.has_people
     first = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)
