@@ -158,7 +158,7 @@ def _place() -> list[dict[str, str]]:
         NAME: f"{metadata.version(NAME)} in {Path(cu.__file__).parent}",
         "Python": f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}",
         "machine": f"{platform.platform()}, cores: {cores}",
-        "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "no BLAS that tells its name",
+        "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "BLAS of unknown name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
     return [{"what": what, "found": _without_home(text)} for what, text in facts.items()]

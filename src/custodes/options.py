@@ -152,12 +152,12 @@ class Reading:
         for text in assignment_list(self.column or [], keys=(*ROLES, *KINDS)):
             role, sign, name = text.partition("=")
             if not sign or not name:
-                raise OptionError(f"--column {text!r}: say ROLE=NAME, as in --column item=doc_id")
+                raise OptionError(f"--column {text!r}: give ROLE=NAME, as in --column item=doc_id")
             if role in mapping:
                 raise OptionError(f"--column {text!r}: {role} is {mapping[role]!r} already; a role is one column")
             mapping[role] = name
         if self.columns and "score" in mapping:
-            raise OptionError("--column score=… and --columns both say where scores are; say one")
+            raise OptionError("--column score=… and --columns both name the columns of scores; give one of them")
         return mapping | ({"score": self.columns} if self.columns else {})
 
 
@@ -216,11 +216,11 @@ class Output:
             suffix = Path(check_writable(self.place)).suffix.lower()
             if suffix not in SUFFIXES and not is_stream(self.place):
                 raise OptionError(
-                    f"-o {self.place}: the suffix says the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
+                    f"-o {self.place}: the suffix determines the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
                     f"{suggestion(suffix, SUFFIXES)}"
                 )
             if self.format not in (None, self.shape):
-                raise OptionError(f"-o {self.place}: the suffix says {self.shape} and --format {self.format}; say one")
+                raise OptionError(f"-o {self.place}: the suffix and --format {self.format} differ; give one")
         check_distinct_files(files, read)
         if self.quote_formulas:
             check_quoted([self.place or f".{self.shape}", *files])

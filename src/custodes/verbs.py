@@ -161,8 +161,10 @@ def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[
 
 
 def _stoppings(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The argument `stopping` from options, which are removed from the given ones: one rule per combination of the
-    given batches, budgets and rules; empty without any."""
+    """Build the argument `stopping` from options, and remove these options from `arguments`.
+
+    There is one rule per combination of the given batches, budgets and rules; empty without these options.
+    """
     from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 
     kinds = get_type_hints(Stopping)

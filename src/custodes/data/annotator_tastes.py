@@ -23,7 +23,7 @@ CLEAR = 0.02
 
 
 FEWEST = 3
-"""Annotators below which results hold for them alone: two clusters say next to nothing of others."""
+"""Annotators below which results hold for them alone: two clusters give almost no information on others."""
 
 
 class Assignment(NamedTuple):
@@ -56,8 +56,8 @@ class Assignment(NamedTuple):
 def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
     """Items grouped by annotator, if each item has one annotator and annotators may have different preferences.
 
-    No groups with two annotators, if annotators share items, if a cluster of items or a group of repeated items has
-    several annotators, or without evidence of a difference.
+    There are no groups for only two annotators, for annotators with common items, for a cluster of items or a group of
+    repeated items with several annotators, and without evidence of different preferences.
     """
     nothing = Assignment([], float("nan"))
     if len(people) < 2:

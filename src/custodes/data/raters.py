@@ -191,7 +191,7 @@ class Raters:
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
-    """Pattern to the values of its row, without empty cells."""
+    """Values of each row that are not empty, by the pattern of rater names in the row."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
     columns = [name for name in SCHEMA if name in frame.columns and name != "rater"]

@@ -130,7 +130,7 @@ class Dispatch:
     sent: int = 0
     """Number of times requests were sent, retries included."""
     refused: str | None = None
-    """The reason if the server will answer no request."""
+    """Why the server answers no request, if this is known."""
 
     async def run(self) -> None:
         """Send all requests and record the answer or failure of each."""

@@ -31,7 +31,7 @@ UNSCORED = "not-scored"
 
 @result
 class Scores(Result):
-    """Scores by metrics; `status` is 1 if scores are missing without permission. See `score`."""
+    """Scores by metrics; `status` is 1 if a metric failed or did not score an output. See `score`."""
 
     BY: ClassVar[str] = ""
 

@@ -135,9 +135,9 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     """The design effect of a statistic of tables (..., cells) that are the sums of clusters: (tables,).
 
     There are 3 cells (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by C /
-    (C - 1), since the mean was subtracted. C is the effective number of clusters, weighted by each cluster's part of
-    the variance, as implied by the number and kind of its items and their similarity; so a single large cluster counts
-    as one. NaN without ratings.
+    (C - 1), since the mean was subtracted. C is the effective number of clusters: clusters are weighted by their
+    expected contribution to the variance, given their items and the similarity of these. A single large cluster gives
+    C near 1. NaN without ratings.
 
     >>> table = np.zeros(20, dtype=int)
     >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), width=3, n_tables=1)

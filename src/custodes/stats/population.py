@@ -1,8 +1,8 @@
 """Population values of system scores behind their noisy means, for intervals of statistics over systems.
 
-The mean of a system over the items at hand is its population mean plus noise. A resample adds noise a second time, so a
-correlation over systems, or a proportion of equally ordered pairs, is lower in resamples than in the data, where it is
-already lower than with very many items: percentile intervals are biased. Here the noise is removed instead.
+The mean of a system over the items at hand is its population mean plus noise. The noise lowers a
+correlation over systems, or a proportion of equally ordered pairs, below its value for unlimited items. A resample adds
+noise a second time, so percentile intervals are biased. Here the noise is removed instead.
 """
 
 from __future__ import annotations

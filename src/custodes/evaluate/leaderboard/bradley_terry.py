@@ -33,8 +33,8 @@ KNOWN_ORDERS = 0.1
 merged over both orders carry no information on it, and a few others carry too little."""
 
 NOT_RANDOM = 0.01
-"""Level of the tests that human comparisons are a random part, or as many as the probabilities say; below it nothing is
-corrected."""
+"""Level of the tests that human comparisons are a random sample, or as numerous as their inclusion probabilities imply;
+below it nothing is corrected."""
 
 FEWEST_DIFFERENT = 5
 """Comparisons in which human ratings and the metric must differ; fewer do not determine the errors of the metric, and
@@ -398,9 +398,9 @@ def _model_data(
 def _identified(
     columns: Mapping[str, Floats], first: Ints, second: Ints, n_systems: int, number: Ints | None = None
 ) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    """Covariates (n, k) that vary beyond the systems, their names, and the names of those that do not.
+    """Covariates (n, k) not determined by the systems, their names, and the names of the other covariates.
 
-    The presentation order is no covariate where it does not matter.
+    The presentation order is not a covariate if verdicts do not depend on it.
     """
     if not order_matters(first * n_systems + second, columns[SHOWN_FIRST], number):
         columns = {name: column for name, column in columns.items() if name != SHOWN_FIRST}
@@ -410,7 +410,7 @@ def _identified(
 
 
 def order_matters(pair: Ints, order: Floats, number: Ints | None = None) -> bool:
-    """Whether the order is known of enough comparisons, and some pair was shown in both orders.
+    """Whether the order of enough comparisons is known, and some pair was shown in both orders.
 
     `pair` and `order` of rows (n,), and the `number` of comparisons of each row, 1 if None.
     """

@@ -49,8 +49,8 @@ MOST_LABELS_ALONE = 10**7
 MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Weights of Neyman's allocation that are tried.
 
-With few human labels, a label of the judge that is nearly always right needs more of them than Neyman's allocation
-gives.
+Neyman's allocation gives too few human labels to a label of the judge that is nearly always correct, if labels are
+few.
 """
 
 TYPICAL_LABELS = 200

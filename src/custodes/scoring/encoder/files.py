@@ -27,9 +27,9 @@ PLACES = ("model.onnx", "onnx/model.onnx")
 """Preferred paths of an ONNX model; otherwise a single one in the folder or in `onnx/`."""
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
-SECONDS = 20  # of waiting for the hub
-BUSY = 500  # and above: the hub has no time for anybody
-SAID = 300  # characters of what a library says
+SECONDS = 20  # maximum time of a request to the hub
+BUSY = 500  # and above: the hub is overloaded
+SAID = 300  # maximum length of the message of a library
 
 EXAMPLES = (
     "model=FOLDER with an ONNX model and its tokenizer.json, or a name of the hub, such as"
@@ -94,7 +94,7 @@ def find(model: str, backend: str, revision: str) -> ModelFiles:
                 name=model, folder=place, onnx=None, digest=_digest(place, _of_transformers(_names(place)))
             )
         onnx = place / name
-    folders = (onnx.parent, onnx.parent.parent)  # of the tokenizer, which may be in the parent of onnx/
+    folders = (onnx.parent, onnx.parent.parent)  # where the tokenizer may be
     folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
     if folder is None:
         raise InputError(f"{shown(model)}: no tokenizer.json next to {onnx.name}; add that of the model")

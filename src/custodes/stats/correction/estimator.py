@@ -79,7 +79,7 @@ class Counts(NamedTuple):
 class Distinct(NamedTuple):
     """Tables of which none is the mirror image of another.
 
-    `rows` (k, 15) are as for `Counts.of_row`; `even` (k,) tells whether a row is its own mirror image. For every
+    `rows` (k, 15) are as for `Counts.of_row`; `even` (k,): whether a row is its own mirror image. For every
     original table (...), `where` is its position among the rows, and `swapped` whether it is the mirror image of that
     row.
     """
