@@ -23,7 +23,7 @@ def test_types_are_looked_up_at_import_only() -> None:
     assert late.search("    made = msgspec.json.decode(text, type=cls)")
     for path in Path(custodes.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        # Some convert to layouts, which are looked up where they are declared: by what `sealed` has for that; the
+        # Some convert to layouts, which are looked up where they are declared: by what `strict_json` has for that; the
         # options of a plan and parameters of metrics are words, made numbers and truth values before there are threads.
         converts = path.name in ("logs.py", "worker.py", "strict_json.py", "annotate_plan.py", "spec.py")
         if not converts and path.parts[-2:] != ("annotate", "plan.py"):

@@ -27,7 +27,7 @@ custodes --version: version
 custodes --install-completion: completion of verbs and options in the shell"""
 
 VERB_GROUPS: Mapping[str, Sequence[str]] = {
-    "Start here": ("check", "rates", "leaderboard", "agreement", "favoritism", "judge", "report"),
+    "Start here": ("check", "leaderboard", "agreement", "favoritism", "judge", "rates", "report"),
     "More about metrics, judges and annotators": (
         "verdict",
         "ranking",

@@ -21,6 +21,7 @@ HOW: Mapping[str, Any] = {
 }
 """Arguments of the app."""
 
+QUESTION = Group("Question", sort_key=1)
 SELECTION = Group("Selection", sort_key=2, help="Comma lists of globs, or repeated; ! excludes.")
 STATISTICS = Group("Statistics", sort_key=3)
 READING_OPTIONS = Group("Reading", sort_key=4)

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from custodes.answers.blocks import json_blocks
+from custodes.answers.formats import json_blocks
 from custodes.answers.printing import Screen, print_result
 from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list
@@ -298,7 +298,10 @@ class TestOutput(Output):
 class ModelOutput(Output):
     """Options for a fitted metric: the output is the model file, tables go to standard output."""
 
-    output: Annotated[str, Parameter(name=["--output", "-o"], help="The model file.")] = "combination.json"
+    output: Annotated[
+        str,
+        Parameter(name=["--output", "-o"], help="The model file (default: combination.json).", show_default=False),
+    ] = "combination.json"
     held_out: Annotated[
         Path | None,
         Parameter(help="Also write the held-out predictions of each method as ratings: .csv .jsonl .parquet."),

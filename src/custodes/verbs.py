@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from numpy.typing import ArrayLike
 
 import custodes as cu
@@ -18,7 +18,7 @@ from custodes.answers.effort import effort
 from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.setting import HELP, Selection, Setting
 from custodes.arguments import members, value_list
-from custodes.command_line import OUTPUT_OPTIONS, SELECTION, STATISTICS, SWITCH, whole
+from custodes.command_line import OUTPUT_OPTIONS, QUESTION, SELECTION, STATISTICS, SWITCH, whole
 from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, listed, shown
@@ -74,7 +74,7 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
 
     summary = " ".join((inspect.getdoc(question) or "").partition("\n\n")[0].split())
     command.__name__, command.__doc__ = question.__name__, f"{summary}\n\nExample: `{question.example}`"
-    return with_options(command, question)
+    return with_options(command, question, group=QUESTION)
 
 
 def reading_of(inputs: Sequence[str]) -> str:
@@ -89,9 +89,15 @@ def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
         say(str(effort(question.__name__, study, defaults | arguments)))
 
 
-def with_options(command: Callable[..., Any], *functions: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with the arguments of functions as its options, except arguments that the command declares itself."""
-    return with_parameters(command, [_parameter(option) for function in functions for option in _options(function)])
+def with_options(
+    command: Callable[..., Any], *functions: Callable[..., Any], group: Group | None = None
+) -> Callable[..., Any]:
+    """A command with the arguments of functions as its options, except arguments that the command declares itself.
+
+    Options that no other verb has are in the `group`.
+    """
+    options = [option for function in functions for option in _options(function)]
+    return with_parameters(command, [_parameter(option, group) for option in options])
 
 
 def with_parameters(command: Callable[..., Any], more: Sequence[inspect.Parameter]) -> Callable[..., Any]:
@@ -122,7 +128,7 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
             yield option
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
     kind, text = _kind(option), option.help
     required = option.default is inspect.Parameter.empty
     no_default = required or option.default is None or option.default is False or option.default in ("", ())
@@ -132,7 +138,7 @@ def _parameter(option: Option) -> inspect.Parameter:
         text = f"{text.removesuffix('.')} (default: {default})."
     flag = kind is bool
     more: dict[str, Any] = {"negative": ""} if kind in (bool, list[str]) else {}
-    more |= {"group": SHARED_GROUPS[option.name]} if option.name in SHARED_GROUPS else {}
+    more |= {"group": in_group} if (in_group := SHARED_GROUPS.get(option.name, group)) else {}
     more |= {"show_default": False} if flag else {"converter": whole} if kind is int else {}
     return inspect.Parameter(
         option.name,

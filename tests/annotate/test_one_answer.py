@@ -132,3 +132,26 @@ def test_answers_of_a_pair_are_those_of_its_analysis_less_the_excluded(study: Pa
         ahead = (pl.col("wins") - pl.col("losses")) / pl.col("battles")
         still = pairs.filter("is_open")  # of others the margin is adjusted for the analyses
         assert still["margin"].to_list() == pytest.approx(still.select(ahead)[:, 0].to_list())
+
+
+def test_the_owner_sees_the_agreement_and_what_may_still_be_done(study: Path, service: Service) -> None:
+    client, now = visitor(service), service.snapshot().result()
+    client.get("/admin?key=the-key")
+    page = client.get("/admin/study").text
+    over = now.state in ("finished", "stopped")
+    assert ("Stop the study" in page) is not over
+    assert ("Create links" in page) is not over
+    agreed, doubled = (sum(getattr(one, name) for one in now.people) for name in ("agreed", "doubled"))
+    assert f"<dd>{100 * agreed / doubled:.0f} %<small>of second ratings" in page
+    assert "/admin/study/report.html" in page
+    assert len(re.findall('class="problem"', page)) == len(now.notes)
+
+
+@pytest.mark.slow
+def test_the_report_of_the_page(study: Path, service: Service) -> None:
+    client = visitor(service)
+    client.get("/admin?key=the-key")
+    reply = client.get("/admin/study/report.html")
+    assert reply.status_code == 200
+    assert "attachment" in reply.headers["content-disposition"]
+    assert "Annotators" in reply.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import custodes as cu
 from custodes.annotate.simulated_crowd import Crowd, Habits, ShownQuestion, gap_of, margin_of
 from custodes.data.demo_texts import FACTS, demo_texts
 
@@ -52,6 +53,12 @@ def test_habits() -> None:
     person = known.arrive()
     right = [known.values(person, ShownQuestion(expected=-1))["style"] == -1 for _ in range(500)]
     assert 0.9 < np.mean(right) < 0.99  # .93 + .07 / 3
+
+
+def test_the_texts_are_an_input_of_every_verb() -> None:
+    outputs = cu.read("demo-texts").outputs
+    assert outputs is not None
+    assert outputs.texts.height == demo_texts().height == 180
 
 
 def test_texts_are_told_apart_and_mistakes_are_those_that_were_planted() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.answers.blocks import json_blocks
+from custodes.answers.formats import json_blocks
 from custodes.data import writing
 
 TABLE = pl.DataFrame(

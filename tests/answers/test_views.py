@@ -47,7 +47,7 @@ def test_a_view_an_aspect_with_the_essential_columns_by_their_order() -> None:
     assert one.labels == ("Metric", "τ-b", "Error", "Half")
     assert one.numeric == (False, True, True, True)
     assert one.rows == (
-        ("b", "0.500 [0.20, 0.80]", "0.300", "0.250"),
+        ("b", "0.500 [0.200, 0.800]", "0.300", "0.25"),
         ("a", "0.100 [0.080, 0.120]", "0.200", "0.25 ± 0.10"),
         ("c", "–", "0.200", "0.25 ± 0.10"),
     )
@@ -77,17 +77,18 @@ def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
 
 
 def test_kinds_of_values_as_text() -> None:
-    def told(column: object, **row: object) -> str:
-        return cell({column.name: None, **row}, column)  # type: ignore[attr-defined, arg-type]
+    def told(column: object, digits: int = 3, **row: object) -> str:
+        return cell({column.name: None, **row}, column, digits)  # type: ignore[attr-defined, arg-type]
 
     assert told(labels("l", "names"), l=["a", "b"]) == "a, b"
     assert told(flag("f", "whether"), f=False) == "no"
     assert told(p_value("p", "of a test"), p=0.00012344) == "≤ .001"
     assert told(p_value("p", "of a test"), p=0.0) == "≤ .001"
     assert told(p_value("p", "of a test"), p=0.04) == ".040"
-    assert told(score("s", "a number", interval=True), s=0.0002, s_low=0.0001, s_high=0.0003) == (
+    assert told(score("s", "a number", interval=True), 5, s=0.0002, s_low=0.0001, s_high=0.0003) == (
         "0.00020 [0.00010, 0.00030]"
     )
+    assert told(score("s", "a number", interval=True), 2, s=0.0002, s_low=-0.1, s_high=0.1) == "0.00 [-0.10, 0.10]"
     assert told(score("s", "a number"), s=None) == "–"
     assert told(score("s", "a number", interval=True), s=0.5, s_low=None, s_high=None) == "0.500"
 
@@ -98,21 +99,21 @@ def test_kinds_of_values_as_text() -> None:
         (0.12345, "0.123"),
         (-0.0004, "-0.00040"),
         (-1e-17, "0.000"),
-        (3.0, "3"),
-        (1234.5, "1234"),
+        (3.0, "3.000"),
+        (1234.5, "1234.500"),
         (2e7, "2e+07"),
         (-0.5, "-0.500"),
         (None, "–"),
     ],
 )
 def test_numbers_stay_short(value: float | None, text: str) -> None:
-    assert number(value, 3) == text
+    assert number(value, digits=3) == text
 
 
 @given(st.floats(-1e9, 1e9, allow_nan=False))
 def test_numbers_read_back_to_what_they_were(value: float) -> None:
-    text = number(value, 3)
-    assert float(text) == pytest.approx(value, rel=1e-3, abs=0.5 if abs(value) >= 1000 else 6e-4)
+    text = number(value, digits=3)
+    assert float(text) == pytest.approx(value, rel=1e-3, abs=6e-4)
     assert "e" not in text or abs(value) >= 1e6
 
 
@@ -128,8 +129,16 @@ def test_an_unreliable_interval_is_marked_and_only_that() -> None:
     made = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
     data = {"a": [0.5], "a_low": [0.1], "a_high": [0.9], "b": [0.5], "b_low": [0.1], "b_high": [0.9]}
     (view,) = views(made, made.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
-    assert (view.header, view.rows) == (("a", "b"), (("0.500 [0.10, 0.90]?", "0.500 [0.10, 0.90]"),))
+    assert (view.header, view.rows) == (("a", "b"), (("0.50 [0.10, 0.90]?", "0.50 [0.10, 0.90]"),))
     (view,) = views(made, made.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
     assert view.rows[0][0] == "0.500"  # no interval, nothing to mark
     (view,) = views(made, made.frame(data | {"unreliable": None}, name="t"), "t")
-    assert view.rows[0][0] == "0.500 [0.10, 0.90]"
+    assert view.rows[0][0] == "0.50 [0.10, 0.90]"
+
+
+def test_all_numbers_of_a_column_have_equally_many_digits() -> None:
+    table = Table(doc="t", by="", columns=(score("tau", "rank correlation", interval=True), score("share", "a part")))
+    data = {"tau": [1, 0.62, 0.3], "tau_low": [1, 0.60, 0.1], "tau_high": [1, 0.64, 0.5], "share": [1, 0.25, 0.333]}
+    (view,) = views(table, table.frame(data, name="t"), "t")
+    assert [tau for tau, _ in view.rows] == ["1.000 [1.000, 1.000]", "0.620 [0.600, 0.640]", "0.300 [0.100, 0.500]"]
+    assert [share for _, share in view.rows] == ["1.000", "0.250", "0.333"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.answers.wording import interval, names, number, p_value, percent, with_ends
+from custodes.answers.wording import column_digits, interval, names, number, p_value, percent, with_ends
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,27 @@ def test_an_estimate_with_its_interval() -> None:
     assert interval(0.3, 0.0008, 0.6) == "0.30 [0.00080, 0.60]"  # an end that excludes 0 does not read as 0
     assert interval(0.5, 0.5, 0.5) == "0.50 [0.50, 0.50]"
     assert interval(0.0, 0.0, 0.0) == "0.00 [0.00, 0.00]"  # here the numbers are 0
+
+
+@pytest.mark.parametrize(
+    ("intervals", "digits"),
+    [
+        ([(0.5, 0.2, 0.8), (0.61, 0.59, 0.63)], 3),  # the narrowest: width 0.04
+        ([(0.5, 0.2, 0.8)] * 2 + [(0.5, 0.4999, 0.5001)], 3),  # the narrowest would need 5, the median needs 2
+        ([(0.5, 0.2, 0.8), (0.5, 0.5, 0.5), (0.5, None, None)], 2),  # no width, no digits
+        ([(0.3, 0.004, 0.6), (0.3, 0.1, 0.5)], 3),  # .004 excludes 0
+        ([(0.3, -0.004, 0.6), (0.3, 0.1, 0.5)], 2),  # the interval includes 0
+        ([(38.21, 32.2, 45.1), (1.2, -3.1, 5.2)], 1),
+        ([(1500.4, 1200.1, 1800.2)], 0),
+        ([(1.0, 1.0, 2.0), (3.0, 2.0, 4.0)], 0),
+        ([(1.0, 1.0, 1.0), (0.5, 0.4, 0.6)], 2),
+        ([(None, None, None)], 0),
+    ],
+)
+def test_all_numbers_of_a_column_have_the_digits_of_its_narrowest_interval(
+    intervals: list[tuple[float | None, ...]], digits: int
+) -> None:
+    assert column_digits(intervals, least=2) == digits
 
 
 @given(st.floats(-5, 5), st.floats(1e-6, 5), st.floats(0, 1))

@@ -65,6 +65,15 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     assert rules["annotators-differ"] == "warning"
 
 
+def test_results_of_two_annotators_hold_for_these() -> None:
+    study = assigned(0, annotators=2, taste=1.0)
+    assert cu.check(study).summary["clusters"][0] == 100
+    message = next(
+        note.message for note in cu.leaderboard(study, resamples=20).notes if note.rule == "annotators-differ"
+    )
+    assert message.endswith("Results describe only these annotators; others need at least 3")
+
+
 def test_who_rates_the_same_items_is_no_cluster() -> None:
     study = assigned(0, taste=1.0, per_item=3)
     assert not assignment(study, study.humans, []).groups

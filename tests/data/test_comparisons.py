@@ -198,6 +198,9 @@ def test_signs_and_joint_rows() -> None:
     np.testing.assert_array_equal(made.on_items(some).signs, signs[..., some])
     np.testing.assert_array_equal(made.of_raters([2, 0]).signs, signs[:, [2, 0]])
     np.testing.assert_array_equal(made.of_rater(1).signs, signs[:, [1]])
+    twice = made.of_rater(2).with_raters(made.of_raters([0, 1]))
+    np.testing.assert_array_equal(twice.signs, signs[:, [2, 0, 1]])
+    assert twice.raters == (made.raters[2], *made.raters[:2])
     assert made.system_a == ("A", "A", "A", "B", "B", "C")
 
 

@@ -54,8 +54,9 @@ def test_metrics_alone_are_told_what_they_hold() -> None:
     result = cu.check(cu.read(battles("gpt", "metric")))
     assert result.summary.select("people", "metrics", "verdicts", "ties").rows() == [(0, 1, 120, None)]
     assert result.raters.select("rater", "kind", "ties").rows() == [("gpt", "metric", 0.25)]
-    assert result.problems.select("severity", "rule").rows() == [("warning", "no-people")]
-    assert "human='PATTERN'" in result.problems["message"][0]
+    assert result.problems.select("severity", "rule").rows() == [("info", "no-human-ratings")]
+    assert "custodes annotate new" in result.problems["message"][0]
+    assert result.status == 0
 
 
 @pytest.mark.parametrize("kind", ["human", "metric"])
@@ -79,13 +80,13 @@ def test_people_alone_of_several_aspects_are_told() -> None:
 def test_judges_alone_are_told_of_orders_twins_and_few_items() -> None:
     m = marks(0)
     study = cu.read(scored(m1=m, m2=2 * m, m3=marks(1)).head(60))
-    assert {"near-duplicates", "few-items", "no-people"} <= set(problems_of(study))
+    assert {"near-duplicates", "few-items", "no-human-ratings"} <= set(problems_of(study))
     shown = battles("gpt", "metric").with_columns(order=pl.lit("ab"))
     assert "one-order" in problems_of(cu.read(shown))
 
 
 def test_with_both_sides_nobody_is_missing() -> None:
-    assert not {"no-people", "no-metrics"} & set(problems_of(study_of(scores_of(0, items=50))))
+    assert not {"no-people", "no-human-ratings", "no-metrics"} & set(problems_of(study_of(scores_of(0, items=50))))
 
 
 @pytest.mark.parametrize("human", ["a*", "a1,a2,a3"])

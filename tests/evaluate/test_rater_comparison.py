@@ -10,7 +10,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from custodes.evaluate import comparison as module
+from custodes.evaluate import rater_comparison as module
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.rater_comparison import compare
 from custodes.stats import ABSENT

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.reporting.file_names import file_names
+from custodes.reporting.assembly import file_names
 
 ODD = [
     "a/b",

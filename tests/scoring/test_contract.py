@@ -13,9 +13,9 @@ import pytest
 import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import OptionError
+from custodes.scoring.listing import loaded
 from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics import METRICS
-from custodes.scoring.plugins import loaded
 from custodes.scoring.spec import WHOLE, parse
 from tests.scoring.made import study as texts_of
 

@@ -11,8 +11,8 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.errors import CustodesWarning, InputError, OptionError
+from custodes.scoring.listing import known_metrics
 from custodes.scoring.metrics import METRICS
-from custodes.scoring.plugins import known_metrics
 from tests import packages
 
 CODE = """

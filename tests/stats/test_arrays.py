@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.arrays import CHUNK, chunks
+from custodes.stats.arrays import CHUNK, chunks, table_sums
 from custodes.stats.ratios import mean_of_defined, ratio
 
 
@@ -41,3 +41,13 @@ def test_mean_of_defined_is_that_of_a_loop(table):
         known = [[value for value in row if not np.isnan(value)] for row in rows]
         expected = [np.mean(row) if row else np.nan for row in known]
         np.testing.assert_allclose(mean_of_defined(table, axis=axis), expected, atol=1e-12)
+
+
+def test_table_sums_are_those_of_a_histogram() -> None:
+    rng, shape = np.random.default_rng(0), (3, 4, 2)
+    codes, weights = [rng.integers(size, size=50) for size in shape], rng.random(50)
+    expected, _ = np.histogramdd(np.stack(codes, axis=1), bins=[np.arange(size + 1) for size in shape], weights=weights)
+    np.testing.assert_allclose(table_sums(*codes, shape=shape, weights=weights), expected)
+    assert table_sums(*codes, shape=shape).sum() == 50
+    empty = np.zeros(0, dtype=np.int64)
+    assert table_sums(empty, empty, shape=(0, 3)).shape == (0, 3)

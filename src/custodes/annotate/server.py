@@ -258,6 +258,15 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
+def usual_port() -> int:
+    """The default port of this machine, or 0 (any) where it is taken."""
+    try:
+        with bound(HOST, PORT):
+            return PORT
+    except OptionError:
+        return 0
+
+
 @contextmanager
 def _running(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
     """Run uvicorn in another thread, so that the caller handles signals."""

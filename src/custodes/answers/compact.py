@@ -11,8 +11,8 @@ import polars as pl
 
 from custodes.answers.formats import tex
 from custodes.answers.tables import Column, Table
-from custodes.answers.views import parts, titled
-from custodes.answers.wording import UNDEFINED, digits_of, number, p_value
+from custodes.answers.views import digits_of_column, parts, titled
+from custodes.answers.wording import UNDEFINED, number, p_value
 
 MOST_ESTIMATES = 2
 """Most estimates with intervals that fit next to a label in one column of a two-column page."""
@@ -55,7 +55,7 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
     constant = [column for column in labels[:-1] if rows[column.name].n_unique() == 1]
     labels = [column for column in labels if column not in constant]
     numbers = _estimates(table, rows, estimates)
-    digits = {column.name: _digits(rows, column) for column in numbers}
+    digits = {column.name: digits_of_column(rows, column, 2) for column in numbers}
     best = _significantly_best(rows, [column.name for column in labels[:-1]]) if has_letters else frozenset[int]()
 
     lines = [" & ".join(map(_heading, [*labels, *numbers])) + r" \\", r"\midrule"]
@@ -92,16 +92,6 @@ def _heading(column: Column) -> str:
     lines = [tex(line) for line in wrap(column.label, HEADING_WIDTH, break_long_words=False)]
     side, text = "r" if column.is_number else "l", r" \\ ".join(lines)
     return rf"\shortstack[{side}]{{{text}}}" if len(lines) > 1 else text
-
-
-def _digits(rows: pl.DataFrame, column: Column) -> int:
-    """Decimals of all values of a column, determined by its widest interval."""
-    if column.kind == "count":
-        return 0
-    if not column.interval:
-        return 2
-    bounds = rows.select(f"{column.name}_low", f"{column.name}_high").drop_nulls()
-    return min((digits_of(low, high, least=2) for low, high in bounds.iter_rows()), default=2)
 
 
 def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:

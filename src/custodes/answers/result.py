@@ -21,7 +21,7 @@ from custodes.answers.tables import TABLE, Table, TableData, View, table, with_l
 from custodes.answers.views import views
 from custodes.arguments import checked
 from custodes.control_characters import escape_controls
-from custodes.data.notes import Note
+from custodes.data.notes import Note, joined
 from custodes.errors import CustodesError, OptionError, listed, shown, suggestion
 
 
@@ -128,7 +128,7 @@ class Result:
 
     def told(self) -> Iterator[str]:
         """The notes as sentences."""
-        return (note.message for note in self.notes)
+        return (note.message for note in joined(self.notes))
 
     def signed(self, provenance: Provenance) -> Self:
         """The result with its provenance."""

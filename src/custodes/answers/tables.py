@@ -28,8 +28,8 @@ Kind = Literal["label", "labels", "flag", "count", "share", "difference", "point
 proportions, such a difference in percentage points, any other number, a p-value, a probability."""
 
 POINTS = "points"
-UNITS: Mapping[Kind, str] = {"difference": "−1 to 1", "points": POINTS}
-"""Unit or range in the label of a column; papers and pages write proportions in per cent."""
+RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
+"""Range in the label of a column without a unit; papers and pages write proportions in per cent."""
 
 TYPES: Mapping[Kind, Any] = {"label": pl.String, "labels": pl.List(pl.String), "flag": pl.Boolean, "count": pl.Int64}
 """Types of columns by kind; all others are floats."""
@@ -43,13 +43,15 @@ class Column:
     """One column, or three: with `interval` its bounds follow (`x_low`, `x_high`), with `sd` its standard deviation
     over replications (`x_sd`).
 
-    `label`: its heading on pages. `essential`: displayed by default. `best`: which end is better, if any.
+    `label`: its heading on pages. `unit`: unit of its numbers. `essential`: displayed by default. `best`: which end is
+    better, if any.
     """
 
     name: str
     doc: str
     kind: Kind
     label: str
+    unit: str
     interval: bool
     sd: bool
     essential: bool
@@ -57,8 +59,8 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The name as the header of a view: points include their unit, all other numbers are as in the frame."""
-        return f"{self.name} ({POINTS})" if self.kind == POINTS else self.name
+        """The name as the header of a view, with the unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,15 +80,27 @@ def column(
     label: str = "",
     *,
     kind: Kind,
+    unit: str = "",
     interval: bool = False,
     sd: bool = False,
     essential: bool = True,
     best: Literal["high", "low", ""] = "",
 ) -> Column:
     """Declare a column; its label is its name with blanks unless another one is given, followed by the unit."""
+    unit = unit or (POINTS if kind == POINTS else "")
     words = label or name[0].upper() + name[1:].replace("_", " ")
-    words += f" ({UNITS[kind]})" if kind in UNITS else ""
-    return Column(name=name, doc=doc, kind=kind, label=words, interval=interval, sd=sd, essential=essential, best=best)
+    words += f" ({unit or RANGES[kind]})" if unit or kind in RANGES else ""
+    return Column(
+        name=name,
+        doc=doc,
+        kind=kind,
+        label=words,
+        unit=unit,
+        interval=interval,
+        sd=sd,
+        essential=essential,
+        best=best,
+    )
 
 
 label = partial(column, kind="label")

@@ -8,9 +8,12 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import UNRELIABLE, Column, Table, View
-from custodes.answers.wording import FLAG, MARK, UNDEFINED, decimal, digits_of, p_value
+from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, estimate_text, p_value
 
 HUGE = 1e6
+
+DIGITS, WITH_SPREAD = 3, 2
+"""Decimals of a number alone, and of one with its interval or standard deviation."""
 
 
 def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
@@ -25,7 +28,11 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         columns = [each for each in table.columns if every or _is_shown(each, rows[each.name])]
         if table.order and not every:
             rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
-        cells = [[cell(row, column) for column in columns] for row in rows.iter_rows(named=True)]
+        digits = [digits_of_column(rows, column) for column in columns]
+        cells = [
+            [cell(row, column, behind) for column, behind in zip(columns, digits, strict=True)]
+            for row in rows.iter_rows(named=True)
+        ]
         yield View(
             title=titled(name.replace("_", " "), part),
             header=tuple(column.heading for column in columns),
@@ -49,24 +56,29 @@ def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFra
     return [(str(part), rows) for (part,), rows in frame.group_by(by, maintain_order=True)]
 
 
-def cell(row: Mapping[str, Any], column: Column) -> str:
+def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
+    """Decimals of all numbers of a column, at least `least` if it has no intervals."""
+    if column.kind in ("label", "labels", "flag", "p"):
+        return 0
+    has_spread = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
+    return column_digits(rows.select(column.names).iter_rows(), least=WITH_SPREAD if has_spread else least)
+
+
+def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
     """A value as text, with its interval in brackets, or with ± its standard deviation over replications."""
     value = row[column.name]
     if value is None:
         return UNDEFINED
     if column.kind == "p":
         return p_value(value)
-    if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        return f"{number(value, 2)} ± {number(sd, 2)}"
     if column.kind == "flag":
         return FLAG[value]
+    if not column.is_number:
+        return ", ".join(value) if column.kind == "labels" else str(value)
+    if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
+        return f"{number(value, digits=digits)} ± {number(sd, digits=digits)}"
     low, high = (row[f"{column.name}_{end}"] if column.interval else None for end in ("low", "high"))
-    digits = digits_of(low, high, least=3)
-    text = ", ".join(value) if column.kind == "labels" else number(value, digits) if column.is_number else str(value)
-    if column.interval:
-        text += bounds(low, high)
-        text += MARK if marked(row, column) else ""
-    return text
+    return estimate_text(value, low, high, digits=digits, write=number, unreliable=marked(row, column))
 
 
 def marked(row: Mapping[str, Any], column: Column) -> bool:
@@ -74,27 +86,15 @@ def marked(row: Mapping[str, Any], column: Column) -> bool:
     return column.name in (row.get(UNRELIABLE.name) or ()) and row[f"{column.name}_low"] is not None
 
 
-def bounds(low: float | None, high: float | None) -> str:
-    """The bounds of an interval in brackets; empty without an interval."""
-    if low is None or high is None:
-        return ""
-    digits = digits_of(low, high, least=2)
-    return f" [{number(low, digits)}, {number(high, digits)}]"
+def number(value: float | None, *, digits: int) -> str:
+    """A number in fixed notation if readable.
 
-
-def number(value: float | None, digits: int) -> str:
-    """A number in fixed notation if readable; integers without decimals.
-
-    >>> number(0.1234, 2), number(3.0, 2), number(-0.0, 2), number(None, 2)
-    ('0.12', '3', '0', '–')
+    >>> number(0.1234, digits=2), number(3.0, digits=0), number(2e7, digits=0), number(None, digits=2)
+    ('0.12', '3', '2e+07', '–')
     """
     if value is None:
         return UNDEFINED
-    if abs(value) >= HUGE:
-        return f"{value:.4g}"
-    if abs(value) >= 1000 or value % 1 == 0:
-        return decimal(value, 0)
-    return decimal(value, digits)
+    return f"{value:.4g}" if abs(value) >= HUGE else decimal(value, digits)
 
 
 def _is_shown(column: Column, values: pl.Series) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import floor, inf, log10
+from statistics import median_low
 from typing import Any
 
 UNDEFINED = "–"
@@ -12,6 +14,9 @@ MARK = "?"
 
 FLAG = {True: "yes", False: "no"}
 
+
+BETWEEN_BOUNDS = re.compile(r"(?<=[\d%]), (?=(over |under )?[−+\d.]+\u00a0?%?\])")
+"""The separator between the bounds of an interval."""
 
 NOISE = 1e-9
 """Smaller absolute values are 0 up to floating-point error."""
@@ -32,10 +37,52 @@ def digits_of(low: float | None, high: float | None, *, least: int) -> int:
     >>> digits_of(0.5, 0.5 + 1e-14, least=2)
     2
     """
+    width = _width(low, high)
+    return least if width is None else _behind(width, least)
+
+
+def _width(low: float | None, high: float | None) -> float | None:
+    """The width of an interval; None where it has none, or only what rounding left."""
     if low is None or high is None:
-        return least
+        return None
     width = float(f"{high - low:.3g}")
-    return _behind(width, least) if NOISE * max(abs(low), abs(high)) < width < inf else least
+    return width if NOISE * max(abs(low), abs(high)) < width < inf else None
+
+
+def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) -> int:
+    """How many digits behind the point all numbers of a column have.
+
+    Two significant digits of the narrowest interval, but at most one digit more than the median interval needs, and at
+    least `least` (1 where a number is at least 10, 0 where one is at least 1000). Whole numbers have none. One more
+    where a bound that excludes 0 would read as 0.
+
+    Parameters
+    ----------
+    estimates : iterable of tuple
+        For each row the estimate and the bounds of its interval, or the estimate alone.
+    least : int
+        Digits of numbers below 10 that have no intervals.
+
+    Examples
+    --------
+    >>> column_digits([(0.5, 0.2, 0.8), (0.6, 0.58, 0.62)], least=2), column_digits([(1.0,), (0.25,)], least=3)
+    (3, 3)
+    >>> column_digits([(1, 1, 2), (3, 2, 3)], least=2), column_digits([(1234.5,)], least=3)
+    (0, 0)
+    >>> column_digits([(0.2, 0.004, 0.4)], least=2)
+    3
+    """
+    rows = [[number for number in row if number is not None] for row in estimates]
+    numbers = [abs(number) for row in rows for number in row if number == number and abs(number) < inf]
+    if not numbers or all(number % 1 == 0 for number in numbers):
+        return 0
+    least = 0 if max(numbers) >= 1000 else 1 if max(numbers) >= 10 else least
+    widths = [width for row in rows if len(row) == 3 if (width := _width(row[1], row[2])) is not None]
+    if not widths:
+        return least
+    digits = min(_behind(min(widths), least), _behind(median_low(widths), least) + 1)
+    bounds = [min(abs(low), abs(high)) for _, low, high in (row for row in rows if len(row) == 3) if low * high > 0]
+    return digits + (min(bounds, default=inf) < 0.5 * 10.0**-digits)
 
 
 def decimal(value: float, digits: int) -> str:
@@ -118,8 +165,16 @@ def percent(value: float | None, *, digits: int = 2) -> str:
 
 
 def unbroken(text: str) -> str:
-    """A text for pages with line breaks: a number is not separated from its per cent sign."""
-    return text.replace(" %", "\u00a0%")
+    """A text for pages with line breaks: none within a percentage, an interval or a p-value.
+
+    >>> unbroken("0.50 [0.40, 0.60] of [a, b]") == "0.50 [0.40,\u00a00.60] of [a, b]"
+    True
+    >>> unbroken("(p = .040)") == "(p\u00a0=\u00a0.040)"
+    True
+    """
+    for parts in (" %", " ± ", "p = .", "p ≤ ."):
+        text = text.replace(parts, parts.replace(" ", "\u00a0"))
+    return BETWEEN_BOUNDS.sub(",\u00a0", text)
 
 
 def interval(
@@ -137,10 +192,30 @@ def interval(
     >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, write=percent)
     ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
     """
+    behind = digits_of(low, high, least=digits)
+    return estimate_text(value, low, high, digits=behind, write=write, unreliable=unreliable)
+
+
+def estimate_text(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    *,
+    digits: int,
+    write: Callable[..., str] = number,
+    unreliable: bool = False,
+) -> str:
+    """A number with its interval, where there is one, each with so many `digits`.
+
+    >>> estimate_text(0.0004, -0.3, 0.3, digits=2), estimate_text(0.4, 0.0004, 0.8, digits=2)
+    ('0.00 [−0.30, 0.30]', '0.40 [0.00040, 0.80]')
+    """
     if value is None or low is None or high is None:
         return write(value, digits=digits)
-    behind = digits_of(low, high, least=digits)
-    value_, low_, high_ = (write(each, digits=behind) for each in (value, low, high))
+    numbers = (value, low, high)
+    if low < 0 < high:  # a number that reads as 0 does not deceive here
+        numbers = (round(value, digits), round(low, digits), round(high, digits))
+    value_, low_, high_ = (write(each, digits=digits) for each in numbers)
     return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"
 
 

@@ -77,7 +77,9 @@ def new(
     told(place)
     say(str(place))
     if serve_for is not None:
-        serve(place, people=serve_for)
+        from custodes.annotate.server import usual_port
+
+        serve(place, people=serve_for, port=usual_port())
     else:
         tell(f"next: custodes annotate check {place}, then custodes annotate serve {place} --people 10")
 

@@ -23,7 +23,9 @@ combine.command(verbs.validate, name="validate")
 @combine.command
 def score(
     *inputs: Inputs,
-    model: Annotated[str, Parameter(help="The model file.")] = "combination.json",
+    model: Annotated[
+        str, Parameter(help="The model file (default: combination.json).", show_default=False)
+    ] = "combination.json",
     name: Annotated[str | None, Parameter(help="Name of the combined metric (default: as in the file).")] = None,
     output: Annotated[
         str | None,

@@ -55,7 +55,10 @@ def count(
         Literal["mean", "consistent"] | None,
         Parameter(help="Verdicts: combine both presentation orders (default: mean).", group=STATISTICS),
     ] = None,
-    engine: Annotated[Engine, Parameter(help="polars (works in batches) or duckdb (can spill to a disk).")] = "polars",
+    engine: Annotated[
+        Engine,
+        Parameter(help="polars (default; works in batches) or duckdb (can spill to a disk).", show_default=False),
+    ] = "polars",
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for data above the memory limit.")] = None,
     batches: Annotated[

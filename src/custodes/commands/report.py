@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from custodes.command_line import OUTPUT_OPTIONS
+from custodes.command_line import OUTPUT_OPTIONS, QUESTION
 from custodes.console import say
 from custodes.errors import OptionError
 from custodes.files import check_distinct_files, folder, is_folder
@@ -32,7 +32,8 @@ def report(
         Path | None, Parameter(help="Also save every figure into this folder.", group=OUTPUT_OPTIONS)
     ] = None,
     figure_format: Annotated[
-        Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.", group=OUTPUT_OPTIONS)
+        Literal["svg", "pdf", "png"],
+        Parameter(help="Format of the figures (default: svg).", group=OUTPUT_OPTIONS, show_default=False),
     ] = "svg",
     dry_run: DryRun = False,
     reading: Reading = READING,
@@ -93,4 +94,4 @@ def returning_memory(progress: Progress) -> Progress:
     return track
 
 
-with_options(report, make_report)
+with_options(report, make_report, group=QUESTION)

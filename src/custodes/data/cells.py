@@ -13,13 +13,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.comparison_rules import OUTPUTS
-from custodes.data.comparisons import HUMAN, Comparisons, pair_codes, pairs_of
+from custodes.data.comparisons import HUMAN, Comparisons, pairs_of
 from custodes.data.engines import collected
 from custodes.data.notes import Note
 from custodes.data.origin import Origin
-from custodes.data.panel import label_codes
+from custodes.data.panel import pair_positions
 from custodes.errors import OptionError
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only, table_sums
 from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes
 from custodes.stats.equal_clusters import codes_of, group_clusters, redrawn, sums_of
 
@@ -175,8 +175,7 @@ class OutcomeCounts:
         for m in range(1, len(comparisons.raters)):
             joint = comparisons.joint(0, m)
             human, metric = outcomes(joint.signs)
-            cell = (joint.pair * 4 + human) * 4 + metric
-            tables[:, m - 1] = np.bincount(cell, minlength=16 * n_pairs).reshape(n_pairs, 4, 4)
+            tables[:, m - 1] = table_sums(joint.pair, human, metric, shape=(n_pairs, 4, 4))
         return cls.of_tables(tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
 
     @property
@@ -279,8 +278,7 @@ def summed(counted: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: 
     n_pairs = len(systems) * (len(systems) - 1) // 2
     tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
     for frame in counted:
-        a, b = label_codes(frame["system_a"], systems), label_codes(frame["system_b"], systems)
         values = frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
         # A pair occurs once per batch, so no row overwrites another.
-        tables[pair_codes(a, b, len(systems)), :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
+        tables[pair_positions(frame, systems), :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
     return tables.reshape(n_pairs, len(metrics), 4, 4)

@@ -21,6 +21,8 @@ from custodes.stats.arrays import Floats, Ints, Signs, read_only
 HUMAN = "human"
 """The name of the combined annotators in all tables."""
 
+_COLUMNS = ("rater", "item", "pair", "sign", "order")
+
 MOST_CELLS = 4_000_000_000
 """Largest size of an array in bytes, for the memory of a common machine."""
 
@@ -115,7 +117,7 @@ class Comparisons:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """(pairs, 2): the positions of the two systems of every pair."""
+        """(pairs, 2): positions of the two systems of every pair."""
         return read_only(np.stack(pairs_of(self.systems), axis=1))
 
     @property
@@ -171,12 +173,20 @@ class Comparisons:
         codes = np.repeat(np.arange(len(raters)), number)
         return replace(self._rows(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
 
+    def with_raters(self, other: Comparisons) -> Comparisons:
+        """These raters, then those of another table of the same items and systems."""
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS
+        }
+        columns["rater"][len(self) :] += len(self.raters)
+        return replace(self, raters=self.raters + other.raters, **columns)
+
     def where(self, rows: NDArray[np.bool_]) -> Comparisons:
         """The rows of a mask (n,)."""
         return self._rows(rows)
 
     def _rows(self, rows: Any) -> Comparisons:
-        columns = {name: getattr(self, name)[rows] for name in ("rater", "item", "pair", "sign", "order")}
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
         return replace(self, **columns)
 
     def on_items(self, items: Ints) -> Comparisons:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+OF_ASPECT = " for aspect {!r}"
+"""How a message names its aspect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,3 +34,30 @@ def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
         for rule, count, message in entries
         if count
     ]
+
+
+def joined(notes: Iterable[Note]) -> list[Note]:
+    """The notes, those that differ only in the aspect as one.
+
+    >>> [note.message for note in joined([
+    ...     Note(rule="few", message="few items for aspect 'a'", aspect="a"),
+    ...     Note(rule="few", message="few items for aspect 'b'", aspect="b"),
+    ... ])]
+    ["few items for aspects 'a' and 'b'"]
+    """
+    groups: dict[tuple[str, ...], list[Note]] = {}
+    for note in notes:
+        place = OF_ASPECT.format(note.aspect)
+        parts = note.message.split(place, 1) if note.aspect else [note.message]
+        groups.setdefault((note.rule, str(note.count), *parts), []).append(note)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: list[Note]) -> Note:
+    """One note of several that differ only in the aspect."""
+    first = group[0]
+    aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
+    if len(aspects) == 1:
+        return first
+    every = f" for aspects {', '.join(aspects[:-1])} and {aspects[-1]}"
+    return replace(first, message=first.message.replace(OF_ASPECT.format(first.aspect), every, 1), aspect="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.data.comparisons import pair_codes
 from custodes.data.study import Study, of_aspect
+from custodes.data.table import kept
 from custodes.stats.arrays import Floats, read_only, require
+from custodes.stats.ratios import ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +44,10 @@ class Panel:
         cls, study: Study, *, raters: Sequence[str], aspect: str, items: Sequence[str], systems: Sequence[str]
     ) -> Panel:
         """The scores of these raters for one aspect; without rows of the aspect, a rater's rows without an aspect."""
-        rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
-        means = rows.group_by("rater", "item", "system").agg(pl.col("score").mean())
+        rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         directions = study.raters.direction
         direction = np.array([directions[rater] for rater in raters])
-        single, whole = means.filter(pl.col("item") != ""), means.filter(pl.col("item") == "")
+        single, whole = kept(rows, pl.col("item") != ""), rows.filter(pl.col("item") == "")
         return cls(
             values=_filled(single, rater=raters, item=items, system=systems) * direction[:, None, None],
             system_scores=_filled(whole, rater=raters, system=systems) * direction[:, None],
@@ -63,9 +66,17 @@ def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int6
     return codes["code"].fill_null(-1).to_numpy()
 
 
-def _filled(means: pl.DataFrame, **axes: Sequence[str]) -> Floats:
+def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int64]:
+    """The position of the pair `system_a`, `system_b` of each row among all pairs of the sorted systems."""
+    first, second = (label_codes(rows[name], systems) for name in ("system_a", "system_b"))
+    return pair_codes(first, second, len(systems))
+
+
+def _filled(rows: pl.DataFrame, **axes: Sequence[str]) -> Floats:
     """Mean scores as an array with one axis per column of labels; NaN without a score."""
-    codes = np.array([label_codes(means[name], categories) for name, categories in axes.items()])
-    values, inside = np.full([len(categories) for categories in axes.values()], np.nan), (codes >= 0).all(axis=0)
-    values[tuple(codes[:, inside])] = means["score"].to_numpy()[inside]
-    return values
+    shape = tuple(map(len, axes.values()))
+    codes = np.array([label_codes(rows[name], categories) for name, categories in axes.items()])
+    inside = (codes >= 0).all(axis=0)
+    cell, size = np.ravel_multi_index(codes[:, inside], shape), math.prod(shape)
+    total = np.bincount(cell, weights=rows["score"].to_numpy()[inside], minlength=size)
+    return ratio(total, np.bincount(cell, minlength=size)).reshape(shape)

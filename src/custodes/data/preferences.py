@@ -45,10 +45,8 @@ NOT_ASKED = "not asked"
 HALF = "half-judged"
 """The note on comparisons that were queried in both orders and answered in one."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
-SHOWN = {"ab": 1.0, "ba": -1.0, "": 0.0}
-"""Codes of presentation orders: which system was shown first."""
-
-_SHOWN_FIRST = pl.col("order").replace_strict(SHOWN, return_dtype=pl.Float64)
+SHOWN_FIRST = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
+"""Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was, 0 unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +190,7 @@ class Preferences:
         """
         halves = orders != "first" and (self.missing["order"] != "").any()
         if not halves and not repeated(self.frame, COMPARISON).any():
-            return self.frame.select(*COMPARISON, "preference", _SHOWN_FIRST), []
+            return self.frame.select(*COMPARISON, "preference", SHOWN_FIRST), []
         merged = self._merged(orders)
         half, torn = merged.filter(pl.col("half") == 1), int(merged["contradictory"].sum())
         consistent = orders == "consistent"
@@ -216,8 +214,8 @@ class Preferences:
 
     def _merged(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
-        answered = self.frame.select(*COMPARISON, _SHOWN_FIRST, sign="preference")
-        missing = self.missing.select(*COMPARISON, _SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
+        answered = self.frame.select(*COMPARISON, SHOWN_FIRST, sign="preference")
+        missing = self.missing.select(*COMPARISON, SHOWN_FIRST, sign=pl.lit(None, dtype=pl.Int8))
         rows = pl.concat([answered, missing]).with_row_index("row")
         merged = merge_orders(nw.from_native(rows.lazy()), orders, keys=COMPARISON).collect().to_native()
         places = answered.select(COMPARISON).unique(maintain_order=True, keep="first")

@@ -46,8 +46,11 @@ def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]
     groups = list(by_text)
     # Labels have few values, so equal ones are no evidence.
     sides = [] if study.labels else [_cells(study, raters) for raters in (people, others)]
-    sets = [copies for cells in sides for copies in _by_cells(cells)]
-    sets += _everywhere(pl.concat(sides)) if sides else []
+    items = [_items(cells) for cells in sides]
+    sets = [copies for cells, whole in zip(sides, items, strict=True) for copies in _by_cells(cells, whole)]
+    # An item that differs from all others on one side does so on both.
+    if sides and not any(whole.select(pl.struct("own", "n").is_unique().any()).item() for whole in items):
+        sets += _everywhere(pl.concat(sides))
     groups += [copies for copies in sets if not with_text.issuperset(copies)]
     clusters = dict(study.items.frame.select("item", "cluster").iter_rows())
     clusters_of = ({clusters.get(item) or item for item in group} for group in groups)
@@ -130,9 +133,8 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     return [tuple(items[i :: len(items) // times]) for items in kinds for i in range(len(items) // times)]
 
 
-def _by_cells(cells: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of items with equal cells, unless equally many items nearly agree."""
-    whole = _items(cells)
+def _by_cells(cells: pl.DataFrame, whole: pl.DataFrame) -> list[tuple[str, ...]]:
+    """Groups of items with equal cells, unless equally many items nearly agree; `whole`: the rows of `_items`."""
     if _too_few(whole):
         return []
     groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from custodes.data.notes import OF_ASPECT
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 
@@ -27,7 +28,7 @@ def too_few(chosen: Study, needed: str) -> str:
 
 def label_of(aspect: str) -> str:
     """' for aspect ...' for messages; empty for studies without aspects."""
-    return f" for aspect {aspect!r}" if aspect else ""
+    return OF_ASPECT.format(aspect) if aspect else ""
 
 
 def check_ordered(study: Study, aspect: str) -> None:

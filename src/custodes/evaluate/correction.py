@@ -15,8 +15,8 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
 from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
-from custodes.answers.views import bounds, number, parts, titled
-from custodes.answers.wording import digits_of
+from custodes.answers.views import number, parts, titled
+from custodes.answers.wording import column_digits, estimate_text
 from custodes.arguments import between, one_of, value_list
 from custodes.data.cells import OutcomeCounts
 from custodes.data.notes import Note
@@ -59,10 +59,10 @@ def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
             cells = {
                 "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in answer],
                 "n": [str(row["n_paired"] + row["n_human_only"]) for row in answer],
-                NAIVE.name: [number(row["margin"], 2) for row in by_estimator[NAIVE.name]],
-                HUMAN.name: [_margin(row) for row in by_estimator[HUMAN.name]],
-                name: [_margin(row) for row in answer],
-                "theta": [number(row["theta"], 2) for row in answer],
+                NAIVE.name: [number(row["margin"], digits=2) for row in by_estimator[NAIVE.name]],
+                HUMAN.name: _margins(by_estimator[HUMAN.name]),
+                name: _margins(answer),
+                "theta": [number(row["theta"], digits=2) for row in answer],
             }
             views.append(
                 View(
@@ -75,9 +75,10 @@ def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
     return [*views[:-1], *(replace(last, more=CORRECTED) for last in views[-1:])]
 
 
-def _margin(row: Mapping[str, Any]) -> str:
-    low, high = row["margin_low"], row["margin_high"]
-    return number(row["margin"], digits_of(low, high, least=2)) + bounds(low, high)
+def _margins(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    margins = [(row["margin"], row["margin_low"], row["margin_high"]) for row in rows]
+    digits = column_digits(margins, least=2)
+    return [estimate_text(*margin, digits=digits, write=number) for margin in margins]
 
 
 @result

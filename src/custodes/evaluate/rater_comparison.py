@@ -5,6 +5,7 @@ Every question starts here: select data, average annotators, derive preferences 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
+from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.annotator_means import check_same_scale, unpaired, unpaired_note
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
@@ -289,21 +291,25 @@ def _rules(full: Setting) -> tuple[Any, ...]:
 
 
 def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
-    rows = study._rows_of([*study.humans, *study.metrics]).filter(pl.col("aspect").is_in([aspect, ""]))
+    rows = kept(study._rows_of([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
     people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
     present = set(people_rows["rater"].unique()) | (set(rows["rater"].unique()) & set(study.metrics))
     people = tuple(rater for rater in study.humans if rater in present)
     metrics = tuple(rater for rater in study.metrics if rater in present)
     systems, raters = study.systems, [*people, *metrics]
     # Sorted, so that folds, resamples and flips do not depend on the order of rows.
-    items = tuple(rows.filter(pl.col("item") != "")["item"].unique().sort())
+    labels = rows["item"].unique().sort()
+    items = tuple(labels.filter(labels != "").to_list())
     design = Design.of(study, items=items, systems=systems)
     settled, notes = study.preferences.settled(full["orders"])
     settled = of_aspect(settled, aspect)
     place = _scored_items(study, raters, aspect, items)
-    _check_size(study, aspect, raters, n_scored=len(place), n_systems=len(systems))
-    scored = tuple(items[i] for i in place)
+    scored = items if len(place) == len(items) else tuple(items[i] for i in place)
+    shape = (len(raters), len(scored), len(systems))
+    _check_size(study, shape, 8 * math.prod(shape))
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored, systems=systems)
+    rated = np.isfinite(panel.values).sum(axis=2)
+    _check_size(study, shape, ROW_BYTES * int((rated * (rated - 1) // 2).sum()))
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
     voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
     vote = "several annotators gave verdicts, which have no mean, so they vote (as with aggregate='vote')"
@@ -320,7 +326,7 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
     )
     of_metrics = pl.col("rater") >= len(people)
     theirs = each.filter(of_metrics).with_columns(pl.col("rater") - len(people) + 1)
-    labels: Any = {"items": items, "systems": systems}
+    names: Any = {"items": items, "systems": systems}
     system_scores = panel.system_scores
     specific = set(rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
     return RaterComparison(
@@ -331,9 +337,9 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
         scores=ItemScores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
         human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
         metric_system=system_scores[len(people) :],
-        preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **labels),
-        annotators=Comparisons.of(each.filter(~of_metrics), raters=people, **labels),
-        # Scores of one annotator are compared exactly in acc_eq, as in its publication; means contain rounding errors.
+        preferences=Comparisons.of(pl.concat([combined, theirs]), raters=(HUMAN, *metrics), **names),
+        annotators=Comparisons.of(each.filter(~of_metrics), raters=people, **names),
+        # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
         notes=tuple(notes),
@@ -343,14 +349,16 @@ def _all_raters(study: Study, aspect: str, full: Setting) -> RaterComparison:
 
 def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Sequence[str]) -> NDArray[np.int64]:
     """Positions of the items with a score by any of the raters."""
-    rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
+    rows = of_aspect(kept(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
     labels = pl.Series("item", items, dtype=pl.String)
     return labels.is_in(rows["item"].unique().implode()).arg_true().cast(pl.Int64).to_numpy()
 
 
 def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
-    """Rows of the scores (raters, k, systems) of the items at `place`, with tie thresholds (raters, k)."""
-    rater, item, system = np.nonzero(np.isfinite(values))
+    """Rows of the scores (raters, k, systems) of the items at `place`, with tie thresholds (raters, k), if a rater scored
+    at least two outputs of the item."""
+    scored = np.isfinite(values)
+    rater, item, system = np.nonzero(scored & (scored.sum(axis=2, keepdims=True) > 1))
     columns = {"rater": rater, "item": place[item], "system": system}
     rows = pl.DataFrame({name: positions.astype(np.int32) for name, positions in columns.items()})
     return rows.with_columns(score=pl.Series(values[rater, item, system]), threshold=pl.Series(threshold[rater, item]))
@@ -366,14 +374,12 @@ def _verdict_rows(
     return rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
 
 
-def _check_size(study: Study, aspect: str, raters: Sequence[str], *, n_scored: int, n_systems: int) -> None:
-    """Raise `InputError` if the scores or comparisons would not fit into common memory."""
-    chosen = study.ratings.frame.filter(pl.col("rater").is_in(list(raters)) & (pl.col("item") != ""))
-    rated = of_aspect(chosen, aspect).group_by("rater", "item").len()["len"].cast(pl.Int64)
-    rows = int((rated * (rated - 1) // 2).sum() or 0)
-    if max(8 * n_scored * n_systems * len(raters), ROW_BYTES * rows) > MOST_CELLS:
+def _check_size(study: Study, shape: tuple[int, ...], size: int) -> None:
+    """Raise `InputError` if `size` bytes, of scores (raters, items, systems) or comparisons, exceed common memory."""
+    if size > MOST_CELLS:
+        raters, items, systems = shape
         raise InputError(
-            f"{study.name}: {n_scored} items x {n_systems} systems x {len(raters)} raters do not fit "
+            f"{study.name}: {items} items x {systems} systems x {raters} raters do not fit "
             "into memory; select fewer, or count with custodes.count_pairs and give the counts to "
             "favoritism and ranking"
         )

@@ -46,7 +46,7 @@ class Judge:
     name : str
         Name of the judge in the output (default: the model).
     base_url : str
-        Address of the server, such as http://127.0.0.1:8000/v1 or https://api.openai.com/v1 (default: none).
+        Address of the server, such as http://127.0.0.1:8000/v1 or https://api.openai.com/v1.
     mode : {'pairwise', 'pointwise'}
         Compare two outputs, or score or label each output.
     prompt : str
@@ -61,7 +61,7 @@ class Judge:
     labels : sequence of str
         Labels of a pointwise judge, as pass,fail: one of them for each output and aspect (default: scores).
     combine : {'all', 'any', 'majority'} or None
-        Rule of a combined label over all aspects: positive if all, any or more than half are (default: none).
+        Rule of a combined label over all aspects: positive if all, any or more than half are.
     examples : str or (study, int)
         STUDY:K, human verdicts on K items as examples in the prompt; these items are not judged.
     reason : {'first', 'none'}
@@ -71,9 +71,9 @@ class Judge:
     logprobs : bool
         Request the probabilities of all answers.
     sampling : mapping of str
-        Sampling parameters KEY=VALUE, such as temperature=0,max_tokens=64; comma list or repeated (default: none).
+        Sampling parameters KEY=VALUE, such as temperature=0,max_tokens=64; comma list or repeated.
     own_system : str
-        Systems of the judge's model family: comma list of globs (default: none).
+        Systems of the judge's model family: comma list of globs.
 
     Examples
     --------

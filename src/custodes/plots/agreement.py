@@ -79,7 +79,7 @@ def intervals(data: Any, *, label: str) -> Any:
         color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9
     )
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
-    letters = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6, color=theme.GREY)
+    letters = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6)
     dot = base.mark_point(color=theme.BLUE, opacity=1)
     x = alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True))
     return (

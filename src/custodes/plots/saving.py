@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,32 @@ def _bundle() -> str:
     import vl_convert
 
     return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
+
+
+def offline(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
+    """The same chart with a display that needs no network, which its copies keep."""
+    if not isinstance(chart, _Offline):
+        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair takes attributes for its schema's
+    return chart
+
+
+class _Offline:
+    """Notebook display of a chart."""
+
+    def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
+        """SVG, unless the user has selected a renderer of Altair."""
+        if alt.renderers.active != "default":
+            return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
+        return {"image/svg+xml": rendered(self, "svg")}  # type: ignore[arg-type]
+
+
+@cache
+def _class(name: str) -> type:
+    return type(name, (_Offline, getattr(alt, name)), {"__module__": __name__, "__doc__": getattr(alt, name).__doc__})
+
+
+def __getattr__(name: str) -> Any:
+    """A class by its name, as needed by pickle."""
+    if not name.endswith("Chart"):
+        raise AttributeError(name)
+    return _class(name)

@@ -11,7 +11,7 @@ import custodes.plots.alt as alt
 from custodes.answers.tables import Table
 from custodes.answers.wording import SMALLEST_P, UNDEFINED
 from custodes.plots.drawable import drawable
-from custodes.plots.notebook import offline
+from custodes.plots.saving import offline
 
 PAGE_WIDTH = 455
 """Text width of an ACL page in points; a saved PDF has 72 pixels of a figure per inch."""

@@ -12,12 +12,15 @@ import msgspec
 import polars as pl
 
 from custodes.answers.tables import Column, Kind
-from custodes.answers.views import marked
-from custodes.answers.wording import FLAG, UNDEFINED, interval, number, p_value, percent
+from custodes.answers.views import digits_of_column, marked
+from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, number, p_value, percent
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
 """Significant digits of embedded numbers: more than the precision of any interval."""
+
+LEAST_DIGITS = 2
+"""Digits behind the point of a column without intervals."""
 
 LEVEL = 6
 """Compression level of deflate: level 9 takes three times as long for 1 % less."""
@@ -52,8 +55,12 @@ def table_html(
     """A frame as an HTML table; the page displays the rows of one aspect at a time, given by the column `by` (None: all
     rows). `notes` are displayed with their aspect (None: with every aspect).
     """
+    digits = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
     rows = [
-        {"aspect": row[by] if by else None, "cells": [_cell(row, column) for column in columns]}
+        {
+            "aspect": row[by] if by else None,
+            "cells": [_cell(row, column, behind) for column, behind in zip(columns, digits, strict=True)],
+        }
         for row in frame.iter_rows(named=True)
     ]
     distinct = list(dict.fromkeys(notes))
@@ -76,7 +83,7 @@ def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple
     return tuple(column for column in columns if column.name in names or frame.is_empty())
 
 
-def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
+def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
     value = row[column.name]
     if not column.is_number:
         text = ", ".join(value) if isinstance(value, list) else "" if value is None else FLAG.get(value, str(value))
@@ -87,9 +94,9 @@ def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
         return _Cell(p_value(value), value)
     write = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
-    text = interval(value, low, high, write=write, unreliable=marked(row, column))
+    text = estimate_text(value, low, high, digits=digits, write=write, unreliable=marked(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        text += f" ± {write(sd)}"
+        text += f" ± {write(sd, digits=digits)}"
     return _Cell(text, value)
 
 

@@ -13,8 +13,8 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError, OptionError, listed
 from custodes.scoring.computation import Computation, Digests, Mode
 from custodes.scoring.corpus import Corpus
+from custodes.scoring.listing import known_metrics, loaded
 from custodes.scoring.metric import Need, Place, Rule, Scorer, Traits
-from custodes.scoring.plugins import known_metrics, loaded
 from custodes.scoring.spec import RaterSpec, parse
 
 Missing = Literal["error", "drop"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, table_sums
 from custodes.stats.ratios import ratio
 
 UNKNOWN = -1
@@ -94,9 +94,7 @@ class AnnotatorLabels:
 
     def sum_by(self, rows: Ints, values: Floats, n: int) -> Floats:
         """Sum of values (n labels,) by their row and label: (n, labels)."""
-        size = n * self.n_labels
-        sums = np.bincount(rows * self.n_labels + self.label, weights=values, minlength=size)
-        return sums.reshape(n, self.n_labels).astype(np.float64)
+        return table_sums(rows, self.label, shape=(n, self.n_labels), weights=values).astype(np.float64)
 
     def confusion(self, posterior: Floats) -> Floats:
         """(workers, correct label, label): expected confusion counts, given probabilities (tasks, labels) of the

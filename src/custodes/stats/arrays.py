@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cache
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +29,20 @@ def chunks(n: int, size: int) -> Iterator[slice]:
     """
     step = max(1, CHUNK // max(1, size))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | None = None) -> NDArray[Any]:
+    """The sum of weights (n,) in each cell of a table, or without weights the number of rows.
+
+    `codes`: for each axis of `shape`, the positions (n,) of the rows.
+
+    >>> table_sums(np.array([0, 1, 1]), np.array([1, 0, 0]), shape=(2, 2)).tolist()
+    [[0, 1], [2, 0]]
+    """
+    cell = np.zeros(len(codes[0]), dtype=np.int64)
+    for code, size in zip(codes, shape, strict=True):
+        cell = cell * size + code
+    return np.bincount(cell, weights=weights, minlength=prod(shape)).reshape(shape)
 
 
 def require(condition: object, message: str) -> None:

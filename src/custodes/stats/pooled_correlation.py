@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, table_sums
 from custodes.stats.bootstrap import same_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, centred, concordance, tau_b
 from custodes.stats.ranks import compared
@@ -125,8 +125,7 @@ class _Levels:
     def squares(self, drawn: NDArray[Any]) -> Floats:
         """Sums of squared sizes of levels (B,). A level within one group is weighted with its group."""
         if self.shape[1] <= _FEW_GROUPS:
-            cells = np.bincount(self.level * self.shape[1] + self.group, minlength=math.prod(self.shape))
-            table = cells.reshape(self.shape).astype(np.float64)
+            table = table_sums(self.level, self.group, shape=self.shape).astype(np.float64)
             return np.asarray(np.einsum("bg,bg->b", drawn @ (table.T @ table), drawn))
         groups = np.diff(self.counts.tocsr().indptr)
         shared, alone = (self.counts[np.flatnonzero(which)] for which in (groups > 1, groups == 1))

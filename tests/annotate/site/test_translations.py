@@ -9,7 +9,9 @@ import pytest
 from custodes.annotate.site import pages
 from custodes.annotate.site.translations import ENGLISH, LANGUAGES, words
 from custodes.annotate.visits import SKIPPING
+from custodes.annotate.wording import completed
 from tests.annotate.site.gallery import WHY
+from tests.annotate.studies import plan_of
 
 TEMPLATES = [path.read_text() for path in sorted((pages.HERE / "templates").glob("*.html"))]
 BLANKS = re.compile(r"\{(\w+)\}")
@@ -44,3 +46,16 @@ def test_only_who_a_rule_ended_is_told_of_known_answers() -> None:
 def test_a_language_without_words_is_english() -> None:
     assert words("de")["next"] == words("DE-at")["next"] == "Weiter"
     assert words("ar") is words("") is ENGLISH
+
+
+def test_instructions_and_pages_name_outputs_as_the_question_does() -> None:
+    """The noun of the question, or of the plan, else the default; whatever braces it has."""
+    for text, noun, name in (
+        ("Which summary is better?", "", "Summary"),
+        ("Which summary is better?", "digest", "Digest"),
+        ("Better?", "", "Response"),
+        ("Better?", "{x}", "{x}"),
+    ):
+        plan = completed(plan_of(question={"text": text, "noun": noun}))
+        assert f"**{name} 1**" in plan.texts.instructions
+        assert words("en", plan.question.noun)["response"].format(number=1) == f"{name} 1"

@@ -345,6 +345,21 @@ def test_a_question_is_an_aspect_where_an_item_has_several() -> None:
         cu.read(one)
 
 
+def test_a_fact_of_a_request_is_no_system() -> None:
+    rows = [
+        {
+            "prompt": f"p{i}",
+            "flavour": ["vanilla", "lemon", "mint"][(i + k) % 3],
+            "finish_reason": ["stop", "length"][k],
+        }
+        for i in range(12)
+        for k in range(2)
+    ]
+    frame = pl.DataFrame(rows).with_columns(ann_1=pl.Series([1, 2, 4, 3] * 6), bleu=pl.Series([0.1, 0.35, 0.7] * 8))
+    with pytest.raises(cu.InputError, match="--column system=flavour"):
+        cu.read(frame)
+
+
 def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:
     with pytest.raises(cu.InputError, match=r"nearest is battles, .*--column system_a=NAME .*winner=NAME$") as error:
         cu.read(pl.DataFrame({"item": [1], "baseline": ["X"], "candidate": ["Y"], "winner": ["baseline"]}))

@@ -88,6 +88,7 @@ def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
         ({"phrase": "no placeholder"}, "give one of {winner}, {position} and {tie:GLOB} in each pattern"),
         ({"phrase": "{winner} or {position}"}, "give one of {winner}, {position} and {tie:GLOB}"),
         ({"phrase": "{winner}*|{what}"}, "phrase='{what}': give one of"),
+        ({"phrase": "{winner} of {what}"}, "phrase='{winner} of {what}': give one of"),
     ],
 )
 def test_patterns_that_are_none(columns: dict[str, str], message: str) -> None:

@@ -258,6 +258,18 @@ def as_lines_of(rows: Sequence[Row]) -> pl.DataFrame:
     )
 
 
+def test_conversations_that_end_with_the_user_are_not_proposed_as_outputs() -> None:
+    ask = [{"role": "user", "content": "What is the sum of these many numbers, please?"}]
+    rows = [
+        {"sample": f"s{i}", "engine": system, "stuff": [*turns(i, system), *ask]}
+        for i in range(12)
+        for system in SYSTEMS
+    ]
+    with pytest.raises(cu.InputError, match="match no reader") as problem:
+        cu.read(as_lines_of(rows))
+    assert "text=stuff" not in str(problem.value)
+
+
 def test_references_in_several_columns() -> None:
     frame = pl.DataFrame({"id": [1, 2], "ref_1": ["a", "b"], "ref_2": ["c", None], "out_A": ["x y z", "u v w"]})
     columns = {"item": "id", "text": "out_{system}", "references": "ref_*"}

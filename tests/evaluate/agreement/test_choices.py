@@ -81,6 +81,12 @@ def test_equal_clusters_are_drawn_together() -> None:
     np.testing.assert_allclose(drawn[1:].mean(axis=0), number, atol=5 * np.sqrt(number.max() / 400))
 
 
+def test_a_single_cluster_is_not_resampled() -> None:
+    (own,) = compare(verdicts([("i0", "A", "B", rater, None, 1) for rater in ("h", "m")]))
+    assert own.design.n_units == 1
+    assert resampled_groups(own, 400, np.random.default_rng(0))[1].tolist() == [[1]]
+
+
 def test_metrics_on_the_same_outputs_are_one_group() -> None:
     (own,) = compare(study(1))
     grounds = grounds_of(own)

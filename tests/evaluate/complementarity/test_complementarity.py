@@ -27,6 +27,17 @@ def test_the_table_of_rules_is_what_each_rule_answers(level: str) -> None:
         np.testing.assert_allclose(shown["complementarity"], own["complementarity"], atol=1e-12)
 
 
+@pytest.mark.parametrize(("metrics", "visible"), [(5, 5), (35, 15)])
+def test_a_long_table_shows_annotators_and_the_metrics_nearest_to_them(metrics: int, visible: int) -> None:
+    truth = drawn(0, 12, 4)
+    noise = {f"m{k}": drawn(1 + k, 12, 4) * (k + 1) / 10 for k in range(metrics)}
+    study = judged({("ann", ""): truth} | {(name, ""): truth + values for name, values in noise.items()})
+    made = complementarity(study, resamples=0)
+    nearest = made.raters.filter(kind="metric").sort("with_humans", "rater")["rater"].head(visible)
+    (view,) = (view for view in made.views() if view.title == "raters")
+    assert {cell for row in view.rows for cell in row} & {*made.raters["rater"]} == {"human", *nearest}
+
+
 def same(one: Complementarity, other: Complementarity, rename: dict[str, str] | None = None) -> None:
     """Equal distances, intervals and averages, whatever the order of the raters."""
     rename = rename or {}

@@ -13,24 +13,27 @@ from tests.evaluate.complementarity.definitions import LEVELS, NAMES, found, not
 from tests.evaluate.judged_studies import drawn, judged, rows_of
 
 
+@pytest.mark.parametrize("fewest", [False, True])
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_space_is_that_of_what_every_rater_ranked(level: Any) -> None:
+def test_the_space_is_that_of_what_every_rater_ranked(level: Any, fewest: bool) -> None:
     scores = small(9, missing=False)
-    lost = np.arange(5) == 2 if level == "system" else np.arange(7)[:, None] == 2
+    n = 5 if level == "system" else 7
+    gone = np.arange(3, n) if fewest else np.array([2])
+    lost = np.isin(np.arange(n), gone)[(slice(None),) if level == "system" else (slice(None), np.newaxis)]
     copied = {**scores, ("partial", ""): np.where(lost, np.nan, scores["bleu", ""])}
     made = complementarity(judged(copied), level=level, resamples=20)
     assert found(made)["bleu", "partial"] == pytest.approx(0)
     assert made.left_out.is_empty()
-    what = "4 of 5 systems" if level == "system" else "6 of 7 items"
+    what = f"{n - len(gone)} of {n} {'systems' if level == 'system' else 'items'}"
     assert noted(made, "partial-representation") == [
         f"components and coordinates use {what}; the others lack a rank by some rater"
     ]
-    assert made.summary["ranked"].to_list() == [4 if level == "system" else 6]
+    assert made.summary["ranked"].to_list() == [n - len(gone)]
     place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
     assert place["partial"] == pytest.approx(place["bleu"])  # on what both ranked they are one
     assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
     # The space is that of a study of these things alone.
-    kept = {key: np.delete(values, 2, axis=level == "system") for key, values in copied.items()}
+    kept = {key: np.delete(values, gone, axis=level == "system") for key, values in copied.items()}
     alone = complementarity(judged(kept), level=level, resamples=0)
     for name in ("explained_variance", "cumulative"):
         np.testing.assert_allclose(made.components[name], alone.components[name])

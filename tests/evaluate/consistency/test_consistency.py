@@ -243,6 +243,10 @@ def test_committees_by_hand() -> None:
     assert panels["best majority"]["gain"] == pytest.approx(0.2, abs=0.1)
     assert panels["all"]["cost_per_correct"] == pytest.approx(6)
     assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
+    # the name of the annotators combined may be that of an annotator
+    same = asked(cu.read(pl.concat([*told, person.with_columns(rater=pl.lit("human"))]), raters=raters))
+    assert same.committee.equals(made.committee)
+    assert same.panels.equals(made.panels)
     mixed = raters.with_columns(cost_unit=pl.Series(["usd", "usd", "cpu-s"]))
     panels = {own["panel"]: own for own in asked(cu.read(pl.concat([*told, person]), raters=mixed)).panels.to_dicts()}
     assert panels["all"]["cost_per_correct"] is None

@@ -65,6 +65,34 @@ def test_a_useless_judge_does_nothing() -> None:
     assert corrected_width <= 1.02 * own_width
 
 
+def test_pairs_of_other_fractions_are_corrected_each_by_itself() -> None:
+    """A judge that repeats the annotators stands in for them, however much of each pair they judged."""
+    human = Arena(6, 2000).draw(np.random.default_rng(2))
+    pair = human.first * 6 + human.second
+    labelled = np.random.default_rng(3).random(2000) < np.where(pair % 2, 0.05, 0.3)
+    found = ask(human, human.sign, labelled, by_pair=True)
+    alone, few = (
+        strengths(battles, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
+        for battles in (human, human.where(labelled))
+    )
+    gap = np.abs(found.strengths.draws[0] - alone.draws[0]).mean()
+    assert gap < 0.5 * np.abs(few.draws[0] - alone.draws[0]).mean()
+    assert np.isnan(found.p_random), "the order is known"
+    assert ask(human, human.sign, labelled).p_random < 0.01, "not a random part of all battles"
+
+
+def test_a_metric_that_errs_in_pairs_moves_nothing_by_their_fractions() -> None:
+    """What a metric adds to all battles of a pair is the same on judged and other ones, and cancels."""
+    human = Arena(3, 3000, equal=True, order=0.0).draw(np.random.default_rng(4))
+    pair = human.first * 3 + human.second
+    labelled = np.random.default_rng(5).random(3000) < np.where(pair == 1, 0.4, 0.05)
+    said = np.where(pair == 1, 1, np.where(pair == 2, -1, 1)).astype(np.int8)  # the same of each battle of a pair
+    found = ask(human, said, labelled, systems=3, by_pair=True)
+    few = strengths(human.where(labelled), n_systems=3, ties="davidson", resamples=200, rng=np.random.default_rng(0))
+    # Each fold of clusters uses the metric a little more or less, so the sum is not exactly 0.
+    np.testing.assert_allclose(found.strengths.draws[0], few.draws[0], atol=0.005)
+
+
 def test_what_only_the_metric_joins_is_apart() -> None:
     human = Arena(4, 400, order=0.0).draw(np.random.default_rng(8))
     within = (human.first < 2) == (human.second < 2)

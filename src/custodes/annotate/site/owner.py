@@ -245,6 +245,7 @@ class Owner:
             status=status,
             **{"said": "", "problem": "", "peeked": None} | more,
             name=name,
+            file=service.path.name,
             now=now,
             ahead=ahead,
             join=None if now.plan.people.recruit == "links" else f"{self._base(request)}/j/{name}",

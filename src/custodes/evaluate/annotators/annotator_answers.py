@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
-from custodes.data.preferences import SHOWN, Preferences
+from custodes.data.preferences import SHOWN_FIRST, Preferences
 from custodes.data.study import Study
 from custodes.evaluate.comparable import is_ordered
 from custodes.evaluate.design import Design
@@ -109,7 +109,7 @@ def annotator_answers(chosen: Study, raters: Sequence[str]) -> tuple[list[Annota
 def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> AnnotatorAnswers:
     pair = pl.struct("system_a", "system_b")
     raters = tuple(rows["rater"].unique().sort())
-    ordered = raw.with_columns(shown=pl.col("order").replace_strict(SHOWN, return_dtype=pl.Int8))
+    ordered = raw.with_columns(shown=SHOWN_FIRST.cast(pl.Int8))
     ordered = ordered.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
     seconds = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_quality import peer_agreement, position_tests
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, table_sums
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 
@@ -94,12 +94,9 @@ def _by_unit(part: AnnotatorAnswers, values: Floats) -> Iterator[tuple[slice, Fl
     for some in chunks(len(part.raters), part.n_units):
         inside = (worker >= some.start) & (worker < some.stop)
         size = (some.stop - some.start, part.n_units)
-        place = (worker[inside] - some.start) * size[1] + unit[inside]
-        sums, counts = (
-            np.bincount(place, weights=numbers, minlength=size[0] * size[1]).reshape(size).astype(np.float64)
-            for numbers in (values[inside], np.ones(len(place)))
-        )
-        yield some, sums, counts
+        codes = worker[inside] - some.start, unit[inside]
+        sums = table_sums(*codes, shape=size, weights=values[inside])
+        yield some, sums, table_sums(*codes, shape=size).astype(np.float64)
 
 
 class _Compared(NamedTuple):

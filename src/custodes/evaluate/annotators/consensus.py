@@ -144,7 +144,7 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least: float) -> Floa
 
 
 def label_columns(part: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
-    """The columns of `labels`."""
+    """The columns of `repeated_labels`."""
     n_answers, best = part.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
     undecided = best == UNKNOWN
     verdicts = part.what == VERDICTS

@@ -84,9 +84,11 @@ def _against_people(
     both = np.asarray((np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2))
     if not both.any():
         return
+    weights, outputs = design.item_weights, scores.metrics.reshape(len(both), -1)
+    if weights is None and not (correlation.kendall(scores.human.ravel(), outputs) < 0).any():
+        return  # the rest takes several times as long
     block = bootstrap.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
     n_blocks = int(block.max()) + 1
-    weights = design.item_weights
     draws = pooled_correlation(
         "kendall",
         scores.human,

@@ -19,10 +19,9 @@ from custodes.data.study import Study
 from custodes.evaluate.annotator_means import ScalesDifferError
 from custodes.evaluate.check.aspect import alone_problems, compared_problems, either_problems
 from custodes.evaluate.check.data_summary import raters_of, summary_of, tie_rates
-from custodes.evaluate.check.labels import label_problems
 from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.rules import SERIOUS_NOTES, problem
-from custodes.evaluate.check.study import study_problems
+from custodes.evaluate.check.study import label_problems, study_problems
 from custodes.evaluate.check.texts import systems_of_texts, texts_alone
 from custodes.evaluate.comparable import NotComparableError, label_of
 from custodes.evaluate.parallel import each

@@ -31,7 +31,8 @@ FEWEST_DISTINCT = 5
 def copied_systems(chosen: Study) -> Iterator[Problem]:
     """Systems that equal the references, and systems with the same outputs as another one."""
     by_metric: dict[str, list[str]] = {}
-    for system, metric in _at_maximum(chosen):
+    scores = _metric_scores(chosen)
+    for system, metric in _at_maximum(scores):
         by_metric.setdefault(system, []).append(metric)
     by_text = _equal_to_reference(chosen)
     for system in dict.fromkeys([*by_text, *by_metric]):
@@ -40,7 +41,7 @@ def copied_systems(chosen: Study) -> Iterator[Problem]:
         why = [f"its outputs equal the references of {by_text[system]} items"] if system in by_text else []
         why += [f"{listed(metrics, limit=4)} {verb} maximum on all its items"] if metrics else []
         yield problem("reference-system", [system, *metrics], system=system, why="; ".join(why))
-    for systems, by in _identical(chosen).items():
+    for systems, by in _identical(chosen, scores).items():
         values = {"systems": listed(systems), "by": listed(by, limit=4), "other": systems[1]}
         yield problem("identical-systems", systems, **values)
 
@@ -53,18 +54,20 @@ def _texts(chosen: Study) -> pl.DataFrame:
 
 
 def _metric_scores(chosen: Study) -> pl.DataFrame:
-    direction = chosen.raters.direction
+    """Scores of outputs by metrics, higher is better."""
+    lower = [rater for rater, direction in chosen.raters.direction.items() if direction < 0]
     frame = chosen.ratings.frame.filter(pl.col("rater").is_in(list(chosen.metrics)), pl.col("item") != "")
-    return frame.with_columns(score=pl.col("score") * pl.col("rater").replace_strict(direction, default=1.0))
+    sign = pl.when(pl.col("rater").is_in(lower)).then(-1.0).otherwise(1.0)
+    return frame.with_columns(score=pl.col("score") * sign) if lower else frame
 
 
-def _at_maximum(chosen: Study) -> list[tuple[str, str]]:
+def _at_maximum(scores: pl.DataFrame) -> list[tuple[str, str]]:
     """Systems with the highest score of a metric on all items, while hardly any other output has it, and the metric.
 
     Systems that have the lowest score on all items by as many metrics are excluded: their outputs are empty or broken.
     """
-    scores = _metric_scores(chosen)
-    highest, lowest = (_at_an_end(scores.with_columns(score=sign * pl.col("score"))) for sign in (1, -1))
+    highest = _at_an_end(scores)
+    lowest = _at_an_end(scores.with_columns(score=-pl.col("score"))) if highest else []
     often = [Counter(system for system, _ in pairs) for pairs in (highest, lowest)]
     return [(system, metric) for system, metric in highest if often[0][system] > often[1][system]]
 
@@ -98,24 +101,25 @@ def _equal_to_reference(chosen: Study) -> dict[str, int]:
     return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, rare).select("system", "n").iter_rows())
 
 
-def _identical(chosen: Study) -> dict[tuple[str, ...], list[str]]:
+def _identical(chosen: Study, metric_scores: pl.DataFrame) -> dict[tuple[str, ...], list[str]]:
     """Sets of systems with equal texts, or equal scores by a metric or by all annotators, on all items, with the
     evidence."""
     human = pl.col("rater").is_in(list(chosen.humans)) & (pl.col("item") != "")
-    people = chosen.ratings.frame.filter(human).group_by("item", "system", maintain_order=True)
-    metrics = _metric_scores(chosen).group_by("rater", "item", "system", maintain_order=True)
+    people = chosen.ratings.frame.filter(human).with_columns(by=pl.lit("all annotators"))
     parts = [
-        people.agg(score=fingerprint("rater", "aspect", "repeat", "score")).with_columns(by=pl.lit("all annotators")),
-        metrics.agg(score=fingerprint("aspect", "repeat", "score")).rename({"rater": "by"}),
+        (people, ("rater", "aspect", "repeat", "score")),
+        (metric_scores.with_columns(by="rater"), ("aspect", "repeat", "score")),
     ]
     if chosen.outputs is not None:
-        texts = _texts(chosen)
-        parts.append(texts.with_columns(score=pl.col("text").hash(), by=pl.lit("their texts")))
+        parts.append((_texts(chosen).with_columns(by=pl.lit("their texts")), ("text",)))
     sets: dict[tuple[str, ...], list[str]] = {}
-    rows = pl.concat([part.select("item", "system", "score", "by") for part in parts])
-    for (by,), of_rater in rows.group_by("by", maintain_order=True):
-        for systems in _equal_systems(of_rater):
-            sets.setdefault(systems, []).append(str(by))
+    for rows, values in parts:
+        systems = rows.group_by("by", "system").agg(own=fingerprint("item", *values))
+        equal = systems.filter(pl.struct("by", "own").is_duplicated())["by"].unique()
+        outputs = rows.filter(pl.col("by").is_in(equal.implode())).group_by("by", "item", "system", maintain_order=True)
+        for (by,), of_rater in outputs.agg(score=fingerprint(*values)).group_by("by", maintain_order=True):
+            for copies in _equal_systems(of_rater):
+                sets.setdefault(copies, []).append(str(by))
     return sets
 
 

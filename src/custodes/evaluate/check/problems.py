@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from custodes.answers.result import Result
-from custodes.answers.tables import label, labels, table
+from custodes.answers.tables import View, label, labels, table
+from custodes.answers.views import parts, titled
 
 
 class Problem(NamedTuple):
@@ -26,6 +27,25 @@ def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
     return {name: [getattr(problem, name) for problem in rows] for name in Problem._fields}
 
 
+def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
+    """The problems, those that differ only in the aspect as one row with all these aspects."""
+    if "aspect" not in problems.columns or problems.is_empty():
+        return problems
+    joined = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
+        *[name for name in problems.columns if name != "aspect"], maintain_order=True
+    )
+    rows = joined.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
+    return rows.with_columns(pl.col("examples").str.split("\n")).select(problems.columns)
+
+
+def _views(problems: pl.DataFrame) -> Iterator[View]:
+    rows = of_all_aspects(problems)
+    header = ("severity", "rule", "message")
+    for part, of_part in parts(rows, "aspect" if "aspect" in rows.columns else ""):
+        cells = tuple(of_part.select(header).iter_rows())
+        yield View(title=titled("problems", part), header=header, labels=("Severity", "Rule", "What"), rows=cells)
+
+
 def problem_table(doc: str, *, page: str) -> Any:
     """Declare the table of problems; `page` of the documentation explains the rules."""
     return table(
@@ -34,6 +54,7 @@ def problem_table(doc: str, *, page: str) -> Any:
         label("rule", f"stable name of the rule, explained on the page of {page}"),
         label("message", "what was found and what to do", "What"),
         labels("examples", "names concerned", essential=False),
+        view=_views,
     )
 
 

@@ -28,6 +28,11 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),
     "no-metrics": ("warning", "{why}"),
     "no-people": ("warning", "{why}"),
+    "no-human-ratings": (
+        "info",
+        "every rater is a metric ({metrics}); add a file of human ratings, or collect them by custodes annotate new"
+        " (leaderboard and consistency need none)",
+    ),
     "few-items": ("warning", "{few}; with fewer than {fewest} items intervals are approximate"),
     "few-resamples": (
         "info",

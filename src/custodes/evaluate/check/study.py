@@ -7,6 +7,10 @@ from itertools import chain
 
 import polars as pl
 
+from custodes.answers.question import Rng
+from custodes.data.confusable_labels import confusable, escape_confusable
+from custodes.data.mapping.annotator_columns import beside_people
+from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note
 from custodes.data.scale import BEYOND, MissingCode
 from custodes.data.study import NO_METRIC, Study
@@ -17,7 +21,8 @@ from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, problem
 from custodes.evaluate.check.texts import constant_outputs, text_problems, texts_alone
 from custodes.evaluate.comparable import label_of, too_few
-from custodes.evaluate.naming import named_alike, people_as_metrics
+from custodes.evaluate.rates.notes import WARNINGS
+from custodes.evaluate.rates.rates import rates
 
 ROUNDING = 1e-9
 """Relative difference below which two numbers are equal up to rounding."""
@@ -32,7 +37,9 @@ def study_problems(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterat
     elif not chosen.metrics:
         yield problem("no-metrics", why=NO_METRIC)
     elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
-        yield problem("no-people", why=chosen.whose_people())
+        kinds = chosen.raters.kind
+        unknown = "no-people" if set(kinds.values()) != {"metric"} else "no-human-ratings"
+        yield problem(unknown, why=chosen.whose_people(), metrics=listed(kinds))
     if len(chosen.systems) < 2 and texts is None and not chosen.labels:
         yield problem("nothing-compared", why=too_few(chosen, "a comparison needs two"))
     names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
@@ -99,3 +106,41 @@ def _raters(study: Study, rules: set[str]) -> Iterator[Problem]:
     if cut.height and TRUNCATED not in rules:
         raters = listed((f"{name} ({rate:.0%} of outputs)" for name, rate in cut.iter_rows()), limit=5)
         yield problem(TRUNCATED, cut["rater"].to_list(), raters=raters)
+
+
+def label_problems(chosen: Study, rng: Rng) -> Iterator[Problem]:
+    """Problems of the labels of a selected study; those that may reverse a conclusion are warnings."""
+    before = set(chosen.notes)
+    for note in rates(chosen, rng=rng).notes:
+        if note not in before:
+            yield Problem("warning" if note.rule in WARNINGS else "info", note.rule, note.message)
+
+
+Finding = tuple[str, str, Sequence[str]]
+"""Rule, count or message, and names."""
+
+
+def named_alike(study: Study) -> Iterator[Finding]:
+    """Systems, raters and aspects with labels that look equal but count as different."""
+    labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
+    for what, names in labels.items():
+        sets = confusable(names)
+        if sets:
+            examples = listed((" = ".join(map(escape_confusable, one)) for one in sets), limit=4)
+            message = f"{what} that look equal and count as different: {examples}; give each one name"
+            yield "look-alikes", message, [label for one in sets for label in one]
+
+
+def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
+    """Metrics with names that look like those of annotators."""
+    kinds = study.raters.kind
+    open_ = [name for name in kinds if name in metrics and kinds[name] != "metric"]
+    beside = beside_people(open_, [name for name in kinds if name not in metrics])
+    named = {name for name in metrics if looks_human(name, declared=kinds[name] == "metric")}
+    people = [name for name in kinds if name in named | beside]
+    if people:
+        message = (
+            f"raters that look human are evaluated as metrics: {listed(people)}; if they are human, "
+            "select them with human or give them the kind human, else leave them out of metrics"
+        )
+        yield "people-as-metrics", message, people

@@ -9,8 +9,7 @@ import polars as pl
 
 from custodes.answers.setting import Setting
 from custodes.answers.tables import with_interval
-from custodes.data.comparisons import pair_codes
-from custodes.data.panel import label_codes
+from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, of_aspect
 from custodes.evaluate.consistency.findings import CONFIDENCE, Finding
@@ -89,12 +88,10 @@ def _forecasts(study: Study, part: RaterPreferences, setting: Setting) -> pl.Dat
     verdicts = of_aspect(preferences.frame, part.aspect).join(settled, on=COMPARISON, how="semi", maintain_order="left")
     verdicts = verdicts.unique(COMPARISON, keep="first", maintain_order=True) if first_alone else verdicts
     forecast = verdicts.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
-    systems = part.design.systems
-    first, second = (label_codes(forecast[name], systems) for name in ("system_a", "system_b"))
     placed = forecast.select(*CHANCES, "order").with_columns(
         rater=pl.Series(label_codes(forecast["rater"], part.raters)),
         item=pl.Series(label_codes(forecast["item"], part.design.items)),
-        pair=pl.Series(pair_codes(first, second, len(systems))),
+        pair=pl.Series(pair_positions(forecast, part.design.systems)),
     )
     people = pl.DataFrame(
         {"item": part.item, "pair": part.pair, "unit": part.unit, "people": part.people}

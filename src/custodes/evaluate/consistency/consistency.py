@@ -19,12 +19,11 @@ from custodes.errors import listed
 from custodes.evaluate.consistency.committee import committee_columns
 from custodes.evaluate.consistency.confidence import confidence_columns
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
-from custodes.evaluate.consistency.labels import label_columns
 from custodes.evaluate.consistency.length import length_columns
 from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
-from custodes.evaluate.consistency.repeats import repeat_columns
+from custodes.evaluate.consistency.repeats import label_columns, repeat_columns
 from custodes.evaluate.consistency.self_preference import self_preference, self_preference_columns
 from custodes.evaluate.consistency.slices import ratios_of
 from custodes.evaluate.edges import CELLS

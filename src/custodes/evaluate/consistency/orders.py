@@ -12,7 +12,7 @@ from custodes.data.study import Study
 from custodes.evaluate.consistency.findings import POSITION, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import bootstrap, intervals
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import Tested, slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, of_two
@@ -78,10 +78,9 @@ def _tables(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """(raters, units, 9): outcomes of the first system when shown first by its outcomes when shown second, paired by
     run."""
     both = both_orders(verdicts)
-    cell = (1 - both["preference"]) * 3 + 1 - both["preference_ba"]
-    place = np.searchsorted(raters, both["rater"].to_numpy()) * n_units + both["unit"].to_numpy()
-    flat = np.bincount((place * 9 + cell.to_numpy()).astype(np.int64), minlength=len(raters) * n_units * 9)
-    return flat.reshape(len(raters), n_units, 9).astype(np.float64)
+    cell = ((1 - both["preference"]) * 3 + 1 - both["preference_ba"]).cast(pl.Int64).to_numpy()
+    rater = np.searchsorted(raters, both["rater"].to_numpy())
+    return table_sums(rater, both["unit"].to_numpy(), cell, shape=(len(raters), n_units, 9)).astype(np.float64)
 
 
 def both_orders(verdicts: pl.DataFrame) -> pl.DataFrame:
@@ -95,10 +94,9 @@ def _slot_wins(verdicts: pl.DataFrame, raters: Any, n_units: int) -> Floats:
     """(raters, 2, units): wins of the output shown first, and of the output shown second."""
     first = verdicts["preference"].to_numpy() * verdicts["order"].to_numpy()
     rater, unit = np.searchsorted(raters, verdicts["rater"].to_numpy()), verdicts["unit"].to_numpy()
-    won = np.zeros((len(raters), 2, n_units))
-    for side, sign in enumerate((1, -1)):
-        np.add.at(won, (rater[first == sign], side, unit[first == sign]), 1.0)
-    return won
+    decided = first != 0
+    side = np.where(first > 0, 0, 1)[decided]
+    return table_sums(rater[decided], side, unit[decided], shape=(len(raters), 2, n_units)).astype(np.float64)
 
 
 def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
@@ -117,10 +115,8 @@ def _test(verdicts: pl.DataFrame, raters: Any, n_units: int, confidence: float) 
         n=pl.len().over(by),
     )
     score, size = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
-    rater = np.searchsorted(raters, rows["rater"].to_numpy())
-    place, shape = rater * n_units + rows["unit"].to_numpy(), (len(raters), n_units)
-    binned = (np.bincount(place, weights=values, minlength=len(raters) * n_units) for values in (score, size))
-    sums, sizes = (np.asarray(flat, dtype=np.float64).reshape(shape) for flat in binned)
+    rater, unit = np.searchsorted(raters, rows["rater"].to_numpy()), rows["unit"].to_numpy()
+    sums, sizes = (table_sums(rater, unit, shape=(len(raters), n_units), weights=values) for values in (score, size))
     # Fitted means make residuals of a stratum too small (not those of comparisons, whose rows are in one cluster).
     number = rows["n"].to_numpy()
     lost = np.where(rows["within"].to_numpy(), 1.0, number / np.maximum(number - 1, 1))

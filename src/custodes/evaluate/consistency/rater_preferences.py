@@ -11,10 +11,10 @@ import polars as pl
 
 from custodes.answers.setting import Setting
 from custodes.data.comparison_rules import score_differences
-from custodes.data.comparisons import Comparisons, pair_codes
+from custodes.data.comparisons import pair_codes
 from custodes.data.labels import MOST_STEPS
-from custodes.data.panel import label_codes
-from custodes.data.preferences import SHOWN
+from custodes.data.panel import label_codes, pair_positions
+from custodes.data.preferences import SHOWN_FIRST
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.comparable import is_ordered
@@ -114,9 +114,7 @@ def _rater_preferences(study: Study, aspect: str, setting: Setting, *, compared:
 def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
     verdicts = study.preferences.asked.where(pl.col("aspect") == aspect)
     rows = pl.concat([verdicts.frame, verdicts.missing, _scored_runs(study, aspect)], how="diagonal")
-    first, second = (label_codes(rows[name], design.systems) for name in ("system_a", "system_b"))
-    item = label_codes(rows["item"], design.items)
-    pair = pair_codes(first, second, len(design.systems))
+    item, pair = label_codes(rows["item"], design.items), pair_positions(rows, design.systems)
     queries = pl.DataFrame(
         {
             "rater": label_codes(rows["rater"], raters),
@@ -124,7 +122,7 @@ def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> 
             "pair": pair,
             "unit": design.units[item],
             "comparison": item * max(1, len(design.pairs)) + pair,
-            "order": rows["order"].replace_strict(SHOWN, return_dtype=pl.Int8),
+            "order": rows.select(SHOWN_FIRST.cast(pl.Int8)).to_series(),
             "preference": rows["preference"].cast(pl.Float64),
             "why": rows["why"],
         }
@@ -172,35 +170,28 @@ def _compared(study: Study, part: RaterPreferences, setting: Setting) -> RaterPr
     unchanged = queried.frame.height == study.preferences.frame.height
     comparison = all_raters(study if unchanged else replace(study, preferences=queried), part.aspect, setting)
     check_scales(study, comparison)
-    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
-    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
-    n_pairs, pairs = len(part.design.pairs), systems[comparison.design.pairs]
-    place_of_pair = pair_codes(pairs[:, 0], pairs[:, 1], len(part.design.systems))
-
-    def places(rows: Comparisons) -> Ints:
-        return np.asarray(items[rows.item] * n_pairs + place_of_pair[rows.pair])
-
-    tables = (comparison.annotators, comparison.preferences)
-    keys = np.unique(np.concatenate([places(rows) for rows in tables]))
-    if keys.size * len(part.raters) > MOST_SIGNS:
+    rows = comparison.preferences.with_raters(comparison.annotators)
+    n = len(np.unique(rows.keys))
+    if n * len(part.raters) > MOST_SIGNS:
         raise InputError(
-            f"{study.name}: {keys.size} comparisons x {len(part.raters)} raters do not fit into "
+            f"{study.name}: {n} comparisons x {len(part.raters)} raters do not fit into "
             "memory; select fewer raters or systems"
         )
-    signs = np.full((len(part.raters) + 1, keys.size), ABSENT, dtype=np.int8)
-    for rows in tables:
-        rater = label_codes(pl.Series(rows.raters, dtype=pl.String), part.raters)[rows.rater]  # combined annotators: -1
-        signs[rater, np.searchsorted(keys, places(rows))] = rows.sign
-    item_of, pair_of = np.divmod(keys, max(1, n_pairs))
-    first, second = part.design.pairs[pair_of].T
+    joint = rows.joint(*range(len(rows.raters)))
+    place = np.lexsort((joint.pair, joint.item))  # random numbers are assigned in the order of items
+    signs = np.full((len(part.raters), n), ABSENT, dtype=np.int8)
+    signs[label_codes(pl.Series(rows.raters[1:], dtype=pl.String), part.raters)] = joint.signs[1:, place]
+    items = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
+    systems = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
+    item, (first, second) = items[joint.item[place]], systems[comparison.design.pairs[joint.pair[place]]].T
     return replace(
         part,
-        item=item_of,
-        pair=pair_of,
-        unit=part.design.units[item_of],
-        length=np.log(part.words_of(item_of, first) / part.words_of(item_of, second)),
-        signs=signs[:-1],
-        people=signs[-1],
+        item=item,
+        pair=pair_codes(first, second, len(part.design.systems)),
+        unit=part.design.units[item],
+        length=np.log(part.words_of(item, first) / part.words_of(item, second)),
+        signs=signs,
+        people=joint.signs[0, place],
     )
 
 

@@ -14,7 +14,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
-from custodes.answers.wording import digits_of, plural
+from custodes.answers.wording import interval, plural
 from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
@@ -81,11 +81,9 @@ def line_of(row: Mapping[str, Any]) -> str:
         subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
     place = f" for {row['system']}" if row["system"] else ""
     place += f" on {row['aspect']}" if row["aspect"] else ""
-    digits = digits_of(row["value_low"], row["value_high"], least=DIGITS)
-    value, low, high = (number(row[f"value{end}"], digits) for end in ("", "_low", "_high"))
-    interval = "" if row["value_low"] is None else f" [{low}, {high}]"
+    value = interval(*(row[f"value{end}"] for end in ("", "_low", "_high")), digits=DIGITS, write=number)
     why = f" ({row['reason']})" if row["reason"] else ""
-    return f"{subject}{place}: {value}{interval} >= {row['threshold']:g}{why}"
+    return f"{subject}{place}: {value} >= {row['threshold']:g}{why}"
 
 
 @result

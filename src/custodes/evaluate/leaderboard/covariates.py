@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,18 @@ LENGTH = "length"
 
 SHOWN_FIRST = "shown first"
 """The effect of the presentation order, a covariate wherever the order is known and varies."""
+
+
+TIES = "ties"
+"""The parameter of ties of the Davidson model, shown among the effects."""
+
+UNITS: Mapping[str, str] = {
+    TIES: "odds of a tie to a win",
+    SHOWN_FIRST: "log odds",
+    LENGTH: "log odds per log ratio of words",
+}
+OTHER_UNIT = "log odds per standard deviation"
+"""Units of effects; a score is in its standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)

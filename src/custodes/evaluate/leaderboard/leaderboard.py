@@ -91,6 +91,7 @@ class Leaderboard(Result):
             "strength",
             "log odds of winning against a system of strength 0; the mean of all is 0. A bound is "
             "null where the data do not determine it",
+            unit="log odds",
             interval=True,
         ),
         count("rank", "rank by strength, from 1; the interval holds for all systems jointly", interval=True),
@@ -191,9 +192,10 @@ class Leaderboard(Result):
         ),
         score(
             "value",
-            "log odds that it adds (of a length: per unit of log length); for ties the parameter",
+            "log odds that it adds; for ties the parameter",
             interval=True,
         ),
+        label("unit", "unit of `value`"),
         p_value("p_value", "test of no effect of a covariate", "p"),
         rows=lambda made: main_rows(made, made.effects),
     )

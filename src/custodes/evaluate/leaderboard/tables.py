@@ -11,13 +11,11 @@ import numpy as np
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
+from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, chunks, up_to_rounding
 from custodes.stats.graphs import clearest_cycles, condensation, letters
 from custodes.stats.strength.direct import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
-
-TIES = "ties"
-"""Name of the Davidson parameter of ties among the effects."""
 
 ELO, ELO_MEAN = 400 / np.log(10), 1000
 """Slope and offset of the Elo scale: points per unit of strength, and points of strength 0."""
@@ -221,7 +219,8 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
         ties = {name: np.exp(value) for name, value in logs.items()} | {"p_value": np.nan}
         names = [TIES, *names]
         columns = {name: np.append(ties[name], values) for name, values in columns.items()}
-    return {"rater": [rater] * len(names), "effect": names, **columns}
+    units = [UNITS.get(name, OTHER_UNIT) for name in names]
+    return {"rater": [rater] * len(names), "effect": names, **columns, "unit": units}
 
 
 def _stacked(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

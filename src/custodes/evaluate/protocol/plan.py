@@ -27,7 +27,7 @@ from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
-from custodes.stats.arrays import Floats, chunks
+from custodes.stats.arrays import Floats, chunks, table_sums
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.intervals import percentile_interval
@@ -322,7 +322,7 @@ def _answered(comparison: RaterComparison, metric: int) -> Floats:
     """Confusion matrix of the metric given the human preference, over all pairs in both orders; posterior means."""
     joint = comparison.preferences.joint(0, 1 + metric)
     human, metric_signs = joint.signs[:, joint.by_all]
-    counts = np.bincount(3 * (1 - human) + 1 - metric_signs, minlength=9).reshape(3, 3)
+    counts = table_sums(1 - human, 1 - metric_signs, shape=(3, 3))
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 

@@ -34,11 +34,10 @@ from custodes.evaluate.rates.estimates import (
     judges_of,
     parsed_threshold,
 )
-from custodes.evaluate.rates.judges import MEASURES, compared_judges, judge_row, judge_table
+from custodes.evaluate.rates.judges import MEASURES, calibration_rows, compared_judges, judge_row, judge_table, roc_rows
 from custodes.evaluate.rates.notes import FEW_LABELS, judge_notes, label_notes, rate_notes
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
 from custodes.evaluate.rates.replaced import replacement_rows
-from custodes.evaluate.rates.thresholds import calibration_rows, roc_rows
 from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling

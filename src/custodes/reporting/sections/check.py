@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from custodes.answers.tables import label
 from custodes.evaluate.check.check import check
+from custodes.evaluate.check.problems import of_all_aspects
 from custodes.reporting.section import Context, Section
 from custodes.reporting.tables import columns_with_values, table_html
 
@@ -19,12 +20,14 @@ def _build(context: Context) -> Mapping[str, str]:
         "problems": ("Problems of the data", aspect, None),
         "used": ("Kind, direction and use of each rater", [], None),
     }
+    frames = {name: context.table(f"check.{name}") for name in tables}
+    frames["problems"] = of_all_aspects(frames["problems"])
     return {
         name: table_html(frame, [*first, *columns_with_values(columns, frame)], id=name, caption=caption, by=by)
         if frame.height
         else ""
         for name, (caption, first, by) in tables.items()
-        for frame, columns in [(context.table(f"check.{name}"), context.declared(f"check.{name}").columns)]
+        for frame, columns in [(frames[name], context.declared(f"check.{name}").columns)]
     }
 
 

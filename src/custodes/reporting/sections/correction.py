@@ -95,7 +95,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         "alone": rows["n_metric"].sum() == 0,
         "rows": [(CHANGED, "with a changed decision"), (ALL, "all")],
         "which": CHANGED if of_best[CHANGED].is_not_null().any() else ALL,
-        "notes": [message for _, message in context.notes("correction")],
+        "notes": context.notes("correction"),
     }
 
 

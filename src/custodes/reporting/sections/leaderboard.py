@@ -161,6 +161,7 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
 def _build(context: Context) -> Mapping[str, Any]:
     """Tables of corrected human ratings, with the notes."""
     corrected = context.table("leaderboard.corrected")
+    notes_of_study = {note.message for note in context.study.notes}
     return {
         "corrected": table_html(
             corrected.sort("saving", descending=True, nulls_last=True, maintain_order=True),
@@ -170,7 +171,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         )
         if corrected.height
         else "",
-        "notes": [note.message for note in context.results["leaderboard"].notes if note not in context.study.notes],
+        "notes": [note for note in context.notes("leaderboard") if note[1] not in notes_of_study],
     }
 
 

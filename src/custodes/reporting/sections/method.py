@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from custodes.answers.wording import names
-from custodes.data.notes import Note
-from custodes.evaluate.comparable import label_of
+from custodes.data.notes import joined
 from custodes.reporting.section import Context, Section
-
-PLACE = "\0"
-"""Placeholder of the aspect in a message."""
 
 CITATIONS = (
     (
@@ -67,27 +62,6 @@ CITATIONS = (
 )
 
 
-def joined_notes(notes: Sequence[Note]) -> list[tuple[str, str, int]]:
-    """Rule, message and count of each note; notes that differ only in the aspect are merged.
-
-    >>> joined_notes([
-    ...     Note(rule="few", message="few items for aspect 'a'", count=1, aspect="a"),
-    ...     Note(rule="few", message="few items for aspect 'b'", count=1, aspect="b"),
-    ... ])
-    [('few', 'few items for aspects a and b', 1)]
-    """
-    groups: dict[tuple[str, str, int], dict[str, str]] = {}
-    for note in notes:
-        plain = note.message.replace(label_of(note.aspect), PLACE, 1) if note.aspect else note.message
-        groups.setdefault((note.rule, plain, note.count), {})[note.aspect] = note.message
-    return [
-        (rule, plain.replace(PLACE, f" for aspects {names(list(messages))}"), count)
-        if len(messages) > 1 and PLACE in plain
-        else (rule, next(iter(messages.values())), count)
-        for (rule, plain, count), messages in groups.items()
-    ]
-
-
 def _build(context: Context) -> Mapping[str, Any]:
     """Provenance, formulas in words, citations, and data left out."""
     labels = "rates" in context.results
@@ -98,7 +72,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         "asked": context.results[first].provenance.options,
         "alone": alone,
         "labels": labels,
-        "noted": joined_notes([note for result in context.results.values() for note in result.notes]),
+        "noted": joined(note for result in context.results.values() for note in result.notes),
         "citations": [pair for pair in CITATIONS if (pair[0] == "Corrected rates") == labels],
         "downloads": [
             f"{question}.{name}" for question, result in context.results.items() for name in result.declared()

@@ -115,12 +115,26 @@
 
   // ---- tables of chosen rows
   const minus = (text) => text.replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
-  // as `answers/wording.py` says numbers: two significant digits of an interval's width, and of what would read as 0
+  // as `column_digits` in `answers/wording.py`: two significant digits of the narrowest interval of a column
   const behind = (size, least) => Math.min(10, Math.max(least, 1 - Math.floor(Math.log10(size))));
-  const digitsOf = (low, high, least) => {
-    const width = Number((high - low).toPrecision(3));
-    return width > 0 ? behind(width, least) : least;
-  };
+  const isNumber = (value) => typeof value === "number";
+  function columnDigits(found, column) {
+    const ends = column.interval ? ["_low", "_high"] : column.sd ? ["_sd"] : [];
+    const fields = ["", ...ends].map((end) => column.field + end);
+    const sizes = found.flatMap((row) => fields.map((field) => row[field])).filter(isNumber).map(Math.abs);
+    if (sizes.every((size) => size % 1 === 0)) return 0;
+    const largest = sizes.reduce((a, b) => Math.max(a, b));
+    const least = largest >= 1000 ? 0 : largest >= 10 ? 1 : 2;
+    const intervals = column.interval ? found.map((row) => fields.map((field) => row[field])).filter((row) => row.every(isNumber)) : [];
+    const widths = intervals.map(([, low, high]) => {
+      const width = Number((high - low).toPrecision(3));
+      return width > 1e-9 * Math.max(Math.abs(low), Math.abs(high)) ? width : 0;
+    }).filter((width) => width > 0).sort((a, b) => a - b);
+    if (!widths.length) return least;
+    const digits = Math.min(behind(widths[0], least), behind(widths[(widths.length - 1) >> 1], least) + 1);
+    const readsAsZero = ([, low, high]) => low * high > 0 && Math.min(Math.abs(low), Math.abs(high)) < 0.5 * 10 ** -digits;
+    return digits + (intervals.some(readsAsZero) ? 1 : 0);
+  }
   const decimal = (value, digits) => {
     if (value === null) return "–";
     const size = Math.abs(value);
@@ -136,7 +150,7 @@
   };
   const pValue = (value) => (value <= 0.001 ? "≤ .001" : value.toFixed(3).replace(/^0/, ""));
 
-  function cell(row, column) {
+  function cell(row, column, digits) {
     const value = row[column.field];
     if (value === null || value === undefined) return column.kind === "text" ? "" : "–";
     if (typeof value === "boolean") return value ? "yes" : "no";
@@ -144,12 +158,12 @@
     const whole = (v) => String(v).replace(/\B(?=(\d{3})+$)/g, "\u202f");
     const show = { int: whole, percent: share, p: pValue }[column.kind] || decimal;
     const sd = column.sd ? row[`${column.field}_sd`] : null;
-    if (sd !== null && sd !== undefined) return `${show(value, 2)} ± ${show(sd, 2)}`;
-    const low = column.interval ? row[`${column.field}_low`] : null;
-    const high = column.interval ? row[`${column.field}_high`] : null;
-    if (low === null || low === undefined || high === null || high === undefined) return show(value, 2);
-    const digits = digitsOf(low, high, 2);
-    return `${show(value, digits)} [${show(low, digits)}, ${show(high, digits)}]`;
+    if (isNumber(sd)) return `${show(value, digits)}\u00a0±\u00a0${show(sd, digits)}`;
+    const [low, high] = column.interval ? [row[`${column.field}_low`], row[`${column.field}_high`]] : [];
+    if (!isNumber(low) || !isNumber(high)) return show(value, digits);
+    const rounded = (number) => (low < 0 && high > 0 ? Number(number.toFixed(digits)) : number);
+    const [estimate, from, to] = [value, low, high].map((number) => show(rounded(number), digits));
+    return `${estimate} [${from},\u00a0${to}]`;
   }
 
   function element(name, text, attributes = {}) {
@@ -184,11 +198,13 @@
     const body = element("tbody");
     const found = rows(table.table, table.where, {}).map(turned);
     if (table.columns.some((column) => column.field === "position")) found.sort((a, b) => (a.position ?? 1e9) - (b.position ?? 1e9));
+    const digits = table.columns.map((column) => columnDigits(found, column));
     for (const row of found) {
       const line = element("tr");
       table.columns.forEach((column, i) => {
         const kind = column.kind === "text" ? "" : "n";
-        const made = i ? element("td", cell(row, column), { class: kind }) : element("th", cell(row, column), { scope: "row" });
+        const text = cell(row, column, digits[i]);
+        const made = i ? element("td", text, { class: kind }) : element("th", text, { scope: "row" });
         made.dataset.value = row[column.field] ?? "";
         line.append(made);
       });
@@ -236,10 +252,11 @@
   function applyWords() {
     for (const line of all("[data-aspect]")) line.hidden = line.dataset.aspect !== choice.aspect;
     for (const line of all("[data-text]")) line.textContent = filled(line.dataset.text);
-    for (const line of all("table.sortable tbody tr")) {
-      const own = line.firstElementChild.dataset.value === choice.metric;
-      if (own) line.setAttribute("aria-current", "true");
-      else line.removeAttribute("aria-current");
+    for (const table of all("table.sortable")) {
+      const lines = all("tbody tr", table);
+      const chosen = lines.filter((line) => line.firstElementChild.dataset.value === choice.metric);
+      for (const line of lines) line.removeAttribute("aria-current");
+      if (chosen.length < lines.length) for (const line of chosen) line.setAttribute("aria-current", "true");
     }
   }
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks, table_sums
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import decide
 from custodes.stats.stopping.replay import Answers, replay
@@ -42,8 +42,7 @@ class Pilot:
     @property
     def outcome(self) -> Ints:
         """(pairs, 3): wins, ties and losses."""
-        n_pairs = len(self.systems)
-        return np.bincount(3 * self.pair + 1 - self.sign, minlength=3 * n_pairs).reshape(n_pairs, 3)
+        return table_sums(self.pair, 1 - self.sign, shape=(len(self.systems), 3))
 
 
 def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> Floats:

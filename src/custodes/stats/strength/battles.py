@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, table_sums
 from custodes.stats.equal_clusters import group_clusters
 
 
@@ -157,12 +157,11 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
         _, code = np.unique(code, return_inverse=True)  # renumbered, to avoid integer overflow of products
         code = code * len(values) + level
     _, at, kind = np.unique(code, return_index=True, return_inverse=True)
-    outcomes = np.bincount(3 * kind + 1 - sign, weights=weight, minlength=3 * len(at)).astype(np.float64)
     return BattleCounts(
         first=low[at],
         second=high[at],
         covariates=covariates[at],
-        outcomes=outcomes.reshape(len(at), 3),
+        outcomes=table_sums(kind, 1 - sign, shape=(len(at), 3), weights=weight).astype(np.float64),
         kind=kind,
         sign=sign,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import CHUNK, Floats, Ints
+from custodes.stats.arrays import CHUNK, Floats, Ints, table_sums
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
@@ -198,7 +198,7 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
     >>> beyond_systems(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
     [0.0, 0.5]
     """
-    number = np.bincount(first * n_systems + second, minlength=n_systems**2).reshape(n_systems, n_systems)
+    number = table_sums(first, second, shape=(n_systems, n_systems))
     number = number + number.T
     laplacian = np.diag(number.sum(axis=0)) - number
     pull = np.zeros((values.shape[1], n_systems))

@@ -6,8 +6,7 @@ from custodes.registry import members
 
 from custodes.evaluate.agreement.statistics.accuracies import ACCURACIES
 from custodes.evaluate.agreement.statistics.correlations import CORRELATIONS
-from custodes.evaluate.agreement.statistics.accuracy_with_ties import WITH_TIES
-from custodes.evaluate.agreement.statistics.soft_pairwise_accuracy import SPA
+from custodes.evaluate.agreement.statistics.accuracies import WITH_TIES, SPA
 
-STATISTICS = {own.name: own for own in members(globals(), Statistic)}
+STATISTICS = {statistic.name: statistic for statistic in members(globals(), Statistic)}
 """Name to statistic."""

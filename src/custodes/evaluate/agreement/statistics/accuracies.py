@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
-from custodes.stats.intervals import SHARE
+from custodes.stats.intervals import POSITIVE, SHARE
 
 
 def guessing(sample: Sample) -> Floats:
@@ -66,4 +66,51 @@ ACCURACIES = (
         compared=True,
         essential=True,
     ),
+)
+
+
+WITH_TIES = (
+    Statistic(
+        name="acc_eq",
+        label="Pairwise accuracy with ties (acc_eq)",
+        doc="accuracy within items with calibrated metric ties, averaged over items (Deutsch et al. 2023)",
+        compute=of_outputs(lambda sample: sample.acc_eq[0]),
+        compared=True,
+        bounds=SHARE,
+        essential=True,
+    ),
+    Statistic(
+        name="acc_eq_epsilon",
+        label="Tie threshold of acc_eq (metric's units)",
+        doc="tie threshold of acc_eq, in units of the metric",
+        compute=of_outputs(lambda sample: sample.acc_eq[1]),
+        bounds=POSITIVE,
+        fewest=1000,  # a threshold jumps from one score difference to the next
+        best="",
+    ),
+)
+
+
+def _of_people(sample: Sample, human: Floats, metrics: Floats) -> Floats:
+    design = sample.comparison.design
+    return accuracy.spa(
+        human,
+        metrics,
+        units=design.units,
+        weights=sample.times,
+        flips=sample.flips,
+        item_weights=design.item_weights,
+    )
+
+
+SPA = Statistic(
+    name="spa",
+    label="Soft pairwise accuracy",
+    doc="soft pairwise accuracy (Thompson et al. 2024)",
+    compute=of_outputs(lambda sample: _of_people(sample, sample.comparison.human, sample.comparison.metric_scores)),
+    of_people=_of_people,
+    bounds=SHARE,
+    chance=0.5,
+    smooth=False,
+    essential=True,
 )
