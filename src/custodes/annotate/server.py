@@ -259,7 +259,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def usual_port() -> int:
-    """The default port of this machine, or 0 (any) where it is taken."""
+    """The default port, or 0 (any free port) if it is in use."""
     try:
         with bound(HOST, PORT):
             return PORT

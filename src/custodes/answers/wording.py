@@ -42,7 +42,7 @@ def digits_of(low: float | None, high: float | None, *, least: int) -> int:
 
 
 def _width(low: float | None, high: float | None) -> float | None:
-    """The width of an interval; None where it has none, or only what rounding left."""
+    """The width of an interval; None without an interval, or if the width is a rounding error."""
     if low is None or high is None:
         return None
     width = float(f"{high - low:.3g}")
@@ -50,7 +50,7 @@ def _width(low: float | None, high: float | None) -> float | None:
 
 
 def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) -> int:
-    """How many digits behind the point all numbers of a column have.
+    """Number of decimals of all numbers of a column.
 
     Two significant digits of the narrowest interval, but at most one digit more than the median interval needs, and at
     least `least` (1 where a number is at least 10, 0 where one is at least 1000). Whole numbers have none. One more
@@ -205,7 +205,7 @@ def estimate_text(
     write: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number with its interval, where there is one, each with so many `digits`.
+    """A number with its interval, if there is one, each with `digits` decimals.
 
     >>> estimate_text(0.0004, -0.3, 0.3, digits=2), estimate_text(0.4, 0.0004, 0.8, digits=2)
     ('0.00 [−0.30, 0.30]', '0.40 [0.00040, 0.80]')
@@ -213,7 +213,7 @@ def estimate_text(
     if value is None or low is None or high is None:
         return write(value, digits=digits)
     numbers = (value, low, high)
-    if low < 0 < high:  # a number that reads as 0 does not deceive here
+    if low < 0 < high:  # an estimate may be displayed as 0 here
         numbers = (round(value, digits), round(low, digits), round(high, digits))
     value_, low_, high_ = (write(each, digits=digits) for each in numbers)
     return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"

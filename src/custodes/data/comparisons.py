@@ -117,7 +117,7 @@ class Comparisons:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """(pairs, 2): positions of the two systems of every pair."""
+        """(pairs, 2): positions of the systems of each pair."""
         return read_only(np.stack(pairs_of(self.systems), axis=1))
 
     @property
@@ -174,7 +174,7 @@ class Comparisons:
         return replace(self._rows(rows), raters=tuple(self.raters[r] for r in raters), rater=codes)
 
     def with_raters(self, other: Comparisons) -> Comparisons:
-        """These raters, then those of another table of the same items and systems."""
+        """These raters, followed by those of another table of the same items and systems."""
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS
         }

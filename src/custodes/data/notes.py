@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 OF_ASPECT = " for aspect {!r}"
-"""How a message names its aspect."""
+"""Text of the aspect in a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def noted(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
 
 
 def joined(notes: Iterable[Note]) -> list[Note]:
-    """The notes, those that differ only in the aspect as one.
+    """The notes; those that differ only in the aspect are merged.
 
     >>> [note.message for note in joined([
     ...     Note(rule="few", message="few items for aspect 'a'", aspect="a"),
@@ -54,7 +54,7 @@ def joined(notes: Iterable[Note]) -> list[Note]:
 
 
 def _joined(group: list[Note]) -> Note:
-    """One note of several that differ only in the aspect."""
+    """Merge notes that differ only in the aspect."""
     first = group[0]
     aspects = list(dict.fromkeys(repr(note.aspect) for note in group))
     if len(aspects) == 1:

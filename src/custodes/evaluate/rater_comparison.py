@@ -355,8 +355,8 @@ def _scored_items(study: Study, raters: Sequence[str], aspect: str, items: Seque
 
 
 def _score_rows(values: Floats, place: NDArray[np.int64], threshold: Floats) -> pl.DataFrame:
-    """Rows of the scores (raters, k, systems) of the items at `place`, with tie thresholds (raters, k), if a rater scored
-    at least two outputs of the item."""
+    """Rows of the scores (raters, k, systems) of the items at `place`, with tie thresholds (raters, k), if a
+    rater scored at least two outputs of the item."""
     scored = np.isfinite(values)
     rater, item, system = np.nonzero(scored & (scored.sum(axis=2, keepdims=True) > 1))
     columns = {"rater": rater, "item": place[item], "system": system}

@@ -20,7 +20,7 @@ DIGITS = 5
 """Significant digits of embedded numbers: more than the precision of any interval."""
 
 LEAST_DIGITS = 2
-"""Digits behind the point of a column without intervals."""
+"""Decimals of a column without intervals."""
 
 LEVEL = 6
 """Compression level of deflate: level 9 takes three times as long for 1 % less."""

@@ -28,7 +28,7 @@ def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
 
 
 def of_all_aspects(problems: pl.DataFrame) -> pl.DataFrame:
-    """The problems, those that differ only in the aspect as one row with all these aspects."""
+    """The problems; those that differ only in the aspect are one row with all their aspects."""
     if "aspect" not in problems.columns or problems.is_empty():
         return problems
     joined = problems.with_columns(pl.col("examples").list.join("\n")).group_by(

@@ -30,7 +30,7 @@ UNITS: Mapping[str, str] = {
     LENGTH: "log odds per log ratio of words",
 }
 OTHER_UNIT = "log odds per standard deviation"
-"""Units of effects; a score is in its standard deviations."""
+"""Units of effects by covariate; other covariates are standardised."""
 
 
 @dataclass(frozen=True, kw_only=True)
