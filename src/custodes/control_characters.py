@@ -20,7 +20,7 @@ def escape_controls(text: str) -> str:
     Escaped are control characters (including line breaks), changes of text direction, lone surrogates and
     noncharacters. Letters of any script, joiners and emoji stay. The function is idempotent.
 
-    >>> print(visible("red\x1b[31m\u202eder"))
+    >>> print(escape_controls("red\x1b[31m\u202eder"))
     red\x1b[31m\u202eder
     """
     return _UNSHOWN.sub(_escaped, text)

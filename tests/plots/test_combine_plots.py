@@ -69,7 +69,7 @@ def test_every_method_has_words_and_a_look_of_its_own() -> None:
 def test_of_several_targets_one_is_drawn(both: Combine, fitted: Combine, picture: Any) -> None:
     assert picture(both, target="fluency").to_dict() == picture(fitted).to_dict()
     assert picture(both, target="coherence").to_dict()["title"].endswith("(coherence)")
-    with pytest.raises(OptionError, match="which target"):
+    with pytest.raises(OptionError, match="give target="):
         picture(both)
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
         picture(both, target="fluence")

@@ -99,7 +99,7 @@ def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
 def test_unknown_names_are_told_with_a_suggestion(corrected: Correction, replayed: Protocol) -> None:
     with pytest.raises(OptionError, match="did you mean 'judge'"):
         plots.correction_margins(corrected, "jugde", aspect="fluency")
-    with pytest.raises(OptionError, match="which aspect"):
+    with pytest.raises(OptionError, match="give aspect="):
         plots.correction_margins(corrected, "judge")
     with pytest.raises(OptionError, match="did you mean 'ppi'"):
         plots.correction_margins(corrected, "judge", aspect="fluency", estimator="pip")

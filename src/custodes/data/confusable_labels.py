@@ -37,7 +37,7 @@ def confusable(labels: Iterable[str]) -> list[list[str]]:
 def escape_confusable(label: str) -> str:
     """A label with escapes for characters that are invisible or look like a Latin letter.
 
-    >>> visible("GP\\u0422-4")
+    >>> escape_confusable("GP\\u0422-4")
     "'GP\\\\u0422-4'"
     """
     ascii_, plain = ascii(label), repr(label)

@@ -39,7 +39,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     """A note on which results are valid for a sequentially annotated study (by simulation, see the page on statistics);
     none if every pair was annotated once, with a fixed number.
 
-    >>> stopped(empty_looks())
+    >>> sequential_notes(no_interim_analyses())
     []
     """
     pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
@@ -58,7 +58,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
 def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
     """The last completed interim analysis of each pair, with the number of its analyses (`looks`).
 
-    >>> last_looks(empty_looks()).height
+    >>> last_looks(no_interim_analyses()).height
     0
     """
     pair = ["system_a", "system_b"]

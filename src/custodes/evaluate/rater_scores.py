@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Unpack
 
 import numpy as np
@@ -68,6 +68,15 @@ class RaterScores:
     def of_kind(self, kind: str) -> NDArray[np.intp]:
         """Positions of annotators ('human') or metrics with scores that vary."""
         return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
+
+    def on(self, items: NDArray[np.intp]) -> RaterScores:
+        """The design of some of the items."""
+        return replace(
+            self,
+            design=self.design.on(items),
+            scores=self.scores[:, items],
+            annotators=self.annotators[:, :, items],
+        )
 
     def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
         """Excluded raters and the reasons."""

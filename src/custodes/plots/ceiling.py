@@ -35,6 +35,22 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     Bars with whiskers: tau-b and its interval. Ticks: prediction of half of the annotators by the other half, and the
     bound of a perfect predictor for this number of annotators.
 
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> prediction_bars(result).to_dict()["title"]
@@ -114,6 +130,22 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
     Below 1: the other human aspects have information that the metrics lack. A line and a band per aspect. Raises
     `InputError` if annotators rated only one aspect.
 
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> information_ratio(result).to_dict()["title"]
@@ -155,8 +187,27 @@ def ratio_curve(data: Any) -> Any:
 def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
     """Held-out tau-b of all metrics released by each date. A line per aspect, with whiskers.
 
-    Raises `InputError` for fewer than two known release dates.
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
 
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where fewer than two dates of release are known.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> release_history(result)

@@ -44,8 +44,31 @@ def method_comparison(
 ) -> alt.TopLevelMixin:
     """A dot and whiskers per method of combining: the objective on held-out outputs, the best on top.
 
-    The dashed line is the best single metric, also selected in training. Raises `OptionError` for an unknown target.
+    The dashed line is the best single metric, chosen in training like everything else.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> method_comparison(made).to_dict()["title"]
@@ -97,10 +120,36 @@ def combination_weights(
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest, and the number of the others.
 
-    `statistic` is 'weight' or, for boosted trees, 'importance'. Hollow points have an interval that contains 0; without
-    intervals (importances, or refits that would take too long) significance is unknown. Raises `OptionError` for
-    another statistic or target, `InputError` for a model without weights.
+    Hollow points have an interval that holds 0; without intervals (importances, refits that would take too long) points
+    say nothing of chance.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    statistic : str, default 'weight'
+        'weight', or 'importance' of boosted trees.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For another statistic or target.
+    InputError
+        Where the model has none.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> combination_weights(made).to_dict()["title"]
@@ -171,6 +220,24 @@ def cost_curve(
     Steps, with a band for the interval, labelled by the added metric. Without given costs each metric costs 1. Raises
     `OptionError` for an unknown target.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> cost_curve(made).to_dict()["title"]
@@ -242,8 +309,31 @@ def pruning_curve(
 ) -> alt.TopLevelMixin:
     """Held-out objective by number of metrics in backward elimination; filled: the selected number.
 
-    Raises `InputError` for a model without pruning, `OptionError` for an unknown target.
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
 
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where nothing was pruned.
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> pruning_curve(made)
@@ -287,9 +377,33 @@ def accuracy_and_favoritism(
 ) -> alt.TopLevelMixin:
     """Sample accuracy of each method of combining by mean |Favi-Score| of its errors, on held-out outputs.
 
-    With fewer errors |Favi-Score| is larger by chance. Raises `InputError` if favoritism is undefined (verdicts),
-    `OptionError` for an unknown target.
+    Fewer errors raise it by chance alone.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where it is unknown (verdicts).
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> accuracy_and_favoritism(made).to_dict()["title"]

@@ -50,6 +50,22 @@ def complementarity_map(
     ranking are omitted. Cells shrink with the number of raters, down to 13 pixels for any width; with more than 100
     raters down to 5, and only every second or third row is labelled.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> complementarity_map(result).to_dict()["title"]
@@ -64,7 +80,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     ordered = result.raters.drop_nulls("position").sort("position")
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
-    names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
+    names = drawable([*people, *([GAP] if human aspects and metrics else []), *metrics])
     few = len(ordered) <= LABELLED
     cell = min(CELL_MAX, max(CELL_NAMED if few else CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
@@ -111,10 +127,31 @@ def explained_variance(
 ) -> alt.TopLevelMixin:
     """Explained variance of the principal components of the raters' rankings, individual and cumulative.
 
-    The common ranking of all raters is subtracted first, so this does not measure whether they agree. Bars with
-    whiskers: proportion of each component. Line: cumulative. Dashed grey: the same for random rankings. Grey rule: 80
-    %. Raises `InputError` if no two raters ranked everything, so that there are no components.
+    The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers:
+    the share of each component. Line: all up to it. Dashed grey: the same for raters who rank at random. Grey rule: 80
+    %.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where no two raters rank everything, so that there are no components.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> explained_variance(result).to_dict()["title"]
@@ -174,10 +211,34 @@ def judges_map(
 ) -> alt.TopLevelMixin:
     """Raters on the first two principal components; close raters rank similarly; colour: cluster, shape: kind of rater.
 
-    Both axes have the same unit. Up to 25 raters are all labelled; of more, human raters, the three metrics closest to
-    them, the extreme metrics, and those in `named`. Raises `InputError` if fewer than four raters ranked everything,
-    `OptionError` for an unknown name.
+    One unit is as long across as up. Up to 25 raters are all named, else people, the three metrics that rank most like
+    them, the metrics at the ends of the map, and those in `named`.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    named : str or sequence of str, default ()
+        Further raters to name in the plot.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where fewer than four raters rank everything, so that nobody has a place.
+    OptionError
+        For an unknown name.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> judges_map(result).to_dict()["title"]
@@ -282,6 +343,22 @@ def complementarity_averages(
 ) -> alt.TopLevelMixin:
     """Mean complementarity of two human aspects, of a human aspect and a metric, and of two metrics, with intervals.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> len(complementarity_averages(result).to_dict()["layer"])

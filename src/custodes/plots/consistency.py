@@ -40,6 +40,33 @@ def judge_faults(
     Red: significant, all tests of the study together. `kind` is one of `findings`, by default the first with an
     estimate. Raises `OptionError` for an unknown kind or aspect, and if no test has an estimate.
 
+    Red where it is claimed, all tests of the study together.
+
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    kind : str, optional
+        Kind of the table `findings`; default: the first with an estimate.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown kind or aspect, and where no test has an estimate.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
@@ -92,6 +119,24 @@ def order_flips(
 ) -> alt.TopLevelMixin:
     """A dot and whiskers per judge: flip rate, the proportion of comparisons with another winner in the other order.
 
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
@@ -136,6 +181,24 @@ def judge_calibration(
 
     Below the line the judge is overconfident. Whiskers: intervals from resampled items.
 
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    rater : str
+        Rater (judge).
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(40), "system_a": "A", "system_b": "B"}
     >>> person = pl.DataFrame({**pairs, "rater": "ann", "kind": "human", "preference": [1, 1, 1, -1] * 10})
@@ -187,6 +250,24 @@ def order_confusion(
 
     A rater that ignores the order has counts only on the diagonal; above it the first position gained.
 
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    rater : str
+        Rater (judge).
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]

@@ -24,6 +24,31 @@ def gate_rules(
     All aspects, or only `aspect`. A rule with an undefined value has a row without a dot. Raises `OptionError` for an
     unknown aspect.
 
+    All aspects, or the one that is named. A rule whose value is undefined has a row without a dot.
+
+    Parameters
+    ----------
+    result : Gate
+        Result of `gate`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3")
     >>> gate_rules(result).to_dict()["title"]

@@ -46,6 +46,25 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
 
     Raises `OptionError` for another suffix and if the path cannot be written.
 
+    Parameters
+    ----------
+    chart : altair.TopLevelMixin or mapping
+        Chart, or its Vega-Lite specification.
+    path : str or Path
+        File to write; the suffix is the format.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    OptionError
+        For another suffix and where the path cannot be written.
+
+    Examples
+    --------
     >>> import tempfile, custodes as cu
     >>> from custodes import plots
     >>> chart = plots.error_types(cu.ranking(cu.read("demo"), resamples=0), aspect="fluency")

@@ -21,19 +21,12 @@ _TINY = 1e-12
 _SAME = 1e-9  # smaller variations of differences are rounding errors
 
 
-def score_placement(persons: Floats, metric: Floats, *, units: Ints) -> Placement:
-    """Placement from scores: persons (annotators, items, systems), metric (items, systems), NaN if not rated; units
-    (items,) are the clusters.
+class ScoredPeople:
+    """Human scores, beside which metrics are placed by their scores.
 
     Human means are standardised. The metric's scores are mapped by rank to the distribution of the human means, so that
     neither their unit nor outliers matter, and the link of a noisy but fair metric is nearly straight.
     """
-    return ScoredPeople(persons, units=units).placement(metric)
-
-
-class ScoredPeople:
-    """Human scores as the reference of `score_placement`; values that depend on the human ratings alone are computed
-    once for consecutive metrics that scored the same outputs."""
 
     def __init__(self, persons: Floats, *, units: Ints) -> None:
         self._rated = np.isfinite(persons).any(axis=0)
