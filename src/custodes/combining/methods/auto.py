@@ -1,5 +1,5 @@
-"""The blend, unless another method is clearly better in inner folds: where methods are level, averaging two beats
-choosing one."""
+"""Automatic choice: the blend, unless another method is clearly better in inner folds, because averaging two methods of
+similar quality is better than selecting one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning.folds import splits
 
 CLEARLY = 2.0
-"""Standard errors over inner folds by which another method must lead the blend; with 1, choosing followed noise."""
+"""Standard errors over inner folds by which another method must exceed the blend; with 1, the choice followed noise."""
 
 
 def automatic(methods: Sequence[Method]) -> Method:
-    """The method that chooses among others, by `CLEARLY` standard errors of the paired difference from the blend."""
+    """Method that chooses among others: by `CLEARLY` standard errors of the paired difference from the blend."""
     among = tuple(method for method in methods if method.by_default)
 
     def fit(training: TrainingData) -> Formula:
@@ -45,7 +45,7 @@ def automatic(methods: Sequence[Method]) -> Method:
 
 
 def scored(training: TrainingData, among: Sequence[Method]) -> dict[str, Floats]:
-    """What methods score on folds of a part that they have not seen, by name (folds,)."""
+    """Scores of methods on held-out folds of a training part, by name (folds,)."""
     fold = training.inner_folds()
     predicted = {method.name: np.full(len(training.y), np.nan) for method in among if not method.mean_of}
     for train, held in splits(fold):

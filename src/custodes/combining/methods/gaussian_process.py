@@ -8,11 +8,11 @@ from custodes.combining.methods.method import Formula, Method, TrainingData
 from custodes.stats.learning.bayesopt import maximise
 
 INITIAL, ITERATIONS = 5, 100
-"""Evaluations of the Gaussian process, as in the paper (appendix C.2)."""
+"""Number of evaluations of the Gaussian process, as in the paper (appendix C.2)."""
 
 
 def gaussian_process(training: TrainingData) -> Formula:
-    """The weights with the highest objective, of the `top` metrics."""
+    """Weights that maximise the objective, for the `top` metrics."""
     x, _ = training.filled
     scores = np.nan_to_num(training.score(x.T), nan=-np.inf)
     selected = np.sort(np.argsort(-scores, kind="stable")[: training.top])
@@ -25,7 +25,7 @@ def gaussian_process(training: TrainingData) -> Formula:
         rng=training.rng,
     )
     weights = np.zeros(x.shape[1])
-    weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # an objective that is never defined
+    weights[selected] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
     return training.calibrated(weights)
 
 

@@ -1,4 +1,4 @@
-"""A way of combining metrics is a value; it learns from training data a formula that predicts people's ratings."""
+"""A method of combining metrics: it learns from training data a formula that predicts human ratings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from custodes.stats.learning.objective import Objective, objective
 
 @dataclass(frozen=True, kw_only=True)
 class Formula:
-    """What a method learnt. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again;
-    the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing)
-    plus `share` times that of `trees`, for which each metric has an
-    `importance` (metrics,). `pruned` are the steps of pruning;
-    `chosen` is the method behind `auto`."""
+    """A fitted formula. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again; the
+    prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) for missing scores) plus
+    `share` times that of `trees`, in which each metric has an `importance` (metrics,). `pruned`: the steps of pruning;
+    `chosen`: the method selected by `auto`.
+    """
 
     weights: Floats
     fill: Floats
@@ -38,11 +38,12 @@ class Formula:
 
     @property
     def used(self) -> NDArray[np.intp]:
-        """The metrics that matter to the prediction."""
+        """Metrics that affect the prediction."""
         return np.flatnonzero((self.weights != 0) | (np.asarray(self.importance) > 0))
 
     def predict(self, x: Floats) -> Floats:
-        """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The same row gives the same bits beside any others."""
+        """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The result of a row is bitwise independent of other
+        rows."""
         scaled = narrowed(x, self.low, self.high)
         line = weighted_sum(np.where(np.isfinite(scaled), scaled, self.fill), self.weights) + self.intercept
         if self.trees is None:
@@ -51,28 +52,28 @@ class Formula:
 
 
 def weighted_sum(x: Floats, weights: Floats) -> Floats:
-    """The sum of x (rows, metrics) times weights (metrics,): the same for a row beside any others."""
+    """Sum of x (rows, metrics) times weights (metrics,), independent of the other rows."""
     used = np.flatnonzero(weights)
-    # The order of a sum follows the layout in memory, which must not matter.
+    # The order of summation depends on the memory layout, which is therefore fixed.
     return np.asarray(np.ascontiguousarray(x[:, used] * weights[used]).sum(axis=1))
 
 
 def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Clip x (rows, metrics) to limits (metrics,) and scale it to [0, 1]; NaN stays NaN, limits of no width give 0."""
+    """Clip x (rows, metrics) to limits (metrics,) and scale it to [0, 1]; NaN stays NaN, equal limits give 0."""
     width = np.subtract(high, low)
     return np.asarray((np.clip(x, low, high) - low) / np.where(width > 0, width, 1.0))
 
 
 INNER = 5
-"""Folds within a training part, for choices."""
+"""Number of folds within a training part, for choices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """What a method learns from: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) people's ratings; `items`
-    and `groups` (rows,) the item of each output, and what is held out together; `by` the objective; `top` so many
-    metrics for the methods that ask for it (None: all); `inner` what methods score on folds of this part that they
-    have not seen, by name (folds,), where that is known."""
+    """Training data: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) human ratings; `items` and `groups`
+    (rows,) the item and the cluster of each output; `by` the objective; `top` the number of metrics of methods that use
+    it (None: all); `inner` scores of methods on held-out folds of this part, by name (folds,), if known.
+    """
 
     x: Floats
     y: Floats
@@ -87,17 +88,17 @@ class TrainingData:
         read_only(self)
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
-        """Some of the rows."""
+        """The training data of some rows."""
         x, y, items, groups = (values[rows] for values in (self.x, self.y, self.items, self.groups))
         return replace(self, x=x, y=y, items=items, groups=groups, inner={})
 
     def resampled(self, rng: np.random.Generator) -> TrainingData:
-        """Whole groups drawn with replacement; copies of a group stay together in any inner fold."""
+        """Bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
         ordered, start = np.argsort(group, kind="stable"), np.cumsum(size) - size
         drawn = rng.choice(len(size), size=len(size))
         copy = np.repeat(np.arange(len(drawn)), size[drawn])
-        before = np.cumsum(size[drawn]) - size[drawn]  # rows of the copies before
+        before = np.cumsum(size[drawn]) - size[drawn]  # number of rows of the preceding copies
         part = self.part(ordered[(start[drawn] - before)[copy] + np.arange(len(copy))])
         item = np.unique(part.items, return_inverse=True)[1]
         items = np.unique(copy * (item.max() + 1) + item, return_inverse=True)[1]
@@ -110,7 +111,8 @@ class TrainingData:
 
     @cached_property
     def filled(self) -> tuple[Floats, Floats]:
-        """x with missing values at the mean of their column, and those means (metrics,); 0.5 where there is none."""
+        """x with missing values replaced by the column mean, and those means (metrics,); 0.5 for a column without
+        values."""
         present = np.isfinite(self.x)
         n = present.sum(axis=0)
         fill = np.where(n > 0, np.where(present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
@@ -118,7 +120,7 @@ class TrainingData:
 
     @cached_property
     def standardised(self) -> tuple[Floats, float, float]:
-        """y of mean 0 and deviation 1, with its mean and deviation: XGBoost reckons in single precision."""
+        """y with mean 0 and standard deviation 1, with its mean and deviation: XGBoost computes in single precision."""
         mean, spread = float(self.y.mean()), float(self.y.std()) or 1.0
         return (self.y - mean) / spread, mean, spread
 
@@ -131,8 +133,9 @@ class TrainingData:
         return self.rng.bit_generator.state
 
     def learn(self, method: Method) -> tuple[float, Formula]:
-        """The seconds of a fit, and what was learnt: once, whoever asks. No method depends on those before it: each
-        finds the generator as the first one did."""
+        """Seconds of a fit, and the formula; repeated calls reuse it. Methods do not depend on earlier ones: each
+        starts from the same state of the generator.
+        """
         self.rng.bit_generator.state = self._start
         if method.name not in self._learnt:
             start = time.perf_counter()
@@ -141,39 +144,38 @@ class TrainingData:
         return self._learnt[method.name]
 
     def inner_folds(self) -> NDArray[np.intp]:
-        """Folds (rows,) that keep groups whole, for choices within this part."""
+        """Folds (rows,) of whole clusters, for choices within this part."""
         n_folds = min(INNER, len(np.unique(self.groups)))
         return folds.grouped_folds(self.groups, n_folds=n_folds, rng=self.rng)
 
     def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
-        """The objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
+        """Objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
         return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
 
     def calibrated(self, weights: Floats) -> Formula:
-        """Weights whose sum is put on people's scale by least squares; its order never turns."""
+        """Weights rescaled to the human ratings by least squares; the sign is never reversed."""
         x, fill = self.filled
         score, mean = weighted_sum(x, weights), self.y.mean()
         spread = float(score.var())
         slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
-        # Where the sum runs against people it keeps its direction, shrunk to next to nothing.
+        # A sum that is negatively correlated with human ratings keeps its direction, shrunk to nearly 0.
         slope = slope if slope > 0 else 1e-6
         return Formula(weights=slope * weights, fill=fill, intercept=float(mean - slope * score.mean()))
 
 
 Family = Literal["weights", "importances", "both"]
-"""What a metric has in the formula: a weight, an importance in trees, or both."""
+"""Contribution of a metric to the formula: a weight, an importance in trees, or both."""
 
 Fit = Callable[[TrainingData], Formula]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """`fit` learns a formula. `refits` learns its weights again,
-    on resampled data, for their intervals (None: they have none). `mean_of` are the methods whose predictions it
-    averages, `among` those that it chooses among. `fast`: a fit takes milliseconds,
-    so that the report and unseen systems try it; `by_default`: it is fitted unless others are named,
-    and `auto` tries it; `takes_top`: it weighs the best so many
-    metrics alone."""
+    """A method of combining metrics. `fit` learns a formula. `refits` learns its weights on resampled data, for their
+    intervals (None: no intervals). `mean_of`: methods whose predictions it averages; `among`: methods between which it
+    chooses. `fast`: a fit takes milliseconds, so the report and the tests on unseen systems include it; `by_default`:
+    fitted unless others are named, and tried by `auto`; `takes_top`: it uses only the `top` best metrics.
+    """
 
     name: str
     label: str
@@ -189,8 +191,9 @@ class Method:
 
 
 def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:
-    """What methods say by name, those that are the mean of others included: near enough to fitting it for itself, and
-    half the trees."""
+    """Predictions of methods by name, where a method that is a mean averages those of its parts: nearly equal to a fit
+    of its own, with half the trees.
+    """
     return {
         method.name: np.mean([predicted[part.name] for part in method.mean_of], axis=0)
         if method.mean_of

@@ -1,4 +1,4 @@
-"""Boosted trees (paper, section 3.3.2): on all metrics, pruned to few, or blended with a line."""
+"""Boosted trees (paper, section 3.3.2): on all metrics, pruned to few, or averaged with a linear model."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 
 SEED = 0
-"""Of XGBoost's row sampling: a setting of the method, so that the same data give the same trees."""
+"""Seed of XGBoost's row sampling: fixed, so that the same data give the same trees."""
 
 
 def _boosted(training: TrainingData, x: Floats, columns: NDArray[np.intp]) -> tuple[boost.Trees, Floats]:
-    """Fit trees that predict standardised ratings from some columns of x (rows, metrics): these, and the importances.
+    """Fit trees that predict standardised ratings from some columns of x (rows, metrics): trees and importances.
 
-    A column without values changes no tree.
+    A column without values does not change the trees.
     """
     values = np.full_like(x, np.nan)
     values[:, columns] = x[:, columns]
@@ -28,7 +28,7 @@ def _boosted(training: TrainingData, x: Floats, columns: NDArray[np.intp]) -> tu
 
 
 def trees_on(training: TrainingData, columns: NDArray[np.intp]) -> Formula:
-    """Fit trees on some of the metrics."""
+    """Trees on some of the metrics."""
     trees, importance = _boosted(training, training.x, columns)
     splits = bool(importance.any())
     _, mean, spread = training.standardised
@@ -48,11 +48,12 @@ def xgboost(training: TrainingData) -> Formula:
 
 
 def xgboost_pruned(training: TrainingData) -> Formula:
-    """Boosted trees on fewer metrics: the least important one leaves, step by step; the number is chosen on held-out
-    folds (paper, algorithm 1)."""
+    """Boosted trees with backward elimination of the least important metric; the number is chosen on held-out folds
+    (paper, algorithm 1).
+    """
 
     def score(predicted: Floats, fold: NDArray[Any]) -> float:
-        """The objective, averaged over the folds where it is defined."""
+        """Mean objective over the folds in which it is defined."""
         values = training.fold_scores(predicted, fold)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
@@ -62,7 +63,7 @@ def xgboost_pruned(training: TrainingData) -> Formula:
 
 
 def half(training: TrainingData) -> Formula:
-    """Ridge regression for half of the prediction."""
+    """Half of a ridge regression, the linear part of `blend`."""
     whole = training.learn(RIDGE)[1]
     return replace(whole, weights=whole.weights / 2, intercept=whole.intercept / 2)
 
