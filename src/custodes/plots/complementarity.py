@@ -80,7 +80,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     ordered = result.raters.drop_nulls("position").sort("position")
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
-    names = drawable([*people, *([GAP] if human aspects and metrics else []), *metrics])
+    names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
     few = len(ordered) <= LABELLED
     cell = min(CELL_MAX, max(CELL_NAMED if few else CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
