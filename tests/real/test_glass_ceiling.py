@@ -117,3 +117,14 @@ def test_without_the_diagonal_human_aspects_are_not_closer_than_metrics(shared_d
     assert with_diagonal.round(2).tolist() == [0.19, 0.38, 0.20]
     assert without.round(2).tolist() == [0.26, 0.38, 0.22]
     assert all(table["complementarity"][0] > table["complementarity"][2] for table in tables)
+
+
+@pytest.mark.parametrize(("level", "dimensions"), [("system", {2}), ("utterance", {4, 6})])
+def test_few_components_and_communities_as_published(shared_data: Path, level: str, dimensions: set[int]) -> None:
+    """Figures 4 to 6: fewer than 6 components explain 80 % of the variance; two communities, at most three."""
+    for path in (shared_data / "glass-ceiling").glob("*.csv.gz"):
+        result = cu.complementarity(authors_study(path), level=level, resamples=0)  # type: ignore[arg-type]
+        assert result.summary["dimension"].item() in dimensions
+        assert result.summary["clusters"].item() <= 2
+        aspects = result.clusters.filter(kind="human")
+        assert aspects["cluster"].n_unique() == 1
