@@ -29,16 +29,16 @@ def training_data(
     rows = np.flatnonzero((train & of.rated).ravel())
     x, items = of.rows(rows), rows // len(of.design.systems)
     scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
-    return scales, TrainingData(
+    data = TrainingData(
         x=scales.apply(x),
         y=of.human.ravel()[rows],
         items=items,
         groups=of.design.units[items],
         by=terms.objective,
-        top=terms.top,
         rng=rng,
         inner=inner,
     )
+    return scales, data if terms.top is None else data.with_top(terms.top)
 
 
 class Part(NamedTuple):
