@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from docstring_parser import DocstringStyle, parse
 
 import custodes as cu
 from custodes.answers.result import Result
@@ -231,6 +232,15 @@ def test_every_public_name_is_explained(name: str, value: object) -> None:
     assert len(doc) > 20, f"{name} is not explained"
     if inspect.isfunction(value):
         assert ">>>" in doc, f"{name} has no example"
+
+
+@pytest.mark.parametrize("name", [name for name, value in public().items() if name.startswith("plots.")])
+def test_help_of_a_picture_describes_every_argument(name: str) -> None:
+    function = public()[name]
+    sections = parse(inspect.getdoc(function) or "", DocstringStyle.NUMPYDOC)
+    described = [part.arg_name for part in sections.params if part.type_name]
+    assert described == list(inspect.signature(function).parameters)
+    assert sections.returns is not None
 
 
 def test_nothing_is_left_of_a_merge() -> None:

@@ -19,7 +19,7 @@ def escape_controls(text: str) -> str:
     Escaped are controls (a line break too), what turns the direction of a text, lone surrogates and code points that
     are no characters. Letters of any script, joiners and emoji stay. Doing it twice changes nothing.
 
-    >>> print(visible("red\x1b[31m\u202eder"))
+    >>> print(escape_controls("red\x1b[31m\u202eder"))
     red\x1b[31m\u202eder
     """
     return _UNSHOWN.sub(_escaped, text)

@@ -32,7 +32,7 @@ def digest(value: Any) -> str:
 def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """What a JSON text holds; InputError, with what is wrong in a few words, for anything else.
 
-    >>> decoded(b"[1, 2]", msgspec.json.Decoder(list[int]))
+    >>> decode(b"[1, 2]", msgspec.json.Decoder(list[int]))
     [1, 2]
     """
     try:
@@ -48,7 +48,7 @@ def decode(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 def is_lossless(content: bytes, value: Any) -> bool:
     """Whether a JSON text holds what was made of it, no field less and none more.
 
-    >>> is_whole(b'{"a": 1.0}', {"a": 1})
+    >>> is_lossless(b'{"a": 1.0}', {"a": 1})
     True
     """
     return bool(msgspec.json.decode(content) == msgspec.json.decode(msgspec.json.encode(value)))
@@ -65,7 +65,7 @@ _REASON = 200  # characters
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON from its pairs; ValueError where a key stands twice, of which a parser would keep the last.
 
-    >>> without_twins([("a", 1), ("b", 2)])
+    >>> reject_duplicate_keys([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}
     """
     merged = dict(pairs)

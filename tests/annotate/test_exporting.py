@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import polars as pl
@@ -133,8 +134,8 @@ def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
         base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
     told = (export(path, tmp_path / "out") / "signature.txt").read_text()
     assert (
-        "study of people's answers: study.db\ncustodes: 0.1.0\ndigest: fda126eb0ef206e1\nbattles.csv: 4 rows, sha256"
-        in told
+        f"study of people's answers: study.db\ncustodes: {version('custodes')}\ndigest: fda126eb0ef206e1\n"
+        "battles.csv: 4 rows, sha256" in told
     )
 
 

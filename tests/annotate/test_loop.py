@@ -3,6 +3,7 @@ annotators over HTTP, and the same in a browser."""
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -14,11 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
-from custodes.annotate.study_status import snapshot_of_file
-from tests.annotate.people import answer_all
+from custodes.annotate.site.translations import ENGLISH
+from tests.annotate.people import Browser
 from tests.judging.servers import Manner, Seen, Server, says
 from tests.pages import blocks
 from tests.waiting import PATIENCE
@@ -27,6 +29,9 @@ pytest.importorskip("uvicorn")
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "from-texts-to-the-answer.md"
 LINK = re.compile(r"http://\S+/s/\S+")
+TEXT = re.compile(r'<div class="text"[^>]*>(.*?)</div>', re.DOTALL)
+CHANGED = "before => document.querySelector('h1')?.innerText !== before"
+"""Whether a page has another heading than before."""
 TAGGED = re.compile(r"<(output-[AB]-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
@@ -37,6 +42,13 @@ def verdict(seen: Seen, tried: int) -> Manner:
     guest = TAGGED.sub("", content)
     first, second = (shared(guest, texts[name]) for name in sorted(texts))
     return says(json.dumps({"verdict": "tie" if first == second else "A" if first > second else "B"}))
+
+
+def prefers(guest: str, first: str, second: str, rng: np.random.Generator) -> int:
+    """An annotator's answer: as the judge's, a fourth at random."""
+    if rng.random() < 0.25:
+        return int(rng.integers(-1, 2))
+    return int(np.sign(shared(guest, first) - shared(guest, second)))
 
 
 def shared(guest: str, answer: str) -> int:
@@ -67,22 +79,32 @@ def follow(commands: list[list[str]], folder: Path, answer: Callable[[list[str]]
             stderr=subprocess.STDOUT,
             encoding="utf-8",
         )
-        assert process.stdout is not None
-        text = ""
-        if verb == "annotate":
-            links = []
-            while "Ctrl-C stops it" not in text:
-                text += (line := process.stdout.readline())
-                assert line, text
-                links += LINK.findall(line)
-            answer(links)
-            while "finished" not in text:
-                text += process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENCE)
-        printed[verb] = text + out
+        try:
+            printed[verb] = (
+                attended(process, answer) if verb == "annotate" else process.communicate(timeout=PATIENCE)[0]
+            )
+        finally:
+            process.kill()
+            process.communicate()
         assert process.returncode == 0, printed[verb]
     return printed
+
+
+def attended(process: subprocess.Popen[str], answer: Callable[[list[str]], None]) -> str:
+    """What a server prints until its study is finished and it is stopped, while two annotators answer."""
+    assert process.stdout is not None
+    text, links = "", list[str]()
+    while "Ctrl-C stops it" not in text:
+        line = process.stdout.readline()
+        assert line, text
+        text, links = text + line, links + LINK.findall(line)
+    answer(links)
+    while "finished" not in text:
+        line = process.stdout.readline()
+        assert line, text
+        text += line
+    process.send_signal(signal.SIGINT)
+    return text + process.communicate(timeout=PATIENCE)[0]
 
 
 def check(printed: dict[str, str], folder: Path) -> None:
@@ -101,8 +123,24 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
 
     def answer(links: list[str]) -> None:
         assert len(links) == 2
-        study = tmp_path / "study.db"
-        answer_all(links, study, snapshot_of_file(study).plan, better=0.5, rng=1)
+        rng, browsers, idle = np.random.default_rng(1), [Browser(link) for link in links], 0
+        while idle < 2:
+            idle += 1
+            for one in browsers:
+                if not one.does:
+                    one.look()  # a page that waits
+                fields = {"do": one.does}
+                if one.does == "agree":
+                    fields |= {"digest": one.digest, "agree": "1"}
+                elif one.does == "answer":
+                    texts = [html.unescape(text) for text in TEXT.findall(one.page)]
+                    fields |= {"assignment": str(one.assignment), "v0": str(prefers(*texts[:3], rng)), "seconds": "20"}
+                elif one.does != "begin":
+                    continue
+                one.act(fields)
+                idle = 0
+        for one in browsers:
+            one.close()
 
     check(follow(commands, tmp_path, answer), tmp_path)
     import custodes as cu
@@ -120,6 +158,8 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
 def test_two_people_in_a_browser(commands: list[list[str]], tmp_path: Path, browser: Any) -> None:
     """They read the texts, and choose as the judge does."""
 
+    rng = np.random.default_rng(2)
+
     def answer(links: list[str]) -> None:
         pages = []
         for link in links:
@@ -132,26 +172,27 @@ def test_two_people_in_a_browser(commands: list[list[str]], tmp_path: Path, brow
             pages.append(page)
         left = True
         while left:
-            left = sum(map(choose, pages)) > 0
+            left = sum(choose(page, rng) for page in pages) > 0
 
     check(follow(commands, tmp_path, answer), tmp_path)
 
 
-def choose(page: Any) -> bool:
+def choose(page: Any, rng: np.random.Generator) -> bool:
     """Answer the question of a page, or go on; False at the end of the study."""
-    page.wait_for_selector("main")
-    if page.query_selector(".sides") is None:
-        button = page.query_selector("button:has-text('Continue')")
-        if button is not None:
-            button.click()
-            page.wait_for_load_state()
-        else:
-            page.reload()  # a page that waits, or the last one
-        return "finished" not in page.inner_text("main").lower() and "Thank you" not in page.inner_text("main")
+    page.wait_for_selector("h1, .sides")
     heading = page.inner_text("h1")
-    guest, *texts = [one.inner_text() for one in page.query_selector_all(".text")][:3]
-    first, second = (shared(guest, text) for text in texts)
+    if page.query_selector(".sides") is None:
+        if any(ENGLISH[f"{why}_what"] in page.inner_text("main") for why in ("finished", "no-work")):
+            return False
+        button = page.query_selector("button.main")
+        if button is None:
+            page.reload()  # a page that waits
+        else:
+            button.click()
+            page.wait_for_function(CHANGED, arg=heading)
+        return True
+    texts = [one.inner_text() for one in page.query_selector_all(".text")][:3]
     page.wait_for_timeout(700)  # a new question takes no answer at once
-    page.keyboard.press("0" if first == second else "1" if first > second else "2")
-    page.wait_for_function("before => document.querySelector('h1')?.innerText !== before", arg=heading)
+    page.keyboard.press({1: "1", 0: "0", -1: "2"}[prefers(*texts, rng)])
+    page.wait_for_function(CHANGED, arg=heading)
     return True

@@ -129,9 +129,9 @@ def test_help_of_a_result_names_every_column_that_it_declares() -> None:
     for result in RESULTS.values():
         told = result.__doc__ or ""
         for name, own in result.declared().items():
-            assert f"`{name}`: {own.doc}" in told
+            assert f"\n{name} : polars.DataFrame\n    {own.doc}\n" in told
             for column in own.columns:
-                assert f"- `{', '.join(column.names)}`: {column.doc}" in told
+                assert f"\n    - `{', '.join(column.names)}`: {column.doc}\n" in told
 
 
 # Recognised by documentation, whatever the declared kind; points of Elo are odds.

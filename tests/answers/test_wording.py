@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.answers.wording import column_digits, interval, names, number, p_value, percent, with_ends
+from custodes.answers.wording import column_digits, interval, letter_ranges, names, number, p_value, percent, with_ends
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,12 @@ def test_p_values_have_three_digits_and_are_never_0(p: float, text: str) -> None
 )
 def test_long_lists_are_cut_and_counted(labels: list[str], text: str) -> None:
     assert names(labels, limit=3) == text
+
+
+def test_many_letters_of_significance_are_ranges_of_the_same_letters() -> None:
+    assert letter_ranges("abc") == "abc"
+    assert letter_ranges("abcdefghijklmnopqrs") == "a–s"
+    assert letter_ranges("abcdefghik") == "a–i k"
+    assert letter_ranges("xyza1b1") == "x–b1"  # after z come a1, b1
+    assert letter_ranges("2abd") == "2abd"  # part 2 of systems without connecting comparisons
+    assert letter_ranges(None) == "–"

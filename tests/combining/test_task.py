@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.combining.task import Task, outer_folds, task
+from custodes.combining.combine import combine
+from custodes.combining.task import SAMPLED, Task, outer_folds, task
 from custodes.errors import InputError, OptionError
 from tests.combining.tasks import ITEMS, N_SYSTEMS, drawn, made, planted, table_of_items
-from tests.evaluate.judged_studies import Scores
+from tests.evaluate.judged_studies import Scores, judged
 
 
 def rules(of: Task) -> dict[str, str]:
@@ -284,3 +285,39 @@ def test_folds_by_what_items_do_not_have_are_refused() -> None:
             folds_of(made(planted()), by)
     with pytest.raises(OptionError, match=r"folds='group': only 1 fold \(news\)"):
         folds_of(made(planted(), items=table_of_items(group=["news"] * ITEMS)), "group")
+
+
+# --- many outputs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("most", "clusters"), [(840, 105), (10, 100)])
+def test_of_many_outputs_whole_clusters_are_drawn_and_a_note_says_so(
+    monkeypatch: pytest.MonkeyPatch, most: int, clusters: int
+) -> None:
+    monkeypatch.setattr("custodes.combining.task.MOST_OUTPUTS", most)
+    scores, n = planted(items=300), 300
+    study = judged(scores).describe(items=table_of_items(n, cluster=[f"c{k // 2:03}" for k in range(n)]))
+    made = combine(study, method="ridge", repeats=1, resamples=0, unseen="none", rng=3)
+    drawn = sorted(made.held_out.frame["item"].unique())
+    places = [int(item[1:]) for item in drawn]
+    assert len(drawn) == 2 * clusters
+    assert {k ^ 1 for k in places} == {*places}  # both items of each cluster
+    (note,) = (note for note in made.notes if note.rule == SAMPLED)
+    assert f"{8 * clusters} of 1200 rated outputs" in note.message
+    assert f"{clusters} of 150 items (or clusters)" in note.message
+    # The model is what the drawn items alone give.
+    part = {name: values[places] for name, values in scores.items()}
+    monkeypatch.undo()
+    alone = combine(judged(part), method="ridge", repeats=1, resamples=0, unseen="none")
+    assert not [note for note in alone.notes if note.rule == SAMPLED]
+    alone_by, by = (dict(m.weights.select("metric", "weight").iter_rows()) for m in (alone, made))
+    assert by == pytest.approx(alone_by, abs=0.02)  # the penalty may be another one, since inner folds differ
+
+
+def test_the_same_seed_draws_the_same_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.combining.task.MOST_OUTPUTS", 500)
+    study = judged(planted(items=300))
+    options: dict[str, Any] = {"method": "best", "repeats": 1, "resamples": 0, "unseen": "none"}
+    items = [[*combine(study, rng=seed, **options).held_out.frame["item"].unique().sort()] for seed in (0, 0, 1)]
+    assert len(items[0]) == 125
+    assert items[0] == items[1] != items[2]

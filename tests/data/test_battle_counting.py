@@ -318,3 +318,10 @@ def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str)
 
     with pytest.raises(InputError, match=f"^here: [a-z]+ failed: {problem}; {way}"):
         failing()
+
+
+def test_a_rater_is_either_human_or_a_metric() -> None:
+    rows = [("1", "A", "B", "A", "ann"), ("1", "A", "B", "B", "j")]
+    table = pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row")
+    with pytest.raises(cu.OptionError, match="j cannot be both human and metric"):
+        count_battles(table, human=["ann", "j"], metrics=["j"])

@@ -5,7 +5,7 @@ from datetime import date as day
 import polars as pl
 import pytest
 
-from custodes.data.raters import Raters, group_clusters
+from custodes.data.raters import Raters, rater_kinds
 from custodes.errors import InputError
 
 RATERS = Raters.infer({"ann": "human", "bob": "", "bleu": "metric", "bert[x]": "metric"})
@@ -105,13 +105,13 @@ def test_bad_side_tables_raise(rows: list[dict[str, object]], message: str) -> N
 
 def test_kinds_of_a_data_file() -> None:
     frame = pl.DataFrame({"rater": ["a", "a", "b", "c"], "kind": ["human", "", "METRIC", ""]})
-    assert group_clusters(frame, where="t") == {"a": "human", "b": "metric", "c": ""}
+    assert rater_kinds(frame, where="t") == {"a": "human", "b": "metric", "c": ""}
 
 
 def test_a_rater_of_both_kinds_raises() -> None:
     frame = pl.DataFrame({"rater": ["a", "a"], "kind": ["human", "metric"]})
     with pytest.raises(InputError) as error:
-        group_clusters(frame, where="t.csv")
+        rater_kinds(frame, where="t.csv")
     assert str(error.value) == "t.csv: rater 'a' is both human and metric in column 'kind'; give each rater one kind"
 
 

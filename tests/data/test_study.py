@@ -7,7 +7,7 @@ import pytest
 
 from custodes.data.joining import join
 from custodes.data.reading import read
-from custodes.data.study import OF_ALL_GROUPS, Study
+from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError
 
 
@@ -286,3 +286,10 @@ def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
             ),
         ):
             people.select()
+
+
+def test_rows_of_an_aspect_are_those_of_the_rater_under_it_or_without_any() -> None:
+    rows = [("a", "style"), ("a", "truth"), ("a", ""), ("b", ""), ("c", "truth")]
+    frame = pl.DataFrame(rows, schema=["rater", "aspect"], orient="row")
+    assert of_aspect(frame, "style").rows() == [("a", "style"), ("b", "")]
+    assert of_aspect(frame, "truth").rows() == [("a", "truth"), ("b", ""), ("c", "truth")]

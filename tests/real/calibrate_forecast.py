@@ -23,7 +23,7 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.intervals import percentile_interval
-from custodes.stats.stopping.allocation import KINDS, annotation_order, group_clusters
+from custodes.stats.stopping.allocation import KINDS, annotation_kinds, annotation_order
 from custodes.stats.stopping.pilot import (
     Pilot,
     continued,
@@ -93,7 +93,7 @@ def replayed(asked: RatedPairs, seed: int, *, by_lot: bool) -> Iterator[Replay]:
         first[rng.choice(rated.shape[1], PILOT, replace=False)] = True
         turn = np.where(np.take_along_axis(rated, order, axis=1), ~first[order], 2)
         order = np.take_along_axis(order, np.argsort(turn, axis=1, kind="stable"), axis=1)
-    kinds = np.take_along_axis(group_clusters(asked.human, asked.metric), order, axis=1)
+    kinds = np.take_along_axis(annotation_kinds(asked.human, asked.metric), order, axis=1)
     available = rated.sum(axis=1)
     items = int(np.median(available))
     run = Answers(

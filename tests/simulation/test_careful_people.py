@@ -1,6 +1,6 @@
 """How often `annotators` flags a careful person, and how often a careless one.
 
-Run as a script it prints the tables of docs/annotators.md: `python -m tests.simulation.test_careful_people`.
+Run as a script it prints the rates of docs/annotators.md: `python -m tests.simulation.test_careful_people`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, partiality
 from custodes.evaluate.rater_comparison import compare
 from custodes.stats.arrays import Floats
 from custodes.stats.partiality.partiality import Partiality, partiality
-from custodes.stats.partiality.scores import score_placement
+from custodes.stats.partiality.scores import ScoredPeople
 from tests.simulation.fair_metrics import FAIR, QUALITIES, Fair, signs_of
 from tests.simulation.rates import is_at_most
 from tests.stats.partiality.dense import of_signs
@@ -30,7 +30,7 @@ def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tupl
         human, signs, pairs = signs_of(persons, metric)
         placement = of_signs(human, signs, pairs, units=units)
     else:
-        placement = score_placement(persons, metric, units=units)
+        placement = ScoredPeople(persons, units=units).placement(metric)
     return partiality([placement], alpha=0.05, confidence=0.95), persons, metric, favoured
 
 
@@ -154,7 +154,7 @@ def test_real_metrics_made_fair_are_rarely_accused(shared_data: Path, path: str,
             clusters = np.unique(comparison.design.units[rows], return_inverse=True)[1]
             for _ in range(8):
                 made = permuted(persons, metric, clusters, rng)
-                placement = score_placement(persons, made, units=clusters)
+                placement = ScoredPeople(persons, units=clusters).placement(made)
                 found = partiality([placement], alpha=0.05, confidence=0.95)
                 n_false, n = n_false + bool((found.p_adjusted <= 0.05).any()), n + 1
     print(f"{path}: {n_false / n:.3f} of {n}")

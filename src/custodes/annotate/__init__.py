@@ -3,7 +3,7 @@
 In the order of a study:
 
 - `plan`, `plan_file`, `wording`: what a study asks, of whom, and when it stops.
-- `new_study`, `add_to_study`, `material`, `known_questions`, `rendering`, `safe_html`: texts become a `study_file`.
+- `new_study`, `add_to_study`, `study_material`, `known_questions`, `rendering`, `safe_html`: texts to a `study_file`.
 - `check_study`, `rehearsal`, `simulated_crowd`: problems and costs before anybody is asked.
 - `service`: the open study. Acts go through one `writer` thread; each is a row of the `event_log`, written to the file
   and applied to the `state`: `participants`, `assignments` of units, and the `engine` that closes pairs.

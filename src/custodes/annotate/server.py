@@ -10,7 +10,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -60,9 +60,10 @@ class ServedSite:
         finished = set[str]()
         while self.is_alive() and not stopped.wait(1.0):
             for name, service in self.services.items():
-                if name not in finished and service.state().result() == FINISHED:
-                    finished.add(name)
-                    tell(f"{name}: finished, all pairs are decided or stopped; Ctrl-C ends the server")
+                with suppress(CustodesError):  # it cannot be written at present
+                    if name not in finished and service.state().result() == FINISHED:
+                        finished.add(name)
+                        tell(f"{name}: finished, no pair needs more answers; Ctrl-C ends the server")
 
 
 @checked
@@ -113,11 +114,12 @@ def serve(
         if open_browser:
             webbrowser.open(site.owner)
         site.wait(stopped, tell=tell)
-        now = {path: site.services[name].snapshot().result() for name, path in named(studies).items()}
-    tell("stopped; everything is stored")
-    for path, snapshot in now.items():
-        for line in closing_lines(path, snapshot):
-            tell(line)
+        lines = list[str]()
+        for name, path in named(studies).items():
+            with suppress(CustodesError):
+                lines += closing_lines(path, site.services[name].snapshot().result())
+    for line in ("stopped; everything is stored", *lines):
+        tell(line)
 
 
 @contextmanager

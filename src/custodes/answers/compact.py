@@ -12,7 +12,7 @@ import polars as pl
 from custodes.answers.formats import tex
 from custodes.answers.tables import Column, Table
 from custodes.answers.views import digits_of_column, parts, titled
-from custodes.answers.wording import UNDEFINED, number, p_value
+from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 
 MOST_ESTIMATES = 2
 """Estimates with intervals that fit beside a label in one column of a two-column page."""
@@ -66,7 +66,7 @@ def _tabular(table: Table, rows: pl.DataFrame, title: str, estimates: Sequence[s
             texts[-1] = rf"\textbf{{{texts[-1]}}}"
             values[:1] = [(rf"\textbf{{{value}}}", interval) for value, interval in values[:1]]
         if has_letters and row[LETTERS]:
-            texts[-1] += rf"\textsuperscript{{{tex(row[LETTERS])}}}"
+            texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
         cells = [*texts, *(value + interval for value, interval in values)]
         # A line that starts with one of these would be read as an argument of the break before it.
         lines.append(("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + r" \\")
@@ -89,7 +89,8 @@ def _estimates(table: Table, rows: pl.DataFrame, names: Sequence[str]) -> list[C
 
 
 def _heading(column: Column) -> str:
-    lines = [tex(line) for line in wrap(column.label, HEADING_WIDTH, break_long_words=False)]
+    parts = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
+    lines = [tex(line) for part in parts for line in wrap(part, HEADING_WIDTH, break_long_words=False)]
     side, text = "r" if column.is_number else "l", r" \\ ".join(lines)
     return rf"\shortstack[{side}]{{{text}}}" if len(lines) > 1 else text
 

@@ -17,7 +17,7 @@ import polars as pl
 
 import custodes as cu
 from custodes.answers import formats
-from custodes.answers.tables import TABLE, Table, TableData, View, table, with_lines
+from custodes.answers.tables import TABLE, Table, TableData, View, table, with_attributes
 from custodes.answers.views import views
 from custodes.arguments import checked
 from custodes.control_characters import escape_controls
@@ -71,11 +71,8 @@ T = TypeVar("T")
 def result(cls: type[T]) -> type[T]:
     """Make a class of declared tables a result: frozen, its fields given by name."""
     frozen_class = dataclass(frozen=True, kw_only=True, repr=False)(cls)
-    for each in fields(frozen_class):  # type: ignore[arg-type]
-        if TABLE in each.metadata:
-            declared: Table = each.metadata[TABLE]
-            columns = [f"`{', '.join(part.names)}`: {part.doc}" for part in declared.columns]
-            frozen_class.__doc__ = with_lines(frozen_class.__doc__, f"`{each.name}`: {declared.doc}", columns)
+    tables = {each.name: each.metadata[TABLE] for each in fields(frozen_class) if TABLE in each.metadata}  # type: ignore[arg-type]
+    frozen_class.__doc__ = with_attributes(frozen_class.__doc__, tables)
     return frozen_class
 
 

@@ -12,6 +12,7 @@ class Agreement(Result):
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -25,15 +26,24 @@ from custodes.errors import listed
 from custodes.stats import intervals
 from custodes.stats.arrays import Floats
 
-Kind = Literal["label", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"]
-"""What a value is: a name, several names, true or false, a whole number, a part of a whole in [0, 1], a difference of
-two such parts, such a difference in percentage points, any other number, a p-value, a probability."""
+Kind = Literal[
+    "label", "letters", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"
+]
+"""What a value is: a name, letters of significance, several names, true or false, a whole number, a part of a whole in
+[0, 1], a difference of two such parts, such a difference in percentage points, any other number, a p-value, a
+probability."""
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
 """The range in the label of a column without a unit: papers and pages write parts of a whole in per cent beside it."""
 
-TYPES: Mapping[Kind, Any] = {"label": pl.String, "labels": pl.List(pl.String), "flag": pl.Boolean, "count": pl.Int64}
+TYPES: Mapping[Kind, Any] = {
+    "label": pl.String,
+    "letters": pl.String,
+    "labels": pl.List(pl.String),
+    "flag": pl.Boolean,
+    "count": pl.Int64,
+}
 """The type of a column by its kind; all others are numbers."""
 
 TABLE = "table"
@@ -73,7 +83,7 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether it stands to the right."""
-        return self.kind not in ("label", "labels", "flag")
+        return self.kind not in ("label", "letters", "labels", "flag")
 
 
 def column(
@@ -106,6 +116,7 @@ def column(
 
 
 label = partial(column, kind="label")
+letters = partial(column, kind="letters")
 labels = partial(column, kind="labels")
 flag = partial(column, kind="flag")
 count = partial(column, kind="count")
@@ -251,8 +262,19 @@ def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
     return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
 
 
-def with_lines(doc: str | None, heading: str, lines: list[str]) -> str | None:
-    """A docstring that ends with declared lines, so that `help` shows them; None where docstrings are stripped."""
-    if doc is None or not lines:
+def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
+    """A docstring with the section Attributes before its Examples: tables and their columns, then notes and provenance;
+    None where docstrings are stripped."""
+    if doc is None or not tables:
         return doc
-    return "\n\n".join([inspect.cleandoc(doc), "\n".join([heading, "", *(f"- {line}" for line in lines)])])
+    lines = ["Attributes", "----------"]
+    for name, declared in tables.items():
+        lines += [f"{name} : polars.DataFrame", f"    {declared.doc}", ""]
+        lines += [f"    - `{', '.join(column.names)}`: {column.doc}" for column in declared.columns]
+    lines += ["notes : tuple of Note", "    What was left out or is undefined, and why."]
+    lines += [
+        "provenance : Provenance",
+        "    Data, options, seed and versions; `replay` repeats the question.",
+    ]
+    about, *examples = re.split(r"^(?=Examples\n-+$)", inspect.cleandoc(doc), flags=re.MULTILINE)
+    return "\n\n".join([about.rstrip(), "\n".join(lines), *examples])

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import UNRELIABLE, Column, Table, View
-from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, estimate_text, p_value
+from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, estimate_text, letter_ranges, p_value
 
 HUGE = 1e6
 
@@ -58,7 +58,7 @@ def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFra
 
 def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
     """Digits behind the point of all numbers of a column, at least `least` where it has no intervals."""
-    if column.kind in ("label", "labels", "flag", "p"):
+    if column.kind == "p" or not column.is_number:
         return 0
     has_spread = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
     return column_digits(rows.select(column.names).iter_rows(), least=WITH_SPREAD if has_spread else least)
@@ -73,6 +73,8 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
         return p_value(value)
     if column.kind == "flag":
         return FLAG[value]
+    if column.kind == "letters":
+        return letter_ranges(value)
     if not column.is_number:
         return ", ".join(value) if column.kind == "labels" else str(value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:

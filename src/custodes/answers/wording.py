@@ -230,6 +230,30 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
     return " and ".join(part for part in (", ".join(labels[:-1]), *labels[-1:]) if part)
 
 
+def letter_ranges(word: str | None) -> str:
+    """Significance letters, four or more consecutive ones as a range; see `letters` in `stats/graphs.py`.
+
+    >>> letter_ranges("abc"), letter_ranges("acdefgk"), letter_ranges("tyza1b1"), letter_ranges(None)
+    ('abc', 'a c–g k', 't y–b1', '–')
+    """
+    if word is None:
+        return UNDEFINED
+    number, named = re.match(r"\d*", word)[0], re.findall(r"[a-z]\d*", word)  # type: ignore[index]
+    places = [ord(name[0]) - ord("a") + 26 * int(name[1:] or 0) for name in named]
+    runs: list[list[int]] = []
+    for i, place in enumerate(places):
+        if runs and place == places[i - 1] + 1:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    is_long = [len(run) >= 4 for run in runs]
+    parts = [
+        f"{named[run[0]]}–{named[run[-1]]}" if long else "".join(named[i] for i in run)
+        for run, long in zip(runs, is_long, strict=True)
+    ]
+    return number + (" " if any(is_long) else "").join(parts)
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """A count with its noun.
 

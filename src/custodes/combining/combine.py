@@ -32,7 +32,7 @@ from custodes.combining.tables import (
     pruning_columns,
     weight_columns,
 )
-from custodes.combining.task import Task, aspect_of, aspects_of, task
+from custodes.combining.task import Task, aspect_of, aspects_of, sampled, task
 from custodes.combining.terms import Terms, Unseen
 from custodes.combining.training import training_data
 from custodes.combining.trial import STATISTICS, Trial, tried
@@ -218,6 +218,8 @@ def combine(
     `item, fold`. `unseen` selects methods for tests on unseen systems, data sets and groups: 'fast' ('best', 'equal',
     'ridge'), 'all' or 'none'. `costs` are given by metric, by a table `metric, cost`, or in the raters file.
 
+    With more than 20,000 rated outputs, random clusters with so many are used, and a note says so.
+
     Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
     are Student's t intervals over resampled clusters with fixed predictions; those of differences and gains use the
     infinitesimal jackknife.
@@ -265,7 +267,9 @@ def combine(
 
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
-            return _fitted(task(chosen, target_name), terms, sources[target_name], silent if several else progress)
+            rng_of_target = sources[target_name]
+            of = sampled(task(chosen, target_name), rng_of_target)
+            return _fitted(of, terms, rng_of_target, silent if several else progress)
         except CustodesError as error:
             return error
 

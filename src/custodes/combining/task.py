@@ -31,7 +31,12 @@ from custodes.stats.ratios import mean_of_defined
 
 FOLDS = ("item", "system", "dataset", "group")
 N_FOLDS = 5
+MOST_OUTPUTS, LEAST_CLUSTERS = 20_000, 100
+"""Rated outputs that methods learn from and are tested on; of more, clusters are drawn, but not fewer than so many.
+The time of resampled correlations and of refits grows with the outputs."""
 MEAN = "mean:"
+SAMPLED = "outputs-sampled"
+"""The rule of the note that not all rated outputs were used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +177,27 @@ def _only(who: RaterScores, places: NDArray[np.intp]) -> RaterScores:
         scores=who.scores[places],
         dates=kept(who.dates),
     )
+
+
+def sampled(of: Task, rng: np.random.Generator) -> Task:
+    """The task on clusters drawn at random, with about `MOST_OUTPUTS` rated outputs, and a note; the same task where it
+    has no more."""
+    design, total = of.design, int(of.rated.sum())
+    if total <= MOST_OUTPUTS:
+        return of
+    size = np.bincount(design.units, weights=of.rated.sum(axis=1), minlength=design.n_units)
+    clusters = rng.permutation(np.flatnonzero(size))
+    drawn = clusters[: max(LEAST_CLUSTERS, np.count_nonzero(np.cumsum(size[clusters]) <= MOST_OUTPUTS))]
+    if len(drawn) == len(clusters):
+        return of
+    items = np.flatnonzero(np.isin(design.units, drawn) & of.rated.any(axis=1))
+    rated = of.rated[items]
+    message = (
+        f"fitted and tested on {rated.sum()} of {total} rated outputs, which bounds the time: those of {len(drawn)} of"
+        f" {len(clusters)} items (or clusters), drawn at random"
+    )
+    notes = (*of.notes, *noted((SAMPLED, True, message), aspect=aspect_of(of.target)))
+    return replace(of, human=of.human[items], rated=rated, metrics=of.metrics.on(items), notes=notes)
 
 
 def aspect_of(target: str) -> str:

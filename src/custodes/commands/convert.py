@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from custodes.command_line import OUTPUT_OPTIONS, SELECTION
 from custodes.commands.sidecar_files import STREAMED, print_lower_is_better, raters_sidecar
 from custodes.console import say, tell
+from custodes.data.every_eval_ever import write_every_eval_ever
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, write_table
@@ -39,6 +40,10 @@ def convert(
             group=OUTPUT_OPTIONS,
         ),
     ] = None,
+    to: Annotated[
+        Literal["tables", "every-eval-ever"],
+        Parameter(help="Format: long tables, or the JSON of Every Eval Ever in DIR/.", group=OUTPUT_OPTIONS),
+    ] = "tables",
     human: Selected = None,
     metrics: Selected = None,
     systems: Selected = None,
@@ -57,6 +62,8 @@ def convert(
     if keeps and (table is not None or quote_formulas):
         option = "--table" if table is not None else "--quote-formulas"
         raise OptionError(f"convert: -o {output} stores how tables are read, so {option} has no effect")
+    if to == "every-eval-ever" and (not into or table is not None or quote_formulas):
+        raise OptionError("convert: --to every-eval-ever writes a folder of JSON: give -o DIR/ and no option of tables")
     if not into:
         check_writable(output)
     if not into and not keeps:
@@ -71,6 +78,13 @@ def convert(
     study = reading.selected(inputs, selection)
     for note in dict.fromkeys(study.notes):
         tell(f"note: {note.message}")
+    if to == "every-eval-ever":
+        lost = study.preferences.frame.height
+        if lost:
+            tell(f"note: {lost} verdicts are left out; Every Eval Ever holds scores")
+        for place in write_every_eval_ever(study, folder(output)):
+            say_written(place)
+        return
     tables = long_tables(study)
     if table is not None and table not in tables:
         raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")

@@ -38,7 +38,7 @@ def confusable(labels: Iterable[str]) -> list[list[str]]:
 def escape_confusable(label: str) -> str:
     """A label with signs that cannot be seen, or that look like a Latin letter, written as escapes.
 
-    >>> visible("GP\\u0422-4")
+    >>> escape_confusable("GP\\u0422-4")
     "'GP\\\\u0422-4'"
     """
     ascii_, plain = ascii(label), repr(label)

@@ -39,7 +39,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
     """What holds of a study in which answers decided how many more were asked, and what does not (simulated, see the
     page of statistics); nothing where every pair was asked the same, once.
 
-    >>> stopped(empty_looks())
+    >>> sequential_notes(no_interim_analyses())
     []
     """
     pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
@@ -58,7 +58,7 @@ def sequential_notes(looks: pl.DataFrame) -> list[Note]:
 def last_looks(looks: pl.DataFrame) -> pl.DataFrame:
     """The last completed look of each pair, with the number of its `looks`.
 
-    >>> last_looks(empty_looks()).height
+    >>> last_looks(no_interim_analyses()).height
     0
     """
     pair = ["system_a", "system_b"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from custodes.data.mapping.languages import BINARY_WORDS
 from custodes.data.table import EXACT_INTEGERS, MISSING_TOKENS
 from custodes.errors import InputError, listed
 
@@ -38,6 +39,10 @@ BINARY: Sequence[tuple[str, str]] = (
     ("not_resolved", "resolved"),
     ("unresolved", "resolved"),
     ("failure", "success"),
+    ("👎", "👍"),
+    ("✗", "✓"),
+    ("❌", "✅"),
+    *BINARY_WORDS,
 )
 """Known pairs of labels, the positive one second."""
 

@@ -230,7 +230,7 @@ def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     return kinds
 
 
-def group_clusters(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
+def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     """Rater to kind from the columns `rater` and (optional) `kind` of a data file; both kinds for one rater raise."""
     raters = label_column(frame, "rater", where=where)
     kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)

@@ -257,6 +257,12 @@ def _study_in(table: LoadedTable, *, reader: str | None, invalid: Invalid, colum
             study = _mapped(replace(table, frame=ways[0]), reader=reader, invalid=invalid, columns=sure)
             message = f"{table.name}: read as texts with {flags(sure)}; give other columns if this is wrong"
             return replace(study, notes=(*noted(("guessed-columns", True, message)), *study.notes))
+        for frame in ways if reader is None else ():
+            layout = label_layout(frame, columns)
+            if layout is not None and reads(frame, layout.columns, 1):
+                raise InputError(
+                    f"{error.wrong}; try {flags(layout.columns)} (in Python columns={layout.columns.mapping})"
+                ) from None
         for frame in ways:
             nested = [name for name in frame.columns if name not in table.frame.columns]
             if way := suggested(frame, columns, reads, error.wrong, nested):
@@ -280,7 +286,7 @@ def _mapped(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns
         labels = _labels(table, columns)
         if labels is not None:
             return labels
-    mapped = columns.apply(table.frame, where=table.name)
+    mapped = columns.apply(columns.verdict_rows(table.frame, where=table.name), where=table.name)
     if mapped.texts is not None:
         texts: Study = TABLE_READERS["outputs"].make(mapped.texts, where=table.name, invalid=invalid)
         if mapped.frame is None and reader not in (None, "outputs"):

@@ -58,7 +58,7 @@ def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
 def without_float_noise(values: Floats) -> Floats:
     """Means that differ by no more than the noise of floating point, made equal; NaN stays NaN.
 
-    >>> snapped(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
+    >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
     """
     levels = np.unique(values[np.isfinite(values)])

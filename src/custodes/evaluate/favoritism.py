@@ -104,7 +104,15 @@ def _partiality_cell(row: Mapping[str, Any]) -> str:
 
 @result
 class Favoritism(Result):
-    """Whom each metric's errors favour. See `favoritism`."""
+    """Which systems the errors of each metric favour. See `favoritism`.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.favoritism(cu.read("demo"), aspect="fluency", metrics="selfeval", resamples=20)
+    >>> result.partiality.filter(finding="favoured").select("metric", "system").rows()
+    [('selfeval', 'Dogwood')]
+    """
 
     PICTURE = "favoritism_and_accuracy"
 

@@ -7,7 +7,7 @@ paper, or each annotator by aspect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Unpack
 
 import numpy as np
@@ -66,6 +66,15 @@ class RaterScores:
     def of_kind(self, kind: str) -> NDArray[np.intp]:
         """The positions of people ('human') or metrics that vary."""
         return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
+
+    def on(self, items: NDArray[np.intp]) -> RaterScores:
+        """Some of the items."""
+        return replace(
+            self,
+            design=self.design.on(items),
+            scores=self.scores[:, items],
+            annotators=self.annotators[:, :, items],
+        )
 
     def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
         """Who is left out and why."""

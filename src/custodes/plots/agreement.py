@@ -8,6 +8,7 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
+from custodes.answers.wording import letter_ranges
 from custodes.arguments import one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -23,9 +24,11 @@ def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
         )
         for statistic in STATISTICS.values()
     }
+    words = metrics["group"].drop_nulls().unique()
+    readable = pl.col("group").replace({word: letter_ranges(word) for word in words})
     by = standing.select("aspect", "metric", ranked_by="statistic")
     groups = {
-        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(pl.col("group")).otherwise(pl.lit(None, pl.String))
+        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(readable).otherwise(pl.lit(None, pl.String))
         for name in STATISTICS
     }
     return (
@@ -48,9 +51,31 @@ def agreement_intervals(
 
     By the statistic that metrics stand by, letters at the right: who shares one cannot be told apart.
 
-    `statistic` is one of the columns of `Agreement.metrics`; metrics for which it is undefined are left out.
-    Raises `OptionError` for an unknown statistic or aspect.
+    Parameters
+    ----------
+    result : Agreement
+        Result of `agreement`.
+    statistic : str, default 'kendall_item'
+        Column of `Agreement.metrics`; metrics for which it is undefined are left out.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
 
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown statistic or aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.agreement(cu.read("demo"), resamples=0, compare_by=())
     >>> agreement_intervals(result, aspect="fluency").to_dict()["title"]

@@ -26,9 +26,31 @@ def annotator_competence(
     """A dot and whiskers per person: how far each is right, the most competent first; red where a flag names one. Only
     people whose competence has an interval; the axis says how many are left out.
 
-    `answer_type` is 'verdicts' or 'ratings', by default the first with an interval. Raises `OptionError` for unknown
-    names, and where nobody has an interval.
+    Parameters
+    ----------
+    result : Annotators
+        Result of `annotators`.
+    answer_type : str, optional
+        'verdicts' or 'ratings'; default: the first with an interval.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
 
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For unknown names, and where nobody has an interval.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> reliability = {"ann": 0.9, "bea": 0.8, "cy": 0.6}
     >>> made = cu.simulate(items=40, quality={"A": [0.5], "B": [0.0]}, annotators=reliability, metrics=[], rng=0)

@@ -34,6 +34,22 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     Bars with whiskers: tau-b and its interval. Ticks: how well half of the annotators predict the other half, and how
     well a perfect predictor could do against this many annotators.
 
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> prediction_bars(result).to_dict()["title"]
@@ -113,6 +129,22 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
     Below 1: people's other aspects know something that the metrics do not. A line and a band per aspect. Raises
     `InputError` where people rated one aspect.
 
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> information_ratio(result).to_dict()["title"]
@@ -154,8 +186,27 @@ def ratio_curve(data: Any) -> Any:
 def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
     """Held-out tau-b from all metrics released by each date: has the ceiling risen? A line per aspect, with whiskers.
 
-    Raises `InputError` where fewer than two dates of release are known.
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
 
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where fewer than two dates of release are known.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> release_history(result)

@@ -44,9 +44,31 @@ def method_comparison(
 ) -> alt.TopLevelMixin:
     """A dot and whiskers for every way of combining: the objective on outputs it had not seen, best on top.
 
-    The dashed line is the best single metric, chosen in training like everything else. Raises `OptionError` for an
-    unknown target.
+    The dashed line is the best single metric, chosen in training like everything else.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> method_comparison(made).to_dict()["title"]
@@ -98,10 +120,36 @@ def combination_weights(
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest, the rest counted.
 
-    `statistic` is 'weight' or, of boosted trees, 'importance'. Hollow points have an interval that holds 0; without
-    intervals (importances, refits that would take too long) points say nothing of chance. Raises `OptionError` for
-    another statistic or target, `InputError` where the model has none.
+    Hollow points have an interval that holds 0; without intervals (importances, refits that would take too long) points
+    say nothing of chance.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    statistic : str, default 'weight'
+        'weight', or 'importance' of boosted trees.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For another statistic or target.
+    InputError
+        Where the model has none.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> combination_weights(made).to_dict()["title"]
@@ -171,6 +219,24 @@ def cost_curve(
     Steps, with a band for the interval, and the metric that each one adds. Without costs every metric costs 1. Raises
     `OptionError` for an unknown target.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> cost_curve(made).to_dict()["title"]
@@ -242,8 +308,31 @@ def pruning_curve(
 ) -> alt.TopLevelMixin:
     """The held-out objective against the number of metrics as the least important one leaves; filled: the number kept.
 
-    Raises `InputError` where nothing was pruned, `OptionError` for an unknown target.
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
 
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where nothing was pruned.
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> pruning_curve(made)
@@ -287,9 +376,33 @@ def accuracy_and_favoritism(
 ) -> alt.TopLevelMixin:
     """How often each way of combining decides as people do, against mean |Favi-Score| of its errors; held-out outputs.
 
-    Fewer errors raise it by chance alone. Raises `InputError` where it is unknown (verdicts), `OptionError` for an
-    unknown target.
+    Fewer errors raise it by chance alone.
 
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where it is unknown (verdicts).
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> accuracy_and_favoritism(made).to_dict()["title"]

@@ -50,6 +50,22 @@ def complementarity_map(
     Cells shrink with the number of raters, down to 13 pixels, whatever the width; with more than 100 raters down to 5,
     and only every second or third row is named.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> complementarity_map(result).to_dict()["title"]
@@ -111,10 +127,31 @@ def explained_variance(
 ) -> alt.TopLevelMixin:
     """How few directions the disagreements of raters have: the variance of principal components, each and together.
 
-    The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with
-    whiskers: the share of each component. Line: all up to it. Dashed grey: the same for raters who rank at random. Grey
-    rule: 80 %. Raises `InputError` where no two raters rank everything, so that there are no components.
+    The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with whiskers:
+    the share of each component. Line: all up to it. Dashed grey: the same for raters who rank at random. Grey rule: 80
+    %.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where no two raters rank everything, so that there are no components.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> explained_variance(result).to_dict()["title"]
@@ -175,9 +212,33 @@ def judges_map(
     """Raters on the first two principal components: who ranks alike stands close; colour the cluster, shape the kind.
 
     One unit is as long across as up. Up to 25 raters are all named, else people, the three metrics that rank most like
-    them, the metrics at the ends of the map, and those in `named`. Raises `InputError` where fewer than four raters
-    rank everything, so that nobody has a place, `OptionError` for an unknown name.
+    them, the metrics at the ends of the map, and those in `named`.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    named : str or sequence of str, default ()
+        Further raters to name in the plot.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Where fewer than four raters rank everything, so that nobody has a place.
+    OptionError
+        For an unknown name.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> judges_map(result).to_dict()["title"]
@@ -281,6 +342,22 @@ def complementarity_averages(
 ) -> alt.TopLevelMixin:
     """The mean complementarity of two people, of a person and a metric, and of two metrics, with intervals.
 
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> len(complementarity_averages(result).to_dict()["layer"])

@@ -34,6 +34,28 @@ def confusion_matrix(
 
     The two systems may come in either order.
 
+    Parameters
+    ----------
+    result : Favoritism
+        Result of `favoritism`.
+    metric : str
+        Metric or judge.
+    system_a : str
+        First system.
+    system_b : str
+        Second system.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = confusion_matrix(result, "judge", "Aster", "Fir", aspect="fluency")

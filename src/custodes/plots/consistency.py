@@ -33,12 +33,37 @@ def judge_faults(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per judge: by how many points it prefers what is shown first, longer outputs, or its own,
-    or is overconfident.
+    """A dot and whiskers per judge: by how many points it prefers what is shown first, longer outputs or its own.
 
-    Red where it is claimed, all tests of the study together. `kind` is one of `findings`, by default the first with an
-    estimate. Raises `OptionError` for an unknown kind or aspect, and where no test has an estimate.
+    Of confidence: by how many points it is overconfident.
 
+    Red where it is claimed, all tests of the study together.
+
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    kind : str, optional
+        Kind of the table `findings`; default: the first with an estimate.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown kind or aspect, and where no test has an estimate.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
@@ -91,6 +116,24 @@ def order_flips(
 ) -> alt.TopLevelMixin:
     """A dot and whiskers per judge: how often the winner changes when the order is turned, fewest first.
 
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
@@ -135,6 +178,24 @@ def judge_calibration(
 
     Below the line the judge is overconfident. Whiskers: intervals over items.
 
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    rater : str
+        Rater (judge).
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(40), "system_a": "A", "system_b": "B"}
     >>> person = pl.DataFrame({**pairs, "rater": "ann", "kind": "human", "preference": [1, 1, 1, -1] * 10})
@@ -186,6 +247,24 @@ def order_confusion(
 
     A rater that ignores the order has counts on the diagonal only; above it what is shown first gained.
 
+    Parameters
+    ----------
+    result : Consistency
+        Result of `consistency`.
+    rater : str
+        Rater (judge).
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
     >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]

@@ -43,11 +43,38 @@ def correction_margins(
     """Three dots and whiskers per pair of systems: the margin by the metric alone, by people alone, and corrected.
 
     The margin is the share of items where the first system of a pair is better, less that where the second is; pairs
-    with the largest corrected margin stand on top. `metric` is needed where several are corrected. `estimator` is one
-    of the result's (default: the first that is neither naive nor human). `changed` shows only pairs whose corrected
-    decision is not that of the metric alone.
-    Raises `OptionError` for an unknown aspect, metric or estimator.
+    with the largest corrected margin stand on top. `changed` shows only pairs whose corrected decision is not that of
+    the metric alone.
 
+    Parameters
+    ----------
+    result : Correction
+        Result of `correction`.
+    metric : str, optional
+        Metric; needed where several are corrected.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    estimator : str, optional
+        Estimator of the result; default: the first that is neither naive nor human.
+    changed : bool, default False
+        Draw only pairs whose decision the correction changes.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect, metric or estimator.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.correction(cu.read("demo"), estimator="ppi", metrics="learned", aspect="fluency")
     >>> len(correction_margins(result, "learned").to_dict()["layer"])
@@ -122,8 +149,37 @@ def pair_outcome(
     """One pair of systems: how often the first is better, both tie, the second is better, by every estimator.
 
     Dots are posterior means and whiskers intervals; a result keeps no draws, so there is no density. Estimators that
-    know only the margin have no row. Systems can be named in either order. Raises `OptionError` for unknown names.
+    know only the margin have no row. Systems can be named in either order.
 
+    Parameters
+    ----------
+    result : Correction
+        Result of `correction`.
+    metric : str
+        Metric or judge.
+    system_a : str
+        First system.
+    system_b : str
+        Second system.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For unknown names.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.correction(cu.read("demo"), metrics="learned", aspect="fluency")
     >>> pair_outcome(result, "learned", "Fir", "Elm").to_dict()["title"]

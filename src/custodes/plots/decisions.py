@@ -17,6 +17,24 @@ def error_types(
 ) -> alt.TopLevelMixin:
     """A bar per metric: the share of system pairs decided as people do, and the three ways to differ.
 
+    Parameters
+    ----------
+    result : Ranking
+        Result of `ranking`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> chart = error_types(cu.ranking(cu.read("demo"), resamples=0), aspect="fluency")
     >>> chart.to_dict()["mark"]["type"]

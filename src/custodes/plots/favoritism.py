@@ -34,8 +34,33 @@ def favoritism_by_system(
 ) -> alt.TopLevelMixin:
     """Each system's Favi-Score against every other one: a point per opponent, a box over them, most favoured first.
 
-    Filled points have an interval that excludes 0. Raises `OptionError` for an unknown metric or aspect.
+    Filled points have an interval that excludes 0.
 
+    Parameters
+    ----------
+    result : Favoritism
+        Result of `favoritism`.
+    metric : str
+        Metric or judge.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown metric or aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> favoritism_by_system(result, "selfeval", aspect="fluency").to_dict()["title"]
@@ -109,6 +134,22 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 
     Metrics with the largest favoritism first; colour is full at -1 and 1, the number is always the value.
 
+    Parameters
+    ----------
+    result : Favoritism
+        Result of `favoritism`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> len(favoritism_map(result, aspect="fluency").to_dict()["layer"])
@@ -124,6 +165,22 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     Bold with a star: beyond chance, all metrics and systems tested together. A question mark: inconclusive. Colour is
     full at -30 and 30 points.
 
+    Parameters
+    ----------
+    result : Favoritism
+        Result of `favoritism`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> len(partiality_map(result, aspect="fluency").to_dict()["layer"])
@@ -212,9 +269,33 @@ def favoritism_and_accuracy(
 ) -> alt.TopLevelMixin:
     """How often a metric errs against how one-sided its errors are.
 
-    Up to 12 metrics are all named, else those at the ends of both axes, and those in `named`. Raises `OptionError` for
-    an unknown metric or aspect.
+    Up to 12 metrics are all named, else those at the ends of both axes, and those in `named`.
 
+    Parameters
+    ----------
+    result : Favoritism
+        Result of `favoritism`.
+    named : str or sequence of str, default ()
+        Further raters to name in the plot.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown metric or aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")

@@ -17,12 +17,35 @@ TOLD = ("rule", "metric", "statistic", "value", "threshold", "outcome")
 def gate_rules(
     result: Gate, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per rule, by how far its value is above its threshold, the grey line; whiskers that do not
-    touch the line make it hold or fail.
+    """A dot and whiskers per rule, by how far its value is above its threshold, the grey line.
 
-    All aspects, or the one that is named. A rule whose value is undefined has a row without a dot. Raises `OptionError`
-    for an unknown aspect.
+    Whiskers that do not touch the line make a rule hold or fail.
 
+    All aspects, or the one that is named. A rule whose value is undefined has a row without a dot.
+
+    Parameters
+    ----------
+    result : Gate
+        Result of `gate`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3")
     >>> gate_rules(result).to_dict()["title"]

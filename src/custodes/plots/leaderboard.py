@@ -35,11 +35,37 @@ def leaderboard_strengths(
 ) -> alt.TopLevelMixin:
     """A dot and whiskers for each system, the strongest first, and the letters of its group at the right.
 
-    Systems that share a letter do not differ significantly. `rater`: one or several; default: human ratings, and human
-    ratings corrected by the metric with the largest saving, or all raters where there are few. `value`: strengths, or
-    win rates, which corrected ratings do not have. An arrow: one bound is unknown. Systems without connecting
-    comparisons have panels of their own. Raises `OptionError` for an unknown rater or aspect.
+    Systems that share a letter do not differ significantly. An arrow: one bound is unknown. Systems without connecting
+    comparisons have panels of their own.
 
+    Parameters
+    ----------
+    result : Leaderboard
+        Result of `leaderboard`.
+    rater : str or sequence of str, optional
+        Raters; default: human ratings, and human ratings corrected by the metric with the largest saving, or all raters
+        where there are few.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    value : {'strength', 'win_rate'}, default 'strength'
+        Strengths, or win rates, which corrected ratings do not have.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown rater or aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
     >>> leaderboard_strengths(result, aspect="fluency").to_dict()["title"]
@@ -114,10 +140,31 @@ def win_rate_map(
 ) -> alt.TopLevelMixin:
     """Win rate of the system of each row against the system of each column; a tie counts half.
 
-    Orange: above one half; blue: below. The best system stands on top; a cell without comparisons is empty. `rater`: a
-    rater of the pairs (default: the first, human ratings where there are any). Raises `OptionError` for an unknown
-    rater or aspect.
+    Orange: above one half; blue: below. The best system stands on top; a cell without comparisons is empty.
 
+    Parameters
+    ----------
+    result : Leaderboard
+        Result of `leaderboard`.
+    rater : str, optional
+        Rater of the pairs; default: the first, human ratings where there are any.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown rater or aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
     >>> len(win_rate_map(result, aspect="fluency").to_dict()["layer"])

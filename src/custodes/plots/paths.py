@@ -30,8 +30,31 @@ def lasso_paths(
     """Weights that a lasso gives metrics (grey) and people's other aspects (coloured) as its penalty weakens.
 
     Who enters early and keeps a large weight says what others do not. Named: people's aspects, and the metrics with the
-    largest weights. Raises `OptionError` for an unknown target.
+    largest weights.
 
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    target : str
+        Aspect to draw.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> lasso_paths(result, "fluency").to_dict()["title"]
@@ -104,9 +127,31 @@ def forward_path(
 ) -> alt.TopLevelMixin:
     """Held-out tau-b as the metric that helps most is added, one after the other.
 
-    Filled: the interval of the gain of this step is above 0; vermilion: below 0. Raises `OptionError` for an
-    unknown target.
+    Filled: the interval of the gain of this step is above 0; vermilion: below 0.
 
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    target : str
+        Aspect to draw.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown target.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
     >>> forward_path(result, "fluency").to_dict()["title"]

@@ -18,8 +18,31 @@ def power_curve(
     """The size of a margin against the chance that people alone find the better system, by annotations of a pair.
 
     A line for each number of annotations, a point per pair of systems (or an assumed margin). Exact, for a pair
-    annotated once and for all. Raises `OptionError` for an unknown aspect.
+    annotated once and for all.
 
+    Parameters
+    ----------
+    result : Plan
+        Result of `plan`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> chart = power_curve(cu.plan(margins=[0.1, 0.3], replications=2))
     >>> len(chart.to_dict()["layer"])

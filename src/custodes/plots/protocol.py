@@ -25,8 +25,31 @@ def budget_curve(
     """Annotations spent against the share of pairs decided correctly and, below, against the KLD.
 
     A line for each metric, estimator and stopping rule; a point per round, the mean over replications. Estimators of
-    the margin alone have no KLD. Raises `OptionError` for an unknown aspect.
+    the margin alone have no KLD.
 
+    Parameters
+    ----------
+    result : Protocol
+        Result of `protocol`.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown aspect.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> result = cu.protocol(cu.read("demo"), aspect="fluency", replications=2, resamples=0)
     >>> len(budget_curve(result).to_dict()["vconcat"])

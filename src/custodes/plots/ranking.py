@@ -57,9 +57,33 @@ def ranking_graphs(
 
     Systems that beat each other in a circle share a node (`A ~ B`); a system that beats and loses to nobody stands in
     the middle. Edges of the metric that people do not share are dashed. More than 12 systems make a table instead, the
-    best by people first: `+` the system of the row is better, `−` that of the column. Raises `OptionError` for unknown
-    names.
+    best by people first: `+` the system of the row is better, `−` that of the column.
 
+    Parameters
+    ----------
+    result : Ranking
+        Result of `ranking`.
+    metric : str
+        Metric or judge.
+    aspect : str, optional
+        Aspect to draw; needed where there are several.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart; a notebook shows it as SVG, `custodes.plots.save` writes it.
+
+    Raises
+    ------
+    OptionError
+        For unknown names.
+
+    Examples
+    --------
     >>> import custodes as cu
     >>> chart = ranking_graphs(cu.ranking(cu.read("demo"), resamples=0), "judge", aspect="fluency")
     >>> len(chart.to_dict()["hconcat"])

@@ -41,11 +41,29 @@ vegaEmbed("#picture", specification, {{ ast: false, renderer: "svg" }});
 
 
 def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path:
-    """Write a chart (or its Vega-Lite specification) as .svg, .pdf, .png, .html (self-contained) or .json, whole or not
-    at all.
+    """Write a chart (or its Vega-Lite specification) as .svg, .pdf, .png, .html (self-contained) or .json.
 
-    Raises `OptionError` for another suffix and where the path cannot be written.
+    The file is written whole or not at all.
 
+    Parameters
+    ----------
+    chart : altair.TopLevelMixin or mapping
+        Chart, or its Vega-Lite specification.
+    path : str or Path
+        File to write; the suffix is the format.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    OptionError
+        For another suffix and where the path cannot be written.
+
+    Examples
+    --------
     >>> import tempfile, custodes as cu
     >>> from custodes import plots
     >>> chart = plots.error_types(cu.ranking(cu.read("demo"), resamples=0), aspect="fluency")

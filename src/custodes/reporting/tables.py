@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.answers.tables import Column, Kind
 from custodes.answers.views import digits_of_column, marked
-from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, number, p_value, percent
+from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_ranges, number, p_value, percent
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
@@ -84,6 +84,8 @@ def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple
 
 def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
     value = row[column.name]
+    if column.kind == "letters" and value is not None:
+        return _Cell(letter_ranges(value), value)
     if not column.is_number:
         text = ", ".join(value) if isinstance(value, list) else "" if value is None else FLAG.get(value, str(value))
         return _Cell(text, text)

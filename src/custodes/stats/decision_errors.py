@@ -37,22 +37,6 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     return ratio(counted, both.sum(axis=-1)[..., np.newaxis])
 
 
-def outcome_kld(other_counts: NDArray[Any], human_counts: NDArray[Any], *, estimate: Kld) -> NDArray[np.float64]:
-    """KLD(p_other || p_human) in nats between outcome shares: counts (..., 3), (..., 3) -> (...).
-
-    `mean` is the posterior mean (n + 1) / (N + 3) under a uniform prior. `mode` is n / N as in the paper, and infinite
-    where people never gave an outcome that the other did. NaN where either has no comparison.
-
-    >>> float(outcome_kld(np.array([1, 0, 0]), np.array([0, 1, 0]), estimate="mode"))
-    inf
-    >>> round(float(outcome_kld(np.array([1, 0, 0]), np.array([0, 1, 0]), estimate="mean")), 4)
-    0.1733
-
-    Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
-    """
-    return divergence(other_counts, log_shares(human_counts, estimate=estimate), estimate=estimate)
-
-
 def log_shares(counts: NDArray[Any], *, estimate: Kld) -> list[NDArray[np.float64]]:
     """The logarithms of the shares of win, tie and loss: counts (..., 3) -> three (...); NaN without a comparison."""
     cells, total = _cells(counts, estimate)
@@ -60,7 +44,19 @@ def log_shares(counts: NDArray[Any], *, estimate: Kld) -> list[NDArray[np.float6
 
 
 def divergence(counts: NDArray[Any], human: list[NDArray[np.float64]], *, estimate: Kld) -> NDArray[np.float64]:
-    """`outcome_kld` of counts (..., 3) from people's `log_shares`."""
+    """KLD(p_other || p_human) in nats between outcome shares: counts (..., 3) and people's `log_shares` -> (...).
+
+    `mean` is the posterior mean (n + 1) / (N + 3) under a uniform prior. `mode` is n / N as in the paper, and infinite
+    where people never gave an outcome that the other did. NaN where either has no comparison.
+
+    >>> counts, human = np.array([1, 0, 0]), np.array([0, 1, 0])
+    >>> float(divergence(counts, log_shares(human, estimate="mode"), estimate="mode"))
+    inf
+    >>> round(float(divergence(counts, log_shares(human, estimate="mean"), estimate="mean")), 4)
+    0.1733
+
+    Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
+    """
     cells, total = _cells(counts, estimate)
     divergences = np.zeros(np.broadcast_shapes(total.shape, human[0].shape))
     for cell, log_share, human_log_share in zip(cells, _logs(cells, total), human, strict=True):

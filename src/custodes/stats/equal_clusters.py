@@ -36,7 +36,7 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | Non
 
     `number` (units,): how many equal clusters each unit stands for, 1 by default.
 
-    >>> kinds = kinds_of(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
+    >>> kinds = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
     ([2, 1, 1], [0, 1, 2], [0, 0, 1])
     """

@@ -12,7 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.mapping.annotator_columns import people_cross, people_pattern, pooled_aspects
-from custodes.data.mapping.column_vocabulary import looks_human
+from custodes.data.mapping.column_vocabulary import NAMES, looks_human, named
 from tests.data.mapping.tables import as_text, half, wide
 
 
@@ -116,15 +116,20 @@ REFUSED: dict[str, Case] = {
         *(half(*BOTH, "bleu"), [*BY_PERSON, "--columns=human:{aspect:coherence,fluency}"]),
         *(["w0", "w1"], BOTH),
     ),
-    "long": (half("rating", rater="worker"), [*OUTPUT, "rater=worker", "score=rating"], [], []),
-    "aspects": (long_of("style", "depth"), [*BY_PERSON, "score=rating", "aspect=dimension"], [], ["style", "depth"]),
+    "long": (half("rating", rater="worker"), [*OUTPUT, "rater=worker", "score=rating"], ["w0", "w1"], []),
+    "aspects": (
+        long_of("style", "depth"),
+        [*BY_PERSON, "score=rating", "aspect=dimension"],
+        ["w0", "w1"],
+        ["style", "depth"],
+    ),
     "a slip": (
         half("scores", rater="rater", item="items", system="System"),
         *(["item=items", "system=System", "score=scores"], [], []),
     ),
     "taken for wide": (
         half("rating", item="item", system="system"),
-        *(["rater=annotator", "score=rating"], [], []),
+        *(["rater=annotator", "score=rating"], ["w0", "w1"], []),
     ),
     "found by content": (
         wide("alice", "bleu", item="what", system="thing", text=False),
@@ -132,7 +137,7 @@ REFUSED: dict[str, Case] = {
     ),
     "verdicts": (
         verdicts(annotator="ann"),
-        *(["item=prompt", "rater=annotator", "system_a=assistant_a", "system_b=assistant_b"], [], []),
+        *(["item=prompt", "rater=annotator", "system_a=assistant_a", "system_b=assistant_b"], ["ann"], []),
     ),
     "names to quote": (
         wide("alice", "bleu", text=False).rename({"doc_id": "doc id"}),
@@ -222,6 +227,12 @@ def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPa
     with pytest.raises(cu.InputError) as error:
         cu.read(broken)
     assert "try" not in str(error.value)
+
+
+@pytest.mark.parametrize("role", ["item", "system", "text"])
+def test_columns_of_a_role_come_by_their_names_and_not_by_their_order(role: str) -> None:
+    words = NAMES[role][:4]
+    assert named(role, words[::-1]) == list(words)
 
 
 def test_what_looks_human() -> None:

@@ -160,7 +160,7 @@ PROPOSED = {
         lambda item: {"nr": item, "prompt": prompt_of(item), **{system: text_of(item, system) for system in SYSTEMS}}
     ),
     "names that say nothing": long(
-        lambda item, system: {"frage": prompt_of(item), "modell": system, "antwort": text_of(item, system)}
+        lambda item, system: {"kysymys": prompt_of(item), "malli": system, "vastaus": text_of(item, system)}
     ),
     "labels beside texts": long(
         lambda item, system: {

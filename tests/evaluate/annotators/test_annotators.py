@@ -112,6 +112,18 @@ def slots(names: list[str], *, whole: bool = True) -> cu.Study:
     return cu.read(verdicts(said))
 
 
+def test_the_design_effect_of_annotators_is_that_of_kish() -> None:
+    answers = [
+        (name, f"i{i}", taste if i % 4 else 0)
+        for name, taste in zip(("ann", "bea", "cy"), (-1, 0, 1), strict=True)
+        for i in range(40)
+    ]
+    row = cu.annotators(cu.read(verdicts(answers)), resamples=0).concentration.row(0, named=True)
+    assert row["answers_per_annotator"] == pytest.approx(40)
+    assert row["icc"] > 0.1
+    assert row["design_effect"] == pytest.approx(1 + 39 * row["icc"])
+
+
 def test_slots_have_agreement_alone() -> None:
     made = cu.annotators(slots(["annotator1", "annotator2", "annotator3"]), resamples=20)
     rows = made.annotators

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from custodes.stats import ABSENT
 from custodes.stats.partiality.human_effects import human_side
 from custodes.stats.partiality.partiality import FEWEST_UNITS, Reason, _left_out, partiality, win_rate_without
-from custodes.stats.partiality.scores import ScoredPeople, _bends, score_placement
+from custodes.stats.partiality.scores import ScoredPeople, _bends
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import by_definition, of_signs
 
@@ -24,12 +24,24 @@ def drawn(seed: int, **fair):
 
 def found(persons, metric, units=None):
     units = np.arange(metric.shape[0]) if units is None else units
-    return partiality([score_placement(persons, metric, units=units)], **BOUNDS)
+    return partiality([ScoredPeople(persons, units=units).placement(metric)], **BOUNDS)
 
 
 def same(one, other, places=slice(None)):
     for left, right in zip(one[:5], other[:5], strict=True):
         np.testing.assert_allclose(left[:, places], right, rtol=1e-7, atol=1e-10)
+
+
+def test_an_annotator_without_ratings_changes_nothing():
+    persons, _, _ = drawn(2)
+    persons = np.where(np.random.default_rng(2).random(persons.shape) < 0.2, np.nan, persons)
+    everything = np.ones(persons.shape[1:], dtype=np.bool_), np.arange(persons.shape[1])
+    side = human_side(persons, *everything)
+    more = human_side(np.concatenate([persons, np.full((1, *persons.shape[1:]), np.nan)]), *everything)
+    assert side.instruments is not None
+    assert more.instruments is not None
+    for one, other in [*zip(side[:7], more[:7], strict=True), *zip(side.instruments, more.instruments, strict=True)]:
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=6)
@@ -71,7 +83,7 @@ def test_its_sampling_error_is_that_of_resampled_items():
     # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 150 resamples)
     persons, metric, _ = drawn(1, items=300, systems=8)
     units, rng = np.arange(300), np.random.default_rng(0)
-    placement = score_placement(persons, metric, units=units)
+    placement = ScoredPeople(persons, units=units).placement(metric)
     _, errors, _ = _left_out(placement, np.arange(8), ~np.eye(8, dtype=np.bool_))
     shifts = []
     for _ in range(150):
@@ -87,7 +99,7 @@ def test_what_was_planted_is_found_by_scores_and_by_verdicts():
     persons, metric, system = drawn(5, items=200, systems=8, favour=1.0, place=4)
     human, signs, pairs = signs_of(persons, metric)
     for placement in (
-        score_placement(persons, metric, units=np.arange(200)),
+        ScoredPeople(persons, units=np.arange(200)).placement(metric),
         of_signs(human, signs, pairs, units=np.arange(200)),
     ):
         result = partiality([placement], **BOUNDS)
@@ -102,8 +114,8 @@ def test_the_family_is_all_metrics_and_systems():
     persons, metric, system = drawn(5, items=200, systems=8, favour=0.6)
     rng = np.random.default_rng(0)
     units = np.arange(200)
-    alone = score_placement(persons, metric, units=units)
-    others = [score_placement(persons, rng.normal(size=metric.shape), units=units) for _ in range(4)]
+    alone = ScoredPeople(persons, units=units).placement(metric)
+    others = [ScoredPeople(persons, units=units).placement(rng.normal(size=metric.shape)) for _ in range(4)]
     one, five = partiality([alone], **BOUNDS), partiality([alone, *others], **BOUNDS)
     assert one.p_value[0, system] == pytest.approx(five.p_value[0, system])
     assert one.p_adjusted[0, system] >= 8 * one.p_value[0, system]
@@ -173,7 +185,7 @@ def test_other_systems_that_are_level_leave_no_slope():
 
 def test_where_only_some_systems_are_asked_about_the_others_fix_the_curve_and_are_no_tests():
     persons, metric, _ = drawn(3)
-    placement = score_placement(persons, metric, units=np.arange(metric.shape[0]))
+    placement = ScoredPeople(persons, units=np.arange(metric.shape[0])).placement(metric)
     every = partiality([placement], **BOUNDS)
     told = np.flatnonzero(np.isfinite(every.shift[0]))
     one = partiality([placement], systems=[int(told[0])], **BOUNDS)
@@ -191,7 +203,7 @@ def test_a_metric_is_placed_as_if_it_were_alone() -> None:
     metrics[1:3, :9] = np.nan
     together = ScoredPeople(persons, units=units)
     for metric in metrics:
-        alone, beside = score_placement(persons, metric, units=units), together.placement(metric)
+        alone, beside = ScoredPeople(persons, units=units).placement(metric), together.placement(metric)
         for field in fields(alone):
             np.testing.assert_array_equal(getattr(beside, field.name), getattr(alone, field.name))
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.stopping.allocation import annotation_order, counted, evenly, granted, group_clusters, tables
+from custodes.stats.stopping.allocation import annotation_kinds, annotation_order, counted, evenly, granted, tables
 
 
 def test_counting_along_an_order_is_counting() -> None:
@@ -12,7 +12,7 @@ def test_counting_along_an_order_is_counting() -> None:
     human = rng.choice(np.array([1, 0, -1, -128], dtype=np.int8), size=(5, 40))
     metric = rng.choice(np.array([1, 0, -1, -128], dtype=np.int8), size=(5, 40))
     order = annotation_order(human != -128, np.arange(40), rng)
-    kinds = np.take_along_axis(group_clusters(human, metric), order, axis=1)
+    kinds = np.take_along_axis(annotation_kinds(human, metric), order, axis=1)
     start, stop = np.array([0, 3, 5, 9, 2]), np.array([7, 3, 20, 12, 9])
     counts = counted(kinds, start, stop)
     total = np.stack([(metric == kind).sum(axis=1) for kind in (1, 0, -1)], axis=1)
@@ -46,7 +46,7 @@ def test_a_short_budget_is_shared_in_order(wanted: list[list[int]], left: int) -
 def test_kinds_are_people_by_metric() -> None:
     signs = np.array([1, 0, -1, -128], dtype=np.int8)
     human, metric = np.repeat(signs, 4), np.tile(signs, 4)
-    assert group_clusters(human, metric).tolist() == [*range(12), 12, 12, 12, 12]
+    assert annotation_kinds(human, metric).tolist() == [*range(12), 12, 12, 12, 12]
 
 
 def test_every_order_of_what_is_available_is_as_likely() -> None:

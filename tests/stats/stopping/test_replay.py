@@ -11,7 +11,7 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.poststratified import poststratified_moments
-from custodes.stats.stopping.allocation import group_clusters
+from custodes.stats.stopping.allocation import annotation_kinds
 from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
@@ -41,7 +41,7 @@ def answers_of(seed: int, *, replications: int = 6, pairs: int = 5, items: int =
 
 def made(human: np.ndarray, metric: np.ndarray) -> Answers:
     return Answers(
-        kinds=group_clusters(human, metric),
+        kinds=annotation_kinds(human, metric),
         available=(human != ABSENT).sum(axis=-1),
         metric=np.stack([(metric == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1),
     )

@@ -283,8 +283,8 @@ def words(language: str, noun: str = "") -> Mapping[str, str]:
     >>> words("de-AT")["next"], words("ar")["next"], words("en", "summary")["response"]
     ('Weiter', 'Next', 'Summary {number}')
     """
-    own = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
+    texts = LANGUAGES.get(language.partition("-")[0].lower(), ENGLISH)
     if not noun:
-        return own
+        return texts
     name = (noun[:1].upper() + noun[1:]).replace("{", "{{").replace("}", "}}")
-    return {**own, **{key: own[key].replace(own["the_response"], name) for key in NAMED}}
+    return {**texts, **{key: texts[key].replace(texts["the_response"], name) for key in NAMED}}

@@ -106,8 +106,8 @@ def noun_of(question: str) -> str:
     >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
     ('summary', 'answer', '')
     """
-    found = NOUN.match(question)
-    return "" if found is None or found[1].lower() in NO_NOUN else found[1]
+    noun = NOUN.match(question)
+    return "" if noun is None or noun[1].lower() in NO_NOUN else noun[1]
 
 
 @cache

@@ -264,7 +264,10 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
         )
         human = not machine and whole and (lists or not words.isdisjoint(HUMAN | RATINGS))
         depth = max(map(len, keys))
-        if human and depth == 2 and all(key[0].isdigit() or looks_like_rater(key[0]) for key in keys):
+        seconds = {stem(part) for key in keys if len(key) == 2 for part in parts(key[1])}
+        by_person = bool(seconds & ASPECTS) and not {stem(part) for key in keys for part in parts(key[0])} & ASPECTS
+        people = all(key[0].isdigit() or looks_like_rater(key[0]) or by_person for key in keys)
+        if human and depth == 2 and people:
             crossed.append(parent)
         elif human and depth == 1 and not {stem(part) for key in keys for part in parts(key[0])} & ASPECTS:
             patterns.append(f"human:{literal(parent)}.{{rater}}")
@@ -283,13 +286,24 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     return patterns, left
 
 
-def rest_pattern(scores: Sequence[str], people: Sequence[str], spare: Sequence[str] = ()) -> tuple[str, ...]:
-    """The pattern of metrics beside people: of all that is left, without averages and what looks like people's; `spare`
-    are other columns of numbers, which it must not match."""
+def rest_pattern(
+    scores: Sequence[str], people: Sequence[str], spare: Sequence[str] = (), aspects: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The patterns of metrics beside people: of all that is left, without averages and what looks like people's.
+
+    `spare` are other columns of numbers, which they must not match, `aspects` those of people, which metrics may share.
+    """
     left = [name for name in scores if name not in people]
     metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
     if not metrics:
         return ()
+    names = ",".join(map(literal, aspects))
+    gaps = {sign for name in metrics for sign in re.findall(r"[\W_]+", name)} if len(aspects) > 1 else set[str]()
+    for gap in map(literal, sorted(gaps)):
+        for shape in (f"{{aspect:{names}}}{gap}{{rater}}", f"{{rater}}{gap}{{aspect:{names}}}"):
+            labels = matches(f"metric:{shape}", [*metrics, *spare])
+            if set(labels) <= set(metrics) and len({row["aspect"] for row in labels.values()}) > 1:
+                return f"metric:{shape}", *rest_pattern(scores, [*people, *labels], [*spare, *labels])
     return ("metric:{rater}",) if metrics == left and not spare else (f"metric:{{rater:{','.join(metrics)}}}",)
 
 

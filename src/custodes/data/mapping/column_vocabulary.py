@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from unicodedata import combining, normalize
 
+import polars as pl
+
+from custodes.data.mapping.languages import HUMAN_WORDS, OTHER_LANGUAGES, word_list
 from custodes.data.table import SLIP
 
-
-def word_list(text: str) -> tuple[str, ...]:
-    """The words of a text."""
-    return tuple(text.split())
-
-
-NAMES: Mapping[str, Sequence[str]] = {
+ENGLISH: Mapping[str, Sequence[str]] = {
     "item": word_list(
         "item item_id doc_id docid doc document document_id segment segment_id seg_id seg sample sample_id example"
         " example_id instance instance_id question_id question qid prompt_id task_id input_id query_id conversation_id"
@@ -37,7 +35,10 @@ NAMES: Mapping[str, Sequence[str]] = {
         "score rating value grade mark points likert stars judgement judgment z_score raw_score z answer label overall"
     ),
     "aspect": word_list("aspect dimension criterion criteria attribute quality property facet measure question"),
-    "kind": word_list("kind rater_type rater_kind type"),
+    "kind": word_list(
+        "kind rater_type rater_kind annotator_type annotator_kind evaluator_type evaluator_kind judge_type source_type"
+        " score_source source type"
+    ),
     "repeat": word_list("repeat run trial attempt repetition rep replicate iteration epoch"),
     "winner": word_list(
         "winner preference verdict choice preferred preferred_system outcome vote better judgment judgement decision"
@@ -51,18 +52,20 @@ NAMES: Mapping[str, Sequence[str]] = {
         " decoded simplification caption"
     ),
     "source": word_list(
-        "source src prompt instruction question query input user_message user_prompt user_input user_query input_text"
-        " prompt_text source_text src_text question_text request task_input dialogue dialog history"
+        "source src prompt instruction question query input inputs user_message user_prompt user_input user_query"
+        " input_text prompt_text source_text src_text question_text request task_input dialogue dialog history"
         " conversation_history document article doc_text doc post passage story paragraph text context"
     ),
     "references": word_list(
         "references reference ref refs target targets gold golden gold_answer gold_standard ground_truth groundtruth"
         " expected expected_output expected_answer ideal ideal_answer reference_text reference_answer reference_summary"
         " reference_translation reference_output human_reference correct_answer correct_output label_text"
-        " human_written highlights gold_answers answers answer summary translation"
+        " human_written highlights gold_answers ground_truths references_text expected_answers answers answer summary"
+        " translation"
     ),
     "context": word_list(
         "context contexts passage passages document documents article evidence background retrieved retrieved_context"
+        " retrieved_contexts retrieval_context"
         " retrieved_documents knowledge facts system_prompt history"
     ),
     "images": word_list(
@@ -76,17 +79,32 @@ NAMES: Mapping[str, Sequence[str]] = {
         " first_shown shown_order flipped is_flipped reversed is_reversed"
     ),
 }
-"""What the columns of each role are often called, in lower case, the surest first."""
+NAMES: Mapping[str, Sequence[str]] = {role: (*names, *OTHER_LANGUAGES.get(role, ())) for role, names in ENGLISH.items()}
+"""What the columns of each role are often called, in lower case without accents, the surest first."""
 
-SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"), ("baseline", "candidate"))
-"""How the two systems of a verdict are told apart."""
+DECIDED = (("winner", "loser"), ("chosen", "rejected"), ("preferred", "rejected"), ("winning", "losing"))
+"""How the better and the worse system of a verdict are called."""
+WON = frozenset(better for better, _ in DECIDED)
+SIDES = (
+    ("a", "b"),
+    ("1", "2"),
+    ("left", "right"),
+    ("first", "second"),
+    ("x", "y"),
+    ("baseline", "candidate"),
+    *DECIDED,
+)
+"""How the two systems of a verdict are distinguished."""
 
-HUMAN = frozenset(
-    word_list(
-        "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
-        " worker workers rater raters person people participant participants assessor assessors labeler labeller"
-        " volunteer"
+HUMAN = (
+    frozenset(
+        word_list(
+            "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
+            " worker workers rater raters person people participant participants assessor assessors labeler labeller"
+            " volunteer"
+        )
     )
+    | HUMAN_WORDS
 )
 MACHINE = frozenset(word_list("llm lm ai auto automatic gpt claude gemini llama"))
 """Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
@@ -104,10 +122,26 @@ MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|roug
 HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
 """Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
 
-PEOPLE_ROLES = frozenset(
-    word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
+PEOPLE_ROLES = (
+    frozenset(
+        word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
+    )
+    | HUMAN_WORDS
 )
 """Names of a column of raters that are people."""
+METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
+"""Names of a column of raters that are metrics."""
+
+KINDS = {
+    **dict.fromkeys(
+        word_list("human humans annotation annotator expert person user manual reviewer crowd people"), "human"
+    ),
+    **dict.fromkeys(
+        word_list("metric judge llm eval model auto automatic automated ai api code llm_judge evaluator machine"),
+        "metric",
+    ),
+}
+"""Words of a column of kinds."""
 
 ASPECTS = frozenset(
     word_list(
@@ -143,8 +177,10 @@ GENERIC = frozenset(
 
 
 def normalised(name: str) -> str:
-    """A name in lower case with underscores between its parts: `DocID`, `doc-id` and `doc id` are `doc_id`."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    """A name in lower case without accents, with underscores between its parts: `DocID`, `doc-id` and `doc id` are
+    `doc_id`."""
+    plain = "".join(sign for sign in normalize("NFKD", name) if not combining(sign))
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain)
     return re.sub(r"[\W_]+", "_", parted.lower()).strip("_")
 
 
@@ -156,6 +192,15 @@ def parts(name: str) -> list[str]:
 def stem(part: str) -> str:
     """A part without the number behind it: `ann1` is `ann`."""
     return part.rstrip("0123456789")
+
+
+def kind_words(column: pl.Series) -> pl.Series | None:
+    """The kinds that the words of a column stand for; None where a cell is empty or another word."""
+    if column.dtype != pl.String:
+        return None
+    words = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    kinds = words.replace_strict(KINDS, default=None, return_dtype=pl.String)
+    return None if kinds.null_count() or kinds.is_empty() else kinds.alias(column.name)
 
 
 def looks_human(name: str, *, declared: bool = False) -> bool:
@@ -174,6 +219,14 @@ def looks_like_machine(label: str) -> bool:
     """Whether a label is that of a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
     words = parts(label)
     return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in words)
+
+
+def is_model_name(label: str) -> bool:
+    """Whether a label among those of people is a model's: `gpt-4`, `claude 3`, `llm`, and not `Claude` or `Bert`."""
+    words = parts(label)
+    numbered = len(words) > 1 or any(sign.isdigit() for sign in label)
+    machine = {part for part in words if stem(part) in MACHINE and (numbered or len(part) < 4)}
+    return bool(machine) or (numbered and any(map(MODELS.match, words)))
 
 
 def averages(columns: Sequence[str]) -> list[str]:
@@ -210,6 +263,8 @@ FACTS_OF_LOGS = frozenset(
     )
 )
 """Parts of the names of columns that are neither scores nor systems, such as the latency of a request."""
+IDS = frozenset(word_list("id idx index uuid guid hash url uri"))
+"""Those of columns that may be the item."""
 TIME = r"^\d{4}-\d\d?-\d\d?([T ].*)?$|^\d{1,2}[./]\d{1,2}[./]\d{2,4}|^1[5-9]\d{8}(\d{3}|\.\d+)?$|^\d{1,2}:\d\d(:\d\d)?$"
 """Cells that are a time."""
 TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good bad correct incorrect t f y n"))
@@ -225,6 +280,15 @@ def is_fact(name: str) -> bool:
     return not FACTS_OF_LOGS.isdisjoint(map(stem, parts(name)))
 
 
+def is_measure(name: str) -> bool:
+    """Whether a column is a fact of a request or a row that can be no label of an item, such as its latency.
+
+    >>> is_measure("latency_ms"), is_measure("trace_id")
+    (True, False)
+    """
+    return is_fact(name) and IDS.isdisjoint(map(stem, parts(name)))
+
+
 def forms(name: str) -> list[str]:
     """The words by which a column may be known: its name, of a path also its last part, or the part before it.
 
@@ -234,15 +298,35 @@ def forms(name: str) -> list[str]:
     whole = normalised(name)
     path = [part for part in map(normalised, name.split(".")) if part and not part.isdigit()]
     if len(path) < 2:
-        return [whole]
+        return [whole, whole.removesuffix("_text")] if whole.endswith("_text") else [whole]
+    if ".*." in name:  # an entry of a list
+        return [whole, path[-1], path[-2]]
     if path[-1] in ("text", "content"):  # `choices` as services answer that are like OpenAI's
         above = "response" if "choices" in path else path[-2]
         return [whole, above, *([above[:-1]] if above.endswith("s") else []), "content"]
     return [whole, path[-2] if path[-1] in ("id", "name", "label", "value", "key") else path[-1]]
 
 
-RATING = frozenset(word_list("rater rated annotator annotated judge judged evaluator evaluated assessor scorer"))
-"""Parts of the names of columns that say who rated."""
+CORE = {
+    "rater": frozenset(
+        word_list("rater rated annotator annotated judge judged evaluator evaluated assessor scorer reviewer labeler")
+    ),
+    "text": frozenset(word_list("output response answer completion generation prediction hypothesis summary reply")),
+    "source": frozenset(word_list("prompt question instruction source input query task document article")),
+    "references": frozenset(word_list("reference references gold golden expected target truth")),
+    "context": frozenset(word_list("context contexts passage passages retrieved evidence")),
+    "winner": frozenset(word_list("winner preference preferred verdict choice vote chosen better")),
+}
+"""Parts of names by which a column may have a role where it has not the name of one."""
+
+
+def _by_part(role: str, name: str) -> bool:
+    """Whether a part of a name, of an output the last one, says that the column may have a role."""
+    words = parts(name)
+    if role == "text":
+        others = CORE["source"] | CORE["references"] | CORE["winner"]
+        return words[-1].removesuffix("s") in CORE["text"] and others.isdisjoint(words)
+    return role in ("rater", "winner") and not CORE[role].isdisjoint(words)
 
 
 def named(role: str, columns: Sequence[str]) -> list[str]:
@@ -257,7 +341,7 @@ def named(role: str, columns: Sequence[str]) -> list[str]:
     }
     slips = [name for name in columns if not exact[name] and get_close_matches(normalised(name), [role], cutoff=SLIP)]
     by_name = sorted(filter(exact.get, columns), key=lambda name: place[exact[name]])
-    by_part = [name for name in columns if role == "rater" and not exact[name] and not RATING.isdisjoint(parts(name))]
+    by_part = [name for name in columns if not exact[name] and _by_part(role, name)]
     return list(dict.fromkeys([*by_name, *slips, *by_part]))
 
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import polars as pl
 
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import one_value_per_item
-from custodes.data.mapping.column_vocabulary import AVERAGES, GENERIC, SCORERS, is_fact, looks_human, parts, stem
+from custodes.data.mapping.column_vocabulary import (
+    AVERAGES,
+    GENERIC,
+    SCORERS,
+    is_fact,
+    looks_human,
+    parts,
+    stem,
+)
+from custodes.data.mapping.kinds import with_kinds
 from custodes.data.mapping.nested import flattened, nested_columns
 from custodes.data.mapping.pattern import KINDS, ColumnPattern, is_path, split_columns
 from custodes.data.mapping.phrases import check_phrases, read_phrases
@@ -91,6 +101,10 @@ class Columns:
                 raise OptionError(
                     f"columns: {role!r} is not a role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
                 )
+        winner = roles.get("winner")
+        fields = ColumnPattern.readings(winner)[0].fields if isinstance(winner, str) and "{" in winner else ("rater",)
+        if "rater" not in fields or "system" in fields:
+            raise OptionError(f"columns: winner={winner!r}: a pattern of verdicts has {{rater}}, and not {{system}}")
         score = roles.get("score")
         is_pattern = isinstance(score, str) and ("{" in score or score.startswith(("human:", "metric:")))
         if is_pattern or (isinstance(score, Sequence) and not isinstance(score, str)):
@@ -116,6 +130,32 @@ class Columns:
         """The pattern of the columns of texts, where `text` is one."""
         written = self.roles.get("text", "")
         return ColumnPattern.readings(written)[0] if "{system" in written else None
+
+    def verdict_columns(self, columns: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The columns of verdicts that a pattern `winner` matches, with their labels; none where it is no pattern."""
+        written = self.roles.get("winner", "")
+        if "{rater" not in written:
+            return {}
+        free = [name for name in columns if name not in self.roles.values() and name not in RATED]
+        return split_columns(ColumnPattern.readings(written)[0], free)
+
+    def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
+        """A table with a row for each verdict of its row, where `winner` is a pattern; else the table as it is."""
+        split = self.verdict_columns(frame.columns)
+        if not split:
+            return frame
+        if "rater" in (*self.roles, *frame.columns):
+            raise OptionError(f"{where}: the pattern winner and a column both give the rater; remove one of the two")
+        rows = []
+        for name, labels in split.items():
+            kind = labels.get("kind", "human" if looks_human(labels["rater"]) else "metric")
+            columns = {**labels, "kind": kind}
+            rows.append(
+                frame.drop(split)
+                .with_columns(pl.lit(label).alias(role) for role, label in columns.items())
+                .with_columns(frame[name].cast(pl.String).alias("winner"))
+            )
+        return pl.concat(rows)
 
     def __bool__(self) -> bool:
         return bool(self.roles or self.patterns)
@@ -160,7 +200,7 @@ class Columns:
                         f"columns: text={name!r} matches no column that is still without a role; columns: "
                         f"{listed(names, limit=LISTED)}"
                     )
-            elif not several(name, names):
+            elif not several(name, names) and not (role == "winner" and any(map(self.verdict_columns, tables))):
                 raise OptionError(
                     f"columns: {role}={name!r}: no such column{suggestion(name, names)}; columns: "
                     f"{listed(names, limit=LISTED)}"
@@ -201,9 +241,11 @@ class Columns:
             return Mapped(frame=None, items=items, texts=of_items, notes=tuple(text_notes), wide=False)
         renamed = self._renamed(frame.columns)
         mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
+        mapped, kind_notes = with_kinds(mapped, self.roles, where=where)
         lost = _giving_way(self._here(frame.columns), frame.columns)
         unused = [f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in lost.items()]
         notes = noted(("column-gave-way", len(unused), f"{where}: columns not used: {listed(unused)}"))
+        notes += kind_notes
         if "phrase" in self.roles and "winner" in mapped.columns:
             mapped, phrase_notes = _with_words(mapped, self.roles["phrase"], where=where)
             notes += phrase_notes
@@ -213,6 +255,14 @@ class Columns:
             notes += noted(("nameless-systems", True, message))
         items = self._facts_of(frame, mapped, where=where)
         split = self.split(frame.columns)
+        of_files = not any("system" in labels for _, labels in split.values()) and "system" not in mapped.columns
+        keys = [name for name in ROW_KEYS if name in mapped.columns]
+        rated = bool(split) or {"rater", "score"} <= set(mapped.columns)
+        if of_files and "item" in keys and rated and not mapped.select(keys).is_duplicated().any():
+            system = PurePath(where).name.partition(".")[0]
+            mapped = mapped.with_columns(system=pl.lit(system))
+            message = f"{where}: no column is the system; all rows are of one, which is called {system} like the file"
+            notes += noted(("system-of-file", True, message))
         if not split:
             return Mapped(frame=mapped, items=items, texts=of_items, notes=(*notes, *text_notes), wide=False)
         long, more_notes = _long(mapped, split, where=where)

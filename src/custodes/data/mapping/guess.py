@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain, product
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from os.path import commonprefix
 
 import polars as pl
 
@@ -19,11 +21,14 @@ from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     AVERAGES,
     GENERIC,
+    IDS,
     NAMES,
     PEOPLE_ROLES,
     SCORERS,
     averages,
     is_fact,
+    is_measure,
+    kind_words,
     looks_human,
     named,
     normalised,
@@ -33,22 +38,22 @@ from custodes.data.mapping.column_vocabulary import (
 )
 from custodes.data.mapping.columns import RATED, Columns
 from custodes.data.mapping.guess_texts import (
+    CATEGORIES,
     has_another_role,
     is_index,
     is_number,
-    is_prose,
     is_text,
     is_time,
     judges,
     looks_like_score,
+    may_be_scores,
     may_be_systems,
     per_system,
     text_guesses,
     texts_beside,
-    texts_of_pairs,
 )
-from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
+from custodes.data.mapping.guess_verdicts import other_roles, verdict_guesses
+from custodes.data.mapping.pattern import literal, matches
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, noted
 from custodes.data.table import MISSING_TOKENS, counted_cells
@@ -85,7 +90,7 @@ def certain(frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFram
 def suggested(
     frame: pl.DataFrame,
     declared: Columns,
-    reads: Callable[[pl.DataFrame, Columns], bool],
+    reads: Callable[[pl.DataFrame, Columns, int], bool],
     wrong: str,
     nested: Collection[str] = (),
 ) -> str:
@@ -101,9 +106,20 @@ def suggested(
     scored = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
     if scored:  # texts alone leave scores out, which are of no use where nothing is compared
         texts = (guess for guess in texts if _of_one_system(frame, guess))
-    first, then = (texts, ratings) if not scored and texts_beside(frame.head(SAMPLED), []) else (ratings, texts)
-    for guess in chain(first, then):
-        if guess != declared and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
+    paired = sides(head.columns) and named("winner", head.columns)
+    texts_first = not scored and not paired and texts_beside(frame.head(SAMPLED), [])
+    single = of_one_system(head, declared, nested) if any(may_be_scores(head[name]) for name in head.columns) else ()
+    groups: list[tuple[int, Iterable[Columns]]] = [(2, ratings), (1, single), (2, texts)]
+    if texts_first:
+        of_texts = list(texts)
+        compared = [guess for guess in of_texts if not _of_one_system(frame, guess)]
+        groups = [(2, compared), (1, single), (2, of_texts), (2, ratings)]
+    for guess, systems in ((guess, systems) for systems, group in groups for guess in group):
+        if (
+            guess != declared
+            and reads(head, guess, systems)
+            and (frame.height <= LOOKED_AT or reads(frame, guess, systems))
+        ):
             broken = _broken(frame, guess)
             if broken:
                 return (
@@ -131,6 +147,8 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
     for name in frame.columns:
         cells, numbers = counted_cells(frame[name])
         if name in guess.roles.values() or name in RATED or numbers == cells or not is_text(frame[name]):
+            continue
+        if not (CATEGORIES | IDS).isdisjoint(parts(name)):
             continue
         texts = frame[name].str.strip_chars()
         bad = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & numbers_of(texts).is_null()
@@ -176,18 +194,23 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     }
     numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
     if "rater" not in declared.roles:
-        candidates["rater"] = [name for name in candidates["rater"] if _may_name(frame[name])]
+        raters = [*candidates["rater"], *_starred(free)]
+        candidates["rater"] = [name for name in raters if _may_name(frame[name])]
+    if "kind" not in declared.roles:
+        candidates["kind"] = [name for name in candidates["kind"] if kind_words(frame[name]) is not None]
     items, systems = _places(frame, free, candidates)
-    yield from _of(declared, _verdicts(frame, free, candidates, items), frame.columns)
+    yield from _of(declared, verdict_guesses(frame, free, candidates, items), frame.columns)
     if candidates["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
         return  # of two systems a row: no other shape is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+    # Where every row is an item of its own, no two systems can be compared.
+    pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
     if "system" not in (*declared.roles, *frame.columns):
         yield from _of(declared, per_system(frame, free), frame.columns)
     beside = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [*taken])
     for shape in (_long, _half_long, _wide):
         for item, system in pairs:
-            others = [name for name in numbers if name not in (item, system)]
+            others = [name for name in numbers if name not in (item, system) and _tells(frame, name, item)]
             base = {"item": item, "system": system}
             aspects = [
                 name for name in candidates["aspect"] if normalised(name) != "question" or _varies(frame, name, item)
@@ -218,13 +241,13 @@ def _of(declared: Columns, shapes: Guess, names: Sequence[str]) -> Iterator[Colu
     """Guesses under what the caller said; a column that has the name of its role needs no word, and neither does a
     pattern that finds nothing left."""
     for roles, patterns in shapes:
-        if len(set(roles.values())) == len(
-            {*roles} - ({"source"} if roles.get("source") == roles.get("item") else set())
-        ):
+        twice = {"source"} if roles.get("source") == roles.get("item") else set()
+        twice |= {"winner"} if roles.get("winner") == roles.get("system_a") else set()
+        if len(set(roles.values())) == len({*roles} - twice):
             mapped = {
                 role: name
                 for role, name in roles.items()
-                if (role != name or role in TEXTS) and role not in declared.roles
+                if (role != name or role in TEXTS or role in twice) and role not in declared.roles
             }
             whole = Columns(
                 roles={**mapped, **declared.roles}, patterns=tuple(dict.fromkeys((*declared.patterns, *patterns)))
@@ -244,68 +267,50 @@ def _places(
     counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
     words = [name for name in labels if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")]
-    few = sorted((name for name in words if not is_fact(name)), key=counts.__getitem__)
+    words = [name for name in words if name not in _starred(words) and not is_fact(name)]
+    few = sorted(words, key=counts.__getitem__)
     many = sorted(
-        (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not is_time(frame[n]) and not judges(frame[n])),
+        (n for n in labels if counts[n] > 1 and _may_name(frame[n]) and not (is_time(frame[n]) or judges(frame[n]))),
         key=counts.__getitem__,
         reverse=True,
     )
-    items = list(dict.fromkeys([*candidates["item"], *many]))
+    items = list(dict.fromkeys([*candidates["item"], *(name for name in many if not is_measure(name))]))
+    few = [name for name in few if not items or any(_varies(frame, name, item) for item in items[:CHOICES])]
     by_name = [name for name in candidates["system"] if counts.get(name, 2) > 1 and not is_time(frame[name])]
     return items[:CHOICES], list(dict.fromkeys([*by_name, *few]))[:CHOICES]
 
 
-def _verdicts(
-    frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]], items: Sequence[str]
-) -> Guess:
-    """Two systems and who is better.
-
-    Only a column with a number below 0 is tried as `preference` where it is not named so: there 0 is a tie.
-    """
-    pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
-    sided = [pair for pair in pairs if not any(is_number(frame[name]) for name in pair)]
-    head = frame.head(SAMPLED)
-    texts = [name for name in free if sided and may_be_phrases(head[name]) and not is_time(head[name])]
-    phrases = {name: phrase for name in texts if (phrase := proposed_phrases(head[name]))}
-    unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
-    ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
-    outputs = texts_of_pairs(head, [])
-    if outputs and not pairs:  # outputs without the names of their systems
-        for item, winner in product(
-            [*items, *ids[:1]], [name for name in candidates["winner"] if not is_prose(head[name])]
-        ):
-            base = {"item": item, "winner": winner, **outputs}
-            yield base | _others(base, candidates, ("rater", "aspect", "kind", "repeat", "order")), ()
-    for (a, b), item in product(pairs, [*items, *ids[:1]]):
-        for winner in candidates["winner"][:2]:
-            signs = numbers_of(frame[winner]).lt(0).any()
-            for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
-                if role == winner or role == "winner" or signs:
-                    base = {"item": item, "system_a": a, "system_b": b, role: winner}
-                    more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
-                    roles = {**base, **more, **_others({**base, **more}, candidates, ("order",))}
-                    texts_of_both = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
-                    if texts_of_both:
-                        yield {**roles, **texts_of_both}, ()
-                    yield roles, ()
-        for winner, phrase in phrases.items():
-            base = {"item": item, "system_a": a, "system_b": b, "winner": winner}
-            more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
-            more |= _others({**base, **more}, candidates, ("order",))
-            by_position = phrase.replace("{winner}", "{position}")
-            # A phrase mostly speaks of the outputs in the order in which the judge saw them.
-            for patterns in (by_position, phrase) if "order" in more else (phrase, by_position):
-                if winner not in (a, b, item):
-                    yield {**base, **more, "phrase": patterns}, ()
+def of_one_system(frame: pl.DataFrame, declared: Columns, nested: Collection[str]) -> Iterator[Columns]:
+    """Mappings of scores of one system, which the name of the file names: a row per output, or per score."""
+    if "system" in (*declared.roles, *frame.columns) or declared.patterns:
+        return
+    free = [name for name in frame.columns if name and name not in declared.roles.values()]
+    numbers = [name for name in free if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])]
+    texts = {} if "text" in declared.roles else texts_beside(frame.head(SAMPLED), [])
+    systems = [name for name in named("system", free) if frame[name].n_unique() == 1 and is_text(frame[name])]
+    system = {"system": systems[0]} if systems else {}
+    ids = [name for name in named("item", free) if not is_time(frame[name]) and name not in numbers]
+    ids += [name for name in free if parts(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))]
+    ids += [texts["source"]] if "source" in texts else []
+    for item in dict.fromkeys(ids):
+        others = [name for name in numbers if name != item]
+        candidates = {
+            "rater": [name for name in (*named("rater", free), *_starred(free)) if _may_name(frame[name])],
+            "score": named("score", others),
+            "aspect": [name for name in named("aspect", free) if _may_name(frame[name])],
+            "kind": [name for name in named("kind", free) if kind_words(frame[name]) is not None],
+            "repeat": [],
+        }
+        base = {"item": item, **system}
+        for shape in (_long, _wide) if candidates["rater"] else (_wide,):
+            shapes = list(shape(frame, base, others, candidates, declared, nested))
+            yield from _of(declared, _with_texts(shapes, texts, declared), frame.columns)
+            yield from _of(declared, iter(shapes), frame.columns)
 
 
-def _others(base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
-    """Further roles that columns have the names of."""
-    others: dict[str, str] = {}
-    for role in roles:
-        free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]
-        others |= {role: free[0]} if free else {}
-    return others
+def _starred(columns: Sequence[str]) -> list[str]:
+    """The names of entries of lists, such as `scores.*.name`."""
+    return [name for name in columns if name.endswith(".*.name")]
 
 
 def _long(
@@ -323,7 +328,7 @@ def _long(
         scores = [name for name in scores if name not in rated or name in declared.roles.values()]
     if not scores and len(numbers) == 1 and not ASPECTS & {stem(part) for part in parts(numbers[0])}:
         scores = list(numbers)
-    more = _others(base, candidates, ("rater", "aspect", "kind", "repeat"))
+    more = other_roles(base, candidates, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
         if "rater" in more and score not in more.values():
             yield {**base, **more, "score": score}, ()
@@ -339,7 +344,7 @@ def _half_long(
     nested: Collection[str],
 ) -> Guess:
     """A row per rater and output, with a column for each aspect."""
-    more = _others(base, candidates, ("rater", "repeat"))
+    more = other_roles(base, candidates, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in more.values()]
     if (
         "rater" not in more
@@ -354,7 +359,18 @@ def _half_long(
         yield {**base, **more}, (f"{kind}{literal(above.pop())}.{{aspect}}",)
     rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))]
     if len(rated) < len(aspects) and rated:
-        yield {**base, **more}, (f"{kind}{{aspect:{','.join(rated)}}}",)
+        yield {**base, **more}, (f"{kind}{{aspect:{','.join(map(literal, rated))}}}",)
+    spare = [
+        name
+        for name in frame.columns
+        if is_number(frame[name]) and name not in (*aspects, *base.values(), *more.values())
+    ]
+    start = re.sub(r"[^\W_]*$", "", commonprefix(aspects))  # noqa: RUF071
+    if len(aspects) > 1 and start and not any(name.startswith(start) for name in spare):
+        yield {**base, **more}, (f"{kind}{literal(start)}{{aspect}}",)
+    if spare:
+        yield {**base, **more}, (f"{kind}{{aspect:{','.join(map(literal, aspects))}}}",)
+        return
     if len(aspects) > 1 and len(firsts) == 1 and (first := next(iter(firsts))) in GENERIC:
         lead = aspects[0][: len(first) + 1]
         yield {**base, **more}, (f"{kind}{literal(lead)}{{aspect}}",)
@@ -370,7 +386,7 @@ def _wide(
     nested: Collection[str],
 ) -> Guess:
     """A row per output, with a column for each rater."""
-    more = _others(base, candidates, ("aspect", "repeat"))
+    more = other_roles(base, candidates, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in RATED)]
     below, flat = nested_patterns(frame, [name for name in scores if name in nested])
@@ -384,7 +400,8 @@ def _wide(
         if name not in (*base.values(), *scores, *more.values()) and is_number(frame[name]) and name not in RATED
     ]
     if patterns or below:
-        metrics = rest_pattern(scores, people, spare)
+        aspects = {row.get("aspect", "") for pattern in patterns for row in matches(pattern, people).values()}
+        metrics = rest_pattern(scores, people, spare, sorted(aspects - {""}))
         yield {**base, **more}, (*below, *patterns, *metrics)
     elif people:
         return
@@ -402,6 +419,12 @@ def _may_name(column: pl.Series) -> bool:
     if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
         return False
     return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
+
+
+def _tells(frame: pl.DataFrame, name: str, item: str) -> bool:
+    """Whether numbers may be scores: they have the name of one, or are no other number of the item."""
+    numbers_the_item = frame[name].n_unique() == frame[item].n_unique() < frame.height
+    return looks_like_score(name) or not numbers_the_item or _varies(frame, name, item)
 
 
 def _varies(frame: pl.DataFrame, name: str, item: str) -> bool:

@@ -13,13 +13,17 @@ import polars as pl
 from custodes.data.mapping.annotator_columns import numbers_of
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
+    CORE,
+    DECIDED,
     GENERIC,
     NAMES,
     SCORERS,
     TIME,
     TRUTH,
+    WON,
     forms,
     is_fact,
+    is_measure,
     looks_human,
     looks_like_machine,
     named,
@@ -48,7 +52,8 @@ CATEGORY = 0.2
 """Values per row up to which a column of short words is a category of items, if it has not the name of an output."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
-    " prediction predictions pred hypothesis hyp summary translation text candidate reply result model system out"
+    " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"
+    " system out"
 )
 """What the columns of several systems have in common."""
 SIDES_OF_A_PAIR = frozenset(word_list("chosen rejected baseline candidate"))
@@ -56,11 +61,11 @@ CATEGORIES = frozenset(
     word_list(
         "category categories group topic language lang split subset domain type tag tags difficulty level source_type"
         " dataset task comment comments note notes remark explanation rationale reason feedback label verdict critique"
-        " reasoning"
+        " reasoning justification"
     )
 )
 """Parts of the names of columns that describe items or judge outputs."""
-WINNERS = frozenset(word_list("winner preference preferred verdict choice vote chosen outcome better"))
+WINNERS = CORE["winner"] | {"outcome"}
 """Names of columns that choose one of two outputs."""
 UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
 """Names of columns that are outputs where others are systems, and may be sources or references elsewhere."""
@@ -68,11 +73,6 @@ SIZES = frozenset(
     word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
 )
 """Parts of the names of numbers that describe a text."""
-CORE = {
-    "source": frozenset(word_list("prompt question instruction source input query task document article")),
-    "references": frozenset(word_list("reference references gold golden expected target truth")),
-}
-"""Parts of names by which a column may be a source or a reference, where none has the name of one."""
 RATED_BY_HAND = frozenset(word_list("rating ratings stars likert"))
 SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 """How the name of a column ends that is of one side of a pair."""
@@ -90,9 +90,10 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[TextGuess]:
     """Mappings of texts that may read a table, the likeliest first."""
     taken = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in taken]
-    rated = any(judges(frame[name]) for name in free) or any(_may_be_scores(frame[name]) for name in free)
+    rated = any(judges(frame[name]) for name in free) or any(may_be_scores(frame[name]) for name in free)
     seen = []
     sided = [pair for pair in sides(free) if _are_systems(frame, pair)]
+    rated |= any(not WON.isdisjoint(parts(better)) for better, _ in sided)
     shapes = (_conversations, _by_common_word, _rows, _prose_rows, _any_columns)
     for shape in (_pairs,) if sided else shapes:
         for roles, sure in shape(frame, free, declared.roles):
@@ -135,8 +136,12 @@ def per_system(frame: pl.DataFrame, free: Sequence[str]) -> Iterator[tuple[dict[
             ):
                 if measure and system and looks_like_score(measure) and not looks_like_score(system):
                     splits.setdefault(pattern, {})[system] = name
+        start, _, measure = name.rpartition(".")
+        above, dot, system = start.rpartition(".")
+        if dot and looks_like_score(measure):
+            splits.setdefault(f"{literal(above)}.{{system}}.{literal(measure)}", {})[system] = name
     systems = Counter(frozenset(columns) for columns in splits.values() if len(columns) > 1)
-    for labels, _ in systems.most_common(1):
+    for labels in sorted(systems, key=lambda labels: (-systems[labels], sum(map(len, labels))))[:1]:
         outputs = [roles for roles, _ in _by_common_word(frame, free, {}) if _labels_of(roles["text"], free) == labels]
         texts = outputs[0] if outputs else _per_item(frame, free, [], {})
         if texts is None or not (outputs or any(map(looks_like_machine, labels))):
@@ -172,7 +177,7 @@ def looks_like_score(name: str) -> bool:
     return not is_fact(name) and (looks_human(name) or not words.isdisjoint(ASPECTS | GENERIC | SCORERS))
 
 
-def _may_be_scores(column: pl.Series) -> bool:
+def may_be_scores(column: pl.Series) -> bool:
     """Whether numbers may be scores: those that are no numbers of rows and no fact of a request or a text."""
     if not is_number(column) or is_fact(column.name) or named("item", [column.name]):
         return False
@@ -263,7 +268,7 @@ def _numbered(columns: Sequence[str], role: str) -> str:
     stems: dict[str, list[str]] = {}
     for name in columns:
         match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
-        if match and match[1].lower() in NAMES[role]:
+        if match and (match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(parts(match[1]))):
             stems.setdefault(match[1], []).append(name)
     return next((f"{start}*" for start, names in stems.items() if len(names) > 1 and start not in columns), "")
 
@@ -276,6 +281,7 @@ def _items(frame: pl.DataFrame, free: Sequence[str], source: str | None) -> list
     """Columns that may be the item: ids by name, the source, then other labels, those of most values first."""
     labels = [name for name in free if not frame[name].dtype.is_float() and not frame[name].dtype.is_nested()]
     labels = [name for name in labels if frame[name].n_unique() > 1 and not is_time(frame[name])]
+    labels = [name for name in labels if not is_measure(name)]
     ids = [name for name in named("item", labels) if not is_prose(frame[name])]
     ids += [name for name in labels if is_index(frame[name])]
     many = [name for name in labels if not is_prose(frame[name]) and not has_another_role(name, "item")]
@@ -388,9 +394,14 @@ def _conversations(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[s
 def _are_systems(frame: pl.DataFrame, pair: Sequence[str]) -> bool:
     """Whether two columns name the systems of a pair."""
     return all(
-        is_text(frame[name]) and named("system", [re.sub(SIDE, "", name)]) and not is_prose(frame[name])
-        for name in pair
+        is_text(frame[name]) and named("system", [_without_side(name)]) and not is_prose(frame[name]) for name in pair
     )
+
+
+def _without_side(name: str) -> str:
+    """The name of a column of a pair without the part for its side; `system` where nothing is left."""
+    decided = {side for pair in DECIDED for side in pair}
+    return re.sub(SIDE, "", "_".join(part for part in parts(name) if part not in decided) or "system")
 
 
 def _pairs(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:
@@ -451,9 +462,12 @@ def _shapes(name: str) -> Iterator[str]:
     after = re.match(rf"(?i)(.+?)([\W_]+(?:{words}))$", name)
     if after:
         yield f"{{system}}{literal(after[2])}"
-    parent, dot, _ = name.rpartition(".")
+    parent, dot, last = name.rpartition(".")
     if dot:
         yield f"{literal(parent)}.{{system}}"
+        above, dot, _ = parent.rpartition(".")
+        if dot and normalised(last) in OUTPUT_WORDS:
+            yield f"{literal(above)}.{{system}}.{literal(last)}"
 
 
 def _any_columns(frame: pl.DataFrame, free: Sequence[str], declared: Mapping[str, str]) -> Roles:

@@ -9,21 +9,39 @@ from itertools import product
 
 import polars as pl
 
-from custodes.data.labels import MOST_LABELS, is_binary, label_words
-from custodes.data.mapping.column_vocabulary import NAMES, looks_human, named, normalised, parts, sides, word_list
+from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
+from custodes.data.mapping.annotator_columns import numbers_of
+from custodes.data.mapping.column_vocabulary import (
+    KINDS,
+    NAMES,
+    forms,
+    looks_human,
+    named,
+    normalised,
+    parts,
+    sides,
+    word_list,
+)
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import flags
-from custodes.data.mapping.guess_texts import MOST_SYSTEMS
+from custodes.data.mapping.guess_texts import MOST_SYSTEMS, is_number, is_prose, looks_like_score
+from custodes.data.mapping.languages import JUDGE_WORDS
 from custodes.data.mapping.pattern import literal
 from custodes.data.table import counted_cells
 
 HUMAN = frozenset(
-    word_list("gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth")
+    word_list(
+        "gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth user"
+        " customer client feedback qa"
+    )
 )
 """Parts of names of columns with human labels, beside those of human ratings."""
 
-JUDGE = frozenset(
-    word_list("judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto")
+JUDGE = JUDGE_WORDS | frozenset(
+    word_list(
+        "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
+        " prediction pred"
+    )
 )
 """Parts of names of columns with labels of a judge."""
 
@@ -48,17 +66,9 @@ CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "
 """First parts of columns whose rows belong together."""
 
 LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "value", "rating", "annotation")
-LONG_KIND = ("kind", "source", "rater_type", "annotator_kind", "evaluator_kind", "type")
-LONG_ASPECT = ("aspect", "criterion", "criteria", "name", "metric", "metric_name", "score_name", "dimension")
-KINDS = {
-    **dict.fromkeys(("human", "annotation", "annotator", "expert", "person", "user", "manual", "reviewer"), "human"),
-    **dict.fromkeys(
-        ("metric", "judge", "llm", "eval", "model", "auto", "automatic", "api", "code", "llm_judge", "evaluator"),
-        "metric",
-    ),
-}
-"""Words of a column of kinds."""
-
+LONG_ASPECT = word_list(
+    "aspect criterion criteria name metric metric_name score_name assessment_name evaluation_name dimension"
+)
 MOST_WORDS = 200
 """Distinct texts up to which a column may hold labels or names of raters."""
 
@@ -215,6 +225,8 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         binary_judges = [name for name in metrics if name in words and is_binary(words[name].drop_nulls().unique())]
         if not all(name in words and _labels(words[name]) for name in human) or (not human and not binary_judges):
             return None  # scores or texts
+        if any((numbers_of(frame[name]) % 1 > 0).any() for name in human):
+            return None  # scores
         criteria = {
             name: (labels.get("rater") or pattern.fixed or split[name], labels["aspect"])
             for name, (pattern, labels) in patterns.items()
@@ -223,8 +235,10 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         return LabelLayout(human=tuple(human), metrics=tuple(metrics), criteria=criteria)
     taken = set(declared.roles.values())
     free = [name for name in words if name not in taken and not NOT_LABELS & set(parts(name))]
-    human = [name for name in free if _human(name) and _labels(words[name])]
+    human = [name for name in free if _human(name) and _labels(words[name]) and not is_prose(frame[name])]
     judges = [name for name in free if name not in human and JUDGE & set(parts(name)) and not _human_first(name)]
+    if not judges and (human or not named("text", frame.columns)):
+        judges = _flags(frame, [name for name in words if name not in (*taken, *human)], words)
     binary = {name for name in (*human, *judges) if is_binary(words[name].drop_nulls().unique())}
     if any(name in binary for name in human):
         human = [name for name in human if name in binary]
@@ -232,7 +246,7 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         return None
     if any(name in binary for name in judges):
         judges = [name for name in judges if name in binary or SCORE & set(parts(name))]
-    judges = [name for name in judges if _labels(words[name]) or _is_number(frame[name])]
+    judges = [name for name in judges if _labels(words[name]) or is_number(frame[name])]
     if not judges and (named("text", frame.columns) or not human):
         return None  # texts
     alone = all(_alone(name, frame[name], name in binary) for name in human)
@@ -246,6 +260,16 @@ def _wide(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     if criteria:
         judges = [name for name in judges if name in criteria]
     return LabelLayout(human=tuple(human), metrics=tuple(judges), criteria=criteria)
+
+
+def _flags(frame: pl.DataFrame, names: Sequence[str], words: Mapping[str, pl.Series]) -> list[str]:
+    """Columns of known words of two labels that are called like labels: `is_correct`, `passed`; none beside scores."""
+    if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
+        return []
+    last = {*LABEL_WORDS, *POLARITY}
+    called_so = [name for name in names if parts(name)[0] in ("is", "has") or parts(name)[-1] in last]
+    flags_of = [name for name in called_so if is_binary(words[name].drop_nulls().unique())]
+    return [name for name in flags_of if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
 
 def _criteria(human: Sequence[str], judges: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -298,11 +322,6 @@ def _all_words(columns: Iterable[pl.Series]) -> bool:
     return all(counted_cells(column)[1] == 0 for column in columns)
 
 
-def _is_number(column: pl.Series) -> bool:
-    cells, numbers = counted_cells(column)
-    return 0 < cells == numbers
-
-
 def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -> LabelLayout | None:
     """A row for each label, with its rater or kind."""
     if declared.patterns:
@@ -310,10 +329,10 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     roles, names = declared.roles, list(words)
 
     def called(candidates: Sequence[str], among: Sequence[str]) -> list[str]:
-        exact = [name for candidate in candidates for name in among if normalised(name) == candidate]
+        exact = [name for candidate in candidates for name in among if candidate in forms(name)]
         return list(dict.fromkeys(exact))
 
-    kinds = [roles["kind"]] if "kind" in roles else called(LONG_KIND, names)
+    kinds = [roles["kind"]] if "kind" in roles else called(NAMES["kind"], names)
     kinds = [name for name in kinds if set(words[name].drop_nulls().unique()) <= KINDS.keys()]
     kinds = [name for name in kinds if words[name].null_count() == 0]
     if not kinds:
@@ -326,7 +345,7 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     nominal = [
         name for name in labels if "score" in roles or (_labels(words[name]) and (unnamed or _all_words([frame[name]])))
     ]
-    chosen = sorted(binary, key=lambda name: _is_number(frame[name])) or nominal
+    chosen = sorted(binary, key=lambda name: is_number(frame[name])) or nominal
     if not chosen:
         return None
     taken.add(chosen[0])
@@ -335,12 +354,15 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
         if "rater" in roles
         else [name for name in named("rater", names) if name not in taken and normalised(name) not in LONG_ASPECT]
     )
+    if "rater" not in roles:
+        raters = [name for name in raters if not _of_both(words[name], words[kinds[0]])]
     aspects = (
         [roles["aspect"]]
         if "aspect" in roles
         else [n for n in called(LONG_ASPECT, names) if n not in {*taken, *raters[:1]} and words[n].null_count() == 0]
     )
     aspects = [name for name in aspects if _shared(words[name], words[kinds[0]])]
+    aspects.sort(key=lambda name: name.rpartition(".")[0] != chosen[0].rpartition(".")[0])
     return LabelLayout(
         label=chosen[0],
         kind=kinds[0],
@@ -350,10 +372,14 @@ def _long(frame: pl.DataFrame, words: dict[str, pl.Series], declared: Columns) -
     )
 
 
+def _of_both(column: pl.Series, kind: pl.Series) -> bool:
+    """Whether some value of a column occurs with both kinds."""
+    return bool(pl.DataFrame({"value": column, "kind": kind}).drop_nulls().unique()["value"].is_duplicated().any())
+
+
 def _shared(column: pl.Series, kind: pl.Series) -> bool:
     """Whether some value of a column occurs with both kinds, or there is one kind only."""
-    of_kind = pl.DataFrame({"value": column, "kind": kind}).unique()
-    return of_kind["kind"].n_unique() < 2 or bool(of_kind["value"].is_duplicated().any())
+    return kind.n_unique() < 2 or _of_both(column, kind)
 
 
 def _shared_item(frame: pl.DataFrame, kind: pl.Series, taken: Iterable[str]) -> str:
@@ -435,5 +461,5 @@ def _systems(frame: pl.DataFrame, models: Sequence[str], versions: Sequence[str]
     version = next((name for name in versions if varying[name]), "")
     if model or version:
         return tuple(filter(None, (model, version)))
-    constant = next((name for name in models if frame[name].n_unique() == 1), "")
+    constant = next((name for name in models if frame[name].n_unique() == 1 and parts(name)[-1] != "version"), "")
     return (constant,) if constant else ()

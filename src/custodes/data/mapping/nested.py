@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import named
+from custodes.data.mapping.column_vocabulary import named, normalised
 from custodes.data.mapping.text_columns import turns_in_cell
 from custodes.data.table import series_of
 
@@ -62,15 +62,18 @@ def flattened(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
 
 
 def exploded(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The table with a row of each entry of a list of objects that name a system or a rater, for each such column."""
+    """The table with a row of each entry of a list of objects that name a system or a rater, or what a score is of, for
+    each such column."""
     for name in nested_columns(frame):
         values = [value for value in _values(frame[name].head(LONGEST)) if value is not None]
         entries = [entry for value in values if isinstance(value, list) for entry in value]
         objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
         if not objects or not all(turns_in_cell(value) is None for value in values):
             continue
-        keys = [str(key) for key in entries[0]]
-        if named("system", keys) or named("rater", keys):
+        keys = [path.removeprefix(f"{name}.*.") for path, _ in _leaves(entries[0], f"{name}.*", (), DEPTH)]
+        called_so = any(normalised(key).rpartition("_")[2] in ("name", "metric") for key in keys)
+        scored = called_so and named("score", [key.rpartition(".")[2] for key in keys if key != "source"])
+        if named("system", keys) or named("rater", keys) or scored:
             yield flattened(frame, [f"{name}.*.{key}" for key in entries[0]])
 
 

@@ -26,7 +26,7 @@ WORDS = word_list(
     " responsea responseb response1 response2 outputa outputb output1 output2 answera answerb assistanta assistantb"
 )
 """What a single word may be, without marks, where it is not the name of a system."""
-TIES = ("equally", "equal", "a tie", "tied", "no difference", "no preference", "both are")
+TIES = ("equally", "equal", "a tie", "tied", "no difference", "no preference", "both are", "the same", "similar")
 BETTER = re.compile(
     r"\b(better|best|wins?|won|winner|prefer\w*|superior|stronger|more|choose|chosen|select\w*|verdict|choice|answer)\b",
     re.I,

@@ -27,6 +27,7 @@ from custodes.data.readers.alpacaeval import RESULTS as ALPACAEVAL_RESULTS
 from custodes.data.readers.inspect_ai import READER as INSPECT_AI
 from custodes.data.readers.lm_eval import READER as LM_EVAL
 from custodes.data.readers.helm import READER as HELM
+from custodes.data.readers.every_eval_ever import READER as EVERY_EVAL_EVER
 from custodes.data.readers.rewardbench2 import READER as REWARDBENCH2
 from custodes.data.readers.texts_folder import READER as TEXTS_FOLDER
 from custodes.data.readers.mtme import READER as MTME

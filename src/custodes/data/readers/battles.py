@@ -12,7 +12,7 @@ import custodes.data.readers.verdict_words as words
 from custodes.data.mapping.column_vocabulary import NAMES, named, normalised
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, option
-from custodes.data.raters import Raters, group_clusters
+from custodes.data.raters import Raters, rater_kinds
 from custodes.data.readers.orders import shown_first
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdict_words import likely, what_is_said, without_empty
@@ -98,7 +98,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         *in_each_row(frame, "item", unused, where=where),
         *noted(("rater-assumed", not rated, assumed)),
     ]
-    kinds = group_clusters(frame, where=where) if rated else {"human": "human"}
+    kinds = rater_kinds(frame, where=where) if rated else {"human": "human"}
     again = Preferences.empty()
     if second is not None:
         preferences, again = preferences.parted(second, verdicts["preference"].is_not_null())

@@ -35,7 +35,7 @@ SPARE = (".domain.score", ".seg.rating")
 """Files that are not used: means over a domain, and the annotators' single errors."""
 
 KNOWN = (
-    "; other folders known: logs of Inspect, lm-evaluation-harness or HELM, results of AlpacaEval"
+    "; other folders known: logs of Inspect, lm-evaluation-harness, HELM or Every Eval Ever, results of AlpacaEval"
     " (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts (SYSTEM/ITEM.txt), shards"
     " of Parquet, and what save_to_disk wrote"
 )

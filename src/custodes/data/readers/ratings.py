@@ -10,7 +10,7 @@ import polars as pl
 from custodes.data.mapping.columns import melted, unused_people
 from custodes.data.mapping.guess import apart
 from custodes.data.notes import noted
-from custodes.data.raters import Raters, group_clusters
+from custodes.data.raters import Raters, rater_kinds
 from custodes.data.ratings import KEY, OPTIONAL, Ratings
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.roles import second_rows
@@ -32,7 +32,7 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     again = Ratings.empty()
     if second is not None:
         ratings, again = ratings.parted(second, number_column(frame, "score", where=where).is_not_null())
-    raters = Raters.infer(group_clusters(frame, where=where))
+    raters = Raters.infer(rater_kinds(frame, where=where))
     return Study(ratings=ratings, second_ratings=again, raters=raters, notes=tuple(notes), name=where)
 
 

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 
 import polars as pl
 
+from custodes.data.mapping.languages import TIE_WORDS
 from custodes.data.table import refuse
 from custodes.errors import listed
 
@@ -33,7 +34,7 @@ COLUMNS = {
 }
 PLACES = {"left": 1.0, "first": 1.0, "1st": 1.0, "right": -1.0, "second": -1.0, "2nd": -1.0}
 BOTH_BAD = ("bothbad", "tiebothbad", "bothbadtie")
-TIES = ("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a", "bothgood", *BOTH_BAD)
+TIES = ("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a", "bothgood", *BOTH_BAD, *TIE_WORDS)
 EMPTY = ("", "na", "n/a", "nan", "null")
 """A verdict that was not given, in any case."""
 

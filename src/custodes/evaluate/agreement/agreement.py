@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, selection_of
-from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, p_value, score, table
+from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, letters, p_value, score, table
 from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -52,14 +52,22 @@ MOST_PAIRS = 50_000
 
 @result
 class Agreement(Result):
-    """How well each metric agrees with people. See `agreement`."""
+    """How well each metric agrees with the annotators. See `agreement`.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.agreement(cu.read("demo"), aspect="fluency", metrics="judge,noise", resamples=20)
+    >>> result.standing.select("metric", "group").rows()
+    [('judge', 'a'), ('noise', 'b')]
+    """
 
     PICTURE = "agreement_intervals"
 
     metrics: pl.DataFrame = table(
         "One row per metric: every statistic with its interval.",
         label("metric", "its name"),
-        label(
+        letters(
             "group",
             "metrics that share a letter do not differ significantly in the statistic of `standing` "
             "(all pairs tested together); null: not tested",
@@ -116,7 +124,7 @@ class Agreement(Result):
             "`above` or `below` chance by that test, else `unclear`; also where p is too close to "
             "`alpha` for the number of sign flips",
         ),
-        label("group", "metrics that share a letter do not differ significantly; null: not tested"),
+        letters("group", "metrics that share a letter do not differ significantly; null: not tested"),
         flag(
             "may_be_best",
             "whether no other metric is significantly better (all pairs tested together); null: not tested",

@@ -9,6 +9,7 @@ import numpy as np
 
 from custodes.errors import OptionError
 from custodes.evaluate.annotators.annotator_answers import OUTCOMES, VERDICTS, AnnotatorAnswers
+from custodes.evaluate.comparable import label_of
 from custodes.stats import intervals
 from custodes.stats.annotator_models import (
     UNKNOWN,
@@ -63,7 +64,7 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
     if method != "auto":
         if method != "majority" and not doubled:
             raise OptionError(
-                f"method={method!r}: no task was answered twice{_of(part)}, so competence cannot be "
+                f"method={method!r}: no task was answered twice{label_of(part.aspect)}, so competence cannot be "
                 "estimated; use method='majority'"
             )
         return method, "as requested"
@@ -75,10 +76,6 @@ def chosen_method(part: AnnotatorAnswers, method: Method, *, slots: bool) -> tup
     if middle >= ENOUGH:
         return "dawid-skene", f"half of the annotators answered {middle:g} or more tasks that others answered"
     return "mace", f"half of the annotators answered at most {middle:g} tasks that others answered"
-
-
-def _of(part: AnnotatorAnswers) -> str:
-    return f" for aspect {part.aspect!r}" if part.aspect else ""
 
 
 def consensus(

@@ -136,6 +136,9 @@ def _tests(
     if missing:
         yield test(np.nan, 0, reason=f"{listed(missing)} has no labels here")
         return
+    if not view.labelled.any():
+        yield test(np.nan, 0, reason="there are no human labels")
+        return
     binary = len(view.words) == 2
     needs_two = f"{statistic} needs two labels; name one of {listed(view.words)} with positive=LABEL"
     if statistic == CORRECTED_RATE:

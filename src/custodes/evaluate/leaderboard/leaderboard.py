@@ -14,7 +14,7 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
-from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, p_value, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, letters, p_value, score, share, table
 from custodes.arguments import value_list
 from custodes.data.cells import SIGNS, OutcomeCounts
 from custodes.data.comparisons import HUMAN
@@ -70,7 +70,15 @@ def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
 
 @result
 class Leaderboard(Result):
-    """Which system is best, and how sure that is. See `leaderboard`."""
+    """Which system is best, with intervals and tests. See `leaderboard`.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.leaderboard(cu.read("demo"), aspect="fluency", resamples=20)
+    >>> result.systems.select("rater", "system", "rank").row(0)
+    ('human', 'Birch', 1)
+    """
 
     PICTURE = "leaderboard_strengths"
 
@@ -95,7 +103,7 @@ class Leaderboard(Result):
             interval=True,
         ),
         count("rank", "rank by strength, from 1; the interval holds for all systems jointly", interval=True),
-        label("group", "letters: systems of one rater that share one do not differ significantly; null without a test"),
+        letters("group", "systems of one rater that share a letter do not differ significantly; null without a test"),
         flag("may_be_first", "whether no other system (of its part) is significantly stronger", "May be first"),
         score("elo", "strength on the Elo scale: 1000 is the mean, 400 points are odds of 10 to 1", essential=False),
         count(
@@ -233,7 +241,8 @@ class Leaderboard(Result):
         ),
         p_value(
             "p_random",
-            "test of 'the human comparisons are a random part of all', which correction needs",
+            "test of 'the human comparisons are a random part of all', which correction needs; null where the study"
+            " drew them at random or probabilities are known",
             "p, random part",
         ),
         label("reason", "why there is no correction; else empty"),

@@ -15,7 +15,7 @@ from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import PairItems, decide
-from custodes.stats.stopping.allocation import annotation_order, group_clusters, outcome_of
+from custodes.stats.stopping.allocation import annotation_kinds, annotation_order, outcome_of
 from custodes.stats.stopping.replay import Answers
 
 IDEAL = "ideal"
@@ -123,7 +123,7 @@ def in_order(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answer
     )
     kinds = np.stack(
         [
-            np.take_along_axis(group_clusters(pairs.human, pairs.metric), order, axis=1)
+            np.take_along_axis(annotation_kinds(pairs.human, pairs.metric), order, axis=1)
             for pairs, order in zip(replications, orders, strict=True)
         ]
     )
@@ -150,6 +150,11 @@ def comparisons_of(study: Study, setting: Setting) -> tuple[RaterComparison, ...
     annotators, _ = study._chosen_people(setting["human"])
     if study._rows_of(annotators).is_empty():
         study.select(human=setting["human"])  # raises InputError: annotators gave nothing yet
-    alone = replace(study, raters=study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators))
+
+    def without_metrics() -> Study:
+        alone = replace(study, raters=study.raters.with_kinds(dict.fromkeys(annotators, "human")).only(annotators))
+        return alone if study.cache is None else alone.with_cache()
+
+    alone = study.once(("without metrics", annotators), without_metrics)
     setting = {**setting, "metrics": None}
     return compared(alone.select(**selection_of(setting), one_side=True), setting)

@@ -12,7 +12,7 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
 from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import PairItems
-from custodes.stats.stopping.allocation import KINDS, group_clusters, outcome_of, tables
+from custodes.stats.stopping.allocation import KINDS, annotation_kinds, outcome_of, tables
 from custodes.stats.stopping.rules import LookEstimates, Rule, estimates_on, rule_on
 from custodes.stats.stopping.sequential import stagewise
 
@@ -80,7 +80,7 @@ def rulings(
     for row, pair in enumerate(pairs):
         if pair.metric is not None:  # which may be older than some items
             metric[row, : len(pair.metric)] = pair.metric
-    kinds = group_clusters(human[judged], metric)
+    kinds = annotation_kinds(human[judged], metric)
     counts = tables(np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric))
     items = None
     if rule.estimator.needs_items or is_clustered(units):

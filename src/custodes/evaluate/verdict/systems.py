@@ -60,9 +60,9 @@ def interim(view: AspectResults) -> Iterator[str]:
     decided = [[row[side] for side in sides[row["decision"]]] for row in view.interim if row["decision"] in sides]
     better = names([f"{first} better than {second}" for first, second in decided], limit=MOST_LISTED)
     left = len(view.interim) - len(decided)
-    found = f"found {better}" if decided else "decided no pair"
+    decision = f"found {better}" if decided else "decided no pair"
     others = f"; {plural(left, 'pair is', 'pairs are')} undecided" if decided and left else ""
-    yield f"The interim analyses, which test each pair by itself for these annotators, {found}{others}."
+    yield f"The interim analyses, which test each pair by itself for these annotators, {decision}{others}."
 
 
 def _cycle(row: Row) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,15 +75,15 @@ def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
 
     Sums along contiguous rows are several times as fast as along columns.
     """
-    missing = np.isnan(columns)
-    complete = not missing.any()
+    columns = np.ascontiguousarray(columns)
+    complete = not np.isnan(columns.sum())
+    missing = np.zeros(0, dtype=bool) if complete else np.isnan(columns)
     n = columns.shape[1] if complete else np.maximum(columns.shape[1] - missing.sum(axis=1), 1)
-    values = np.array(columns, order="C")
 
-    def moments() -> tuple[Floats, Floats, Floats]:
+    def moments(values: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, standard deviation and deviations of the values that are present; rounding is no deviation."""
         if not complete:
-            values[missing] = 0.0
+            values = np.where(missing, 0.0, values)
         mean = values.sum(axis=1) / n
         deviation = values - mean[:, np.newaxis]
         if not complete:
@@ -88,10 +91,9 @@ def _scaled(columns: Floats) -> tuple[Scaling, Floats]:
         spread = np.sqrt(np.einsum("pr,pr->p", deviation, deviation) / n)
         return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 0.0), deviation
 
-    mean, spread, _ = moments()
+    mean, spread, _ = moments(columns)
     low, high = mean - _LIMIT * spread, mean + _LIMIT * spread
-    np.clip(values, low[:, np.newaxis], high[:, np.newaxis], out=values)
-    mean, spread, deviation = moments()
+    mean, spread, deviation = moments(np.clip(columns, low[:, np.newaxis], high[:, np.newaxis]))
     deviation /= np.where(spread > 0, spread, np.inf)[:, np.newaxis]
     if not complete:
         empty = missing.all(axis=1)
@@ -163,12 +165,50 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     >>> predict(linear, np.array([[0.5, 9.0], [np.nan, 9.0]])).round(6).tolist()
     [2.0, 3.0]
     """
+    return ridges(x, y, [slice(None)], groups=groups, penalties=penalties)[0]
+
+
+def ridges(
+    x: Floats, y: Floats, subsets: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
+) -> list[Linear]:
+    """Fit `ridge` on each of several ranges of the columns, which are standardised and multiplied once for all.
+
+    Parameters
+    ----------
+    x, y, groups, penalties
+        As in `ridge`.
+    subsets
+        Ranges of columns.
+
+    Returns
+    -------
+    :
+        A prediction for each range.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0, 3.0], [1.0, 3.0], [2.0, 4.0], [3.0, 3.0]])
+    >>> linears = ridges(x, x[:, 0], [slice(1), slice(2)], groups=np.arange(4))
+    >>> [len(linear.weights) for linear in linears]
+    [1, 2]
+    """
     require((penalties > 0).all(), "penalties must be above 0")
-    columns, mean = np.ascontiguousarray(x.T), float(y.mean())
-    if len(penalties) > 1:
-        penalties = _chosen(columns, y, groups, np.sort(penalties)[::-1])
-    by, z = _scaled(columns)
-    return Linear(by, _weights(z, y - mean, penalties)[:, 0], mean)
+    columns, fold = np.ascontiguousarray(x.T), inner_folds(groups)
+    penalties = np.sort(penalties)[::-1]
+    parts = []
+    if len(penalties) > 1 and fold.any():
+        for train, held in splits(fold):
+            part = _Part.of(np.compress(train, columns, axis=1), y[train])
+            held_columns = standardised(np.compress(held, columns, axis=1).T, part.scaling).T
+            parts.append((part, held_columns, y[held] - part.mean))
+    elif len(penalties) > 1:
+        penalties = np.array([PENALTY])
+    whole, linears = _Part.of(columns, y), []
+    for subset in subsets:
+        chosen = _chosen(parts, subset, penalties) if parts else penalties
+        by = Scaling(*(limit[subset] for limit in whole.scaling))
+        linears.append(Linear(by, whole.weights(subset, chosen)[:, 0], whole.mean))
+    return linears
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -195,28 +235,44 @@ def predict(linear: Linear, x: Floats) -> Floats:
     return np.asarray(linear.intercept + standardised(x, linear.scaling) @ linear.weights)
 
 
-def _weights(z: Floats, centred: Floats, penalties: Floats) -> Floats:
-    """Weights (p, penalties) of standardised columns z (p, rows) for a centred target (rows,)."""
-    p, n = z.shape
-    wide = p > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
-    gram, along = (z.T @ z, centred) if wide else (z @ z.T, z @ centred)
-    variance, axes = np.linalg.eigh(gram / n)
-    damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
-    weights = axes @ ((axes.T @ along / n)[:, np.newaxis] / damped)
-    return np.asarray(z @ weights if wide else weights)
+@dataclass(frozen=True)
+class _Part:
+    """Rows trained on: standardised columns `z` (p, rows), the target less its `mean` (rows,)."""
+
+    scaling: Scaling
+    z: Floats
+    centred: Floats
+    mean: float
+
+    @classmethod
+    def of(cls, columns: Floats, y: Floats) -> _Part:
+        mean = float(y.mean())
+        return cls(*_scaled(columns), y - mean, mean)
+
+    @cached_property
+    def products(self) -> tuple[Floats, Floats]:
+        """Products of the columns with each other (p, p), and with the target (p,)."""
+        return self.z @ self.z.T, self.z @ self.centred
+
+    def weights(self, subset: slice, penalties: Floats) -> Floats:
+        """Weights (k, penalties) of a range of columns."""
+        z, n = self.z[subset], len(self.centred)
+        wide = len(z) > n  # the products of rows have the same eigenvalues as those of columns, but for zeros
+        if wide:
+            gram, along = z.T @ z, self.centred
+        else:
+            gram, along = self.products[0][subset, subset], self.products[1][subset]
+        variance, axes = np.linalg.eigh(gram / n)
+        damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
+        weights = axes @ ((axes.T @ along / n)[:, np.newaxis] / damped)
+        return np.asarray(z @ weights if wide else weights)
 
 
-def _chosen(columns: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
-    """The penalty (1,) with the least squared error over the inner folds, for columns (p, rows); penalties in
-    descending order."""
-    fold = inner_folds(groups)
-    if not fold.any():
-        return np.array([PENALTY])
+def _chosen(parts: Sequence[tuple[_Part, Floats, Floats]], subset: slice, penalties: Floats) -> Floats:
+    """The penalty (1,) with the least squared error over the rows held out from each part: their standardised columns
+    (p, rows), and their target less the mean of the part (rows,). Penalties in descending order."""
     error = np.zeros(len(penalties))
-    for train, held in splits(fold):
-        by, z = _scaled(np.compress(train, columns, axis=1))
-        mean = y[train].mean()
-        weights = _weights(z, y[train] - mean, penalties)
-        residual = y[held] - mean - weights.T @ standardised(np.compress(held, columns, axis=1).T, by).T
+    for part, held, y in parts:
+        residual = y - part.weights(subset, penalties).T @ held[subset]
         error += np.einsum("ar,ar->a", residual, residual)
     return penalties[[int(np.argmin(error))]]

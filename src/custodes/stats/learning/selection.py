@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, up_to_rounding
 from custodes.stats.learning.folds import inner_folds, splits
-from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
+from custodes.stats.learning.ridge import PENALTY, predict, ridges, scaling, standardised
 from custodes.stats.ranks import mid_ranks
 
 _TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
@@ -268,8 +268,9 @@ def nested_path(
             path = stepwise_path(x[train], y[train], inner, included=included, steps=most, costs=costs).order
         lengths = np.searchsorted(np.cumsum(costs[path]), budgets * (1 + _TIE), side="right")
         chosen += [column in path[:length] for column, length in zip(order, lengths[1:], strict=True)]
-        for k, length in enumerate(lengths):
-            columns = np.concatenate([included, path[:length]])
-            linear = ridge(x[np.ix_(train, columns)], y[train], groups=groups[train])
-            predicted[k, held] = predict(linear, x[np.ix_(held, columns)])
+        columns = np.concatenate([included, path[: lengths[-1]]])
+        subsets = [slice(len(included) + length) for length in lengths.tolist()]
+        linears = ridges(x[np.ix_(train, columns)], y[train], subsets, groups=groups[train])
+        x_held = x[np.ix_(held, columns)]
+        predicted[:, held] = [predict(linear, x_held[:, some]) for linear, some in zip(linears, subsets, strict=True)]
     return NestedPath(order, predicted, chosen / len(parts))

@@ -111,12 +111,12 @@ def partiality(
 
     Examples
     --------
-    >>> from custodes.stats.partiality.scores import score_placement
+    >>> from custodes.stats.partiality.scores import ScoredPeople
     >>> rng = np.random.default_rng(0)
     >>> quality = np.linspace(-1, 1, 8) + rng.normal(size=(100, 8))
     >>> persons = quality + rng.normal(size=(3, 100, 8))
     >>> metric = quality + rng.normal(size=(100, 8)) + np.array([0, 0, 0, 1, 0, 0, 0, 0])
-    >>> placement = score_placement(persons, metric, units=np.arange(100))
+    >>> placement = ScoredPeople(persons, units=np.arange(100)).placement(metric)
     >>> result = partiality([placement], alpha=0.05, confidence=0.95)
     >>> np.flatnonzero(result.p_adjusted[0] <= 0.05).tolist()
     [3]

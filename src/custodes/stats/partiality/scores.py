@@ -21,20 +21,14 @@ _TINY = 1e-12
 _SAME = 1e-9  # a scatter of differences that is rounding
 
 
-def score_placement(persons: Floats, metric: Floats, *, units: Ints) -> Placement:
-    """From scores: persons (annotators, items, systems), metric (items, systems), NaN where not rated; units (items,)
-    the clusters.
-
-    Human means are standardised. The metric's scores are mapped by their ranks onto the distribution of the human
-    means, so that neither their unit nor an outlier matters, and the link of a metric that sees quality with noise is
-    nearly straight.
-    """
-    return ScoredPeople(persons, units=units).placement(metric)
-
-
 class ScoredPeople:
-    """Human scores, beside which metrics are placed as in `score_placement`; what depends on the human ratings alone is
-    computed once for consecutive metrics that scored the same outputs."""
+    """Human scores, beside which metrics are placed by their scores.
+
+    `persons` (annotators, items, systems), NaN where not rated; `units` (items,) the clusters. Human means are
+    standardised. The metric's scores are mapped by their ranks onto the distribution of the human means, so that
+    neither their unit nor an outlier matters, and the link of a metric that sees quality with noise is nearly straight.
+    What depends on the human ratings alone is computed once for consecutive metrics that scored the same outputs.
+    """
 
     def __init__(self, persons: Floats, *, units: Ints) -> None:
         self._rated = np.isfinite(persons).any(axis=0)

@@ -70,10 +70,10 @@ def evenly(total: NDArray[Any], available: Ints) -> Ints:
         n += np.where(has_more, np.minimum(available - n, each), 0)
 
 
-def group_clusters(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
+def annotation_kinds(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:
     """What each annotation would add, 0 to 11, or 12 where people did not rate: preferences (...), (...) -> (...).
 
-    >>> kinds_of(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()
+    >>> annotation_kinds(np.array([1, 0, -128], dtype=np.int8), np.array([-1, -128, 1], dtype=np.int8)).tolist()
     [2, 7, 12]
     """
     # preferences 1, 0, -1 are rows and columns 0, 1, 2; absent is 3

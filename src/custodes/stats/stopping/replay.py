@@ -19,10 +19,10 @@ from custodes.stats.stopping.rules import Rule, rule_on
 class Answers:
     """What people would say, in the order they are asked.
 
-    `kinds` (replications, pairs, items) as in `allocation.kinds_of`; `available` (replications, pairs), how many of
-    them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items; `items`: which items are
-    annotated once each pair has so many (replications, pairs), for estimators that need them, and for all where they
-    are `clustered`.
+    `kinds` (replications, pairs, items) as in `allocation.annotation_kinds`; `available` (replications, pairs), how
+    many of them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items; `items`: which items
+    are annotated once each pair has so many (replications, pairs), for estimators that need them, and for all where
+    they are `clustered`.
     """
 
     kinds: NDArray[np.int8]

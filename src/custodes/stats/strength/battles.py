@@ -139,7 +139,7 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, 1, 0], dtype=np.int8),
     ...     unit=np.arange(3), weight=np.ones(3), covariates=np.empty((3, 0)),
     ... )
-    >>> kinds(made, made.weight).outcomes.tolist()
+    >>> count_by_kind(made, made.weight).outcomes.tolist()
     [[1.0, 1.0, 1.0]]
     """
     turned = battles.first > battles.second

@@ -1,0 +1,105 @@
+"""Guesses of verdicts: which columns are the two systems, who is better, and who says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+import polars as pl
+
+from custodes.data.mapping.annotator_columns import numbers_of
+from custodes.data.mapping.column_vocabulary import WON, parts, sides
+from custodes.data.mapping.guess_texts import is_number, is_prose, is_time, texts_of_pairs
+from custodes.data.mapping.pattern import literal, matches
+from custodes.data.mapping.phrases import may_be_phrases, proposed_phrases
+
+SAMPLED = 1000
+"""Rows that tell phrases and texts from labels."""
+CHOICES = 4
+"""Pairs of systems tried."""
+RATERS = ("rater", "aspect", "kind", "repeat")
+
+Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
+"""Roles and patterns, to be tried."""
+
+
+def verdict_guesses(
+    frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]], items: Sequence[str]
+) -> Guess:
+    """Two systems and who is better.
+
+    Only a column with a number below 0 is tried as `preference` where it is not named so: there 0 is a tie.
+    """
+    pairs = [pair for pair in sides(free) if not all(is_prose(frame[name]) for name in pair)][:CHOICES]
+    sided = [pair for pair in pairs if not any(is_number(frame[name]) for name in pair)]
+    head = frame.head(SAMPLED)
+    texts = [name for name in free if sided and may_be_phrases(head[name]) and not is_time(head[name])]
+    phrases = {name: phrase for name in texts if (phrase := proposed_phrases(head[name]))}
+    unique = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
+    ids = [name for name in unique if name not in items and name not in phrases and not is_prose(frame[name])]
+    places = [*items, *ids[:1]]
+    winners = [name for name in candidates["winner"] if not is_prose(head[name])]
+    outputs = texts_of_pairs(head, [])
+    if outputs and not pairs:  # outputs without the names of their systems
+        for item, winner in product(places, winners):
+            base = {"item": item, "winner": winner, **outputs}
+            yield base | other_roles(base, candidates, (*RATERS, "order")), ()
+    for (a, b), item in product(sided, places):
+        if WON.isdisjoint(parts(a)):
+            several = [name for name in winners if name not in (a, b, item)]
+            for pattern in _patterns_of(several, free):
+                base = {"item": item, "system_a": a, "system_b": b, "winner": pattern}
+                more = other_roles(base, candidates, ("repeat", "order"))
+                yield from _with_outputs(head, {**base, **more})
+        else:  # the winner and the loser
+            base = {"item": item, "system_a": a, "system_b": b, "winner": a}
+            yield from _with_outputs(head, base | other_roles(base, candidates, RATERS))
+    for (a, b), item in product(pairs, places):
+        for winner in winners[:2]:
+            signs = numbers_of(frame[winner]).lt(0).any()
+            for role in ("preference", "winner") if winner == "preference" else ("winner", "preference"):
+                if role == winner or role == "winner" or signs:
+                    base = {"item": item, "system_a": a, "system_b": b, role: winner}
+                    roles = base | other_roles(base, candidates, RATERS)
+                    yield from _with_outputs(head, roles | other_roles(roles, candidates, ("order",)))
+        for winner, phrase in phrases.items():
+            base = {"item": item, "system_a": a, "system_b": b, "winner": winner}
+            more = other_roles(base, candidates, RATERS)
+            more |= other_roles({**base, **more}, candidates, ("order",))
+            by_position = phrase.replace("{winner}", "{position}")
+            # A phrase mostly speaks of the outputs in the order in which the judge saw them.
+            for patterns in (by_position, phrase) if "order" in more else (phrase, by_position):
+                if winner not in (a, b, item):
+                    yield {**base, **more, "phrase": patterns}, ()
+
+
+def _with_outputs(head: pl.DataFrame, roles: Mapping[str, str]) -> Guess:
+    """Roles with those of the two outputs that stand beside the verdict, then without."""
+    outputs = texts_of_pairs(head, [name for role, name in roles.items() if role != "item"])
+    if outputs:
+        yield {**roles, **outputs}, ()
+    yield dict(roles), ()
+
+
+def _patterns_of(columns: Sequence[str], free: Sequence[str]) -> Iterator[str]:
+    """Patterns of two or more columns of verdicts, `{rater}_choice`; nothing for one column."""
+    if len(columns) < 2:
+        return
+    names = []
+    for mark in re.finditer(r"[\W_]+", columns[0]):
+        left, right = columns[0][: mark.end()], columns[0][mark.start() :]
+        names += [f"{literal(left)}{{rater}}", f"{{rater}}{literal(right)}"]
+    yield from (name for name in names if set(matches(name, free)) == set(columns))
+    yield f"{{rater:{','.join(map(literal, columns))}}}"
+
+
+def other_roles(
+    base: Mapping[str, str], candidates: Mapping[str, Sequence[str]], roles: Sequence[str]
+) -> dict[str, str]:
+    """Further roles that columns have the names of."""
+    others: dict[str, str] = {}
+    for role in roles:
+        free = [name for name in candidates[role] if name not in base.values() and name not in others.values()]
+        others |= {role: free[0]} if free else {}
+    return others
